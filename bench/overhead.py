@@ -1,0 +1,219 @@
+"""What the framework itself costs: requests through a dummy model, from YAML to results, beside lm-eval.
+
+    python bench/overhead.py --lm-eval-python /work/venvs/lmeval/bin/python [--repeats 3] [--json out.json]
+
+In: a synthetic multiple-choice benchmark made here (seeded; 4 requests a document). Both tools run it in turn,
+each run in a process of its own, with empty output, store and cache folders. Out: wall seconds, CPU seconds and
+peak memory of each run, medians and their ratio. Where other work shares the machine, trust CPU before wall.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+SEED = 20240229
+CHOICES = 4
+WORD_LIST = (
+    "the of and to in is that it was for on are as with they be at one have this from by hot word but what some we can "
+    "out other were all there when up use your how said an each she which do their time if will way about many then "
+    "them write would like so these her long make thing see him two has look more day could go come did number sound "
+    "no most people my over know water than call first who may down side been now find river stone light garden winter "
+    "teacher animal music bridge copper engine planet forest metal island"
+)
+WORDS = WORD_LIST.split()
+TASK = """\
+task: {name}
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: {data}
+output_type: multiple_choice
+test_split: test
+doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
+doc_to_choice: {choices}
+doc_to_target: {target}
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+  - metric: acc_norm
+    aggregation: mean
+    higher_is_better: true
+metadata:
+  version: 1.0
+"""
+NAME = "bench_overhead"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of one tool. CPU and memory include child processes the tool waited for."""
+
+    tool: str
+    repeat: int
+    wall_seconds: float
+    cpu_seconds: float
+    peak_megabytes: float
+
+
+def write_benchmark(folder: Path, documents: int, templated: bool) -> None:
+    """Write the synthetic data and its task file, the same for the same number of documents.
+
+    Choices and target are plain columns, or templates as in many real tasks, which cost lm-eval much more.
+    """
+    generator = random.Random(SEED)
+    data = folder / "data.jsonl"
+    with data.open("w", encoding="utf-8") as lines:
+        for number in range(documents):
+            words = generator.choices(WORDS, k=generator.randint(20, 30))
+            choices = [" ".join(generator.choices(WORDS, k=generator.randint(1, 6))) for _ in range(CHOICES)]
+            # The number keeps documents distinct, so that no tool may answer two of them at once.
+            row = {
+                "question": f"{' '.join(words)} {number}?",
+                "choices": choices,
+                "label": generator.randrange(CHOICES),
+            }
+            lines.write(json.dumps(row) + "\n")
+    (folder / "tasks").mkdir()
+    fields = {"choices": "choices", "target": "label"}
+    if templated:
+        fields = {"choices": '"{{choices}}"', "target": '"{{label}}"'}
+    (folder / "tasks" / f"{NAME}.yaml").write_text(TASK.format(name=NAME, data=data, **fields), encoding="utf-8")
+
+
+def lm_eval_command(python: str, tasks: Path, output: Path) -> list[str]:
+    command = [python, "-m", "lm_eval", "run", "--model", "dummy", "--tasks", NAME]
+    return [*command, "--include_path", str(tasks), "--output_path", str(output)]
+
+
+def assay_command(python: str, tasks: Path, output: Path) -> list[str]:
+    command = [python, "-m", "assay", "run", "--model", "dummy", "--tasks", NAME]
+    return [*command, "--include_path", str(tasks), "--output_path", str(output), "--store", str(output / "store.db")]
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """Caches in an empty folder of the run's own, and no attempt to reach a hub."""
+    caches = {"HF_HOME": str(scratch / "hf"), "XDG_CACHE_HOME": str(scratch / "cache")}
+    return {**os.environ, **caches, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+
+
+def run_measured(command: Sequence[str], scratch: Path) -> tuple[float, float, float]:
+    """Run a command to its end; gives wall seconds, CPU seconds and peak resident megabytes."""
+    log = scratch / "log.txt"
+    with log.open("wb") as stream:
+        started = time.perf_counter()
+        child = subprocess.Popen(command, cwd=scratch, env=environment(scratch), stdout=stream, stderr=stream)
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - started
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+        raise SystemExit(f"{' '.join(command)}\nfailed (exit {child.returncode}):\n{tail}")
+    # Linux counts ru_maxrss in kilobytes, macOS in bytes.
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit
+
+
+def check_results(output: Path, documents: int) -> None:
+    """A run that scored less than everything must not count as fast."""
+    found = sorted(output.rglob("results_*.json"))
+    if len(found) != 1:
+        raise SystemExit(f"{output}: {len(found)} results_*.json found, expected 1")
+    scored = json.loads(found[0].read_text(encoding="utf-8"))["results"][NAME]["sample_len"]
+    if scored != documents:
+        raise SystemExit(f"{found[0]}: {scored} documents scored, expected {documents}")
+
+
+def measure(tool: str, command: Callable[[Path], list[str]], folder: Path, repeat: int, documents: int) -> Measured:
+    """One run of one tool in folders of its own, checked and with its figures printed."""
+    scratch = folder / f"{tool}_{repeat}"
+    output = scratch / "out"
+    output.mkdir(parents=True)
+    run = Measured(tool, repeat, *(round(figure, 3) for figure in run_measured(command(output), scratch)))
+    check_results(output, documents)
+    print(row(f"{tool} {repeat}", run.wall_seconds, run.cpu_seconds, run.peak_megabytes), flush=True)
+    return run
+
+
+def row(label: str, wall: float, cpu: float, memory: float) -> str:
+    return f"{label:<16}{wall:>12.2f}{cpu:>12.2f}{memory:>12.0f}"
+
+
+def summary(runs: Sequence[Measured]) -> dict[str, Any]:
+    """Median figures of each tool, and lm-eval's divided by Assay's where both ran."""
+    figures = ("wall_seconds", "cpu_seconds", "peak_megabytes")
+    tools = {run.tool for run in runs}
+    found: dict[str, Any] = {
+        tool: {name: median(getattr(run, name) for run in runs if run.tool == tool) for name in figures}
+        for tool in sorted(tools)
+    }
+    if {"lm_eval", "assay"} <= tools:
+        found["ratio"] = {name: found["lm_eval"][name] / found["assay"][name] for name in figures}
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lm-eval-python", help="a Python with lm-eval; needed unless --skip-lm-eval")
+    parser.add_argument("--assay-python", default=sys.executable, help="a Python with assay (default: this one)")
+    parser.add_argument("--documents", type=int, default=50_000, help="4 requests each (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each tool (default: %(default)s)")
+    parser.add_argument("--templated", action="store_true", help="choices and target as Jinja, not as columns")
+    parser.add_argument("--skip-lm-eval", action="store_true")
+    parser.add_argument("--skip-assay", action="store_true")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures here")
+    asked = parser.parse_args()
+    if not asked.skip_lm_eval and not asked.lm_eval_python:
+        parser.error("--lm-eval-python: missing; name a Python that has lm-eval, or say --skip-lm-eval")
+    return asked
+
+
+def measure_all(asked: argparse.Namespace, folder: Path) -> list[Measured]:
+    """All runs, the tools in turn, so that a slow spell of the machine meets both."""
+    tasks = folder / "tasks"
+    commands: dict[str, Callable[[Path], list[str]]] = {}
+    if not asked.skip_lm_eval:
+        commands["lm_eval"] = lambda output: lm_eval_command(asked.lm_eval_python, tasks, output)
+    if not asked.skip_assay:
+        commands["assay"] = lambda output: assay_command(asked.assay_python, tasks, output)
+    return [
+        measure(tool, command, folder, repeat, asked.documents)
+        for repeat in range(1, asked.repeats + 1)
+        for tool, command in commands.items()
+    ]
+
+
+def main() -> None:
+    asked = arguments()
+    print(f"{asked.documents} documents, {asked.documents * CHOICES} requests, load {os.getloadavg()[0]:.2f}")
+    print(f"{'run':<16}{'wall s':>12}{'CPU s':>12}{'peak MB':>12}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        write_benchmark(folder, asked.documents, asked.templated)
+        runs = measure_all(asked, folder)
+    found = summary(runs)
+    for tool in ("lm_eval", "assay"):
+        if tool in found:
+            print(row(f"{tool} median", *found[tool].values()))
+    if "ratio" in found:
+        print(row("ratio", *found["ratio"].values()))
+    if asked.json:
+        machine = {"platform": platform.platform(), "processors": os.cpu_count(), "python": platform.python_version()}
+        content = {"documents": asked.documents, "requests": asked.documents * CHOICES, "templated": asked.templated}
+        content |= {"machine": machine, "runs": [asdict(run) for run in runs], "summary": found}
+        asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Assay: how well does a language model do on a benchmark, how sure are we, and can you check it?
+
+The public names are listed here and loaded when first used; `import assay` itself loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from assay.core.version import __version__
+
+# Public name → module that has it.
+_PUBLIC = {
+    "AssayError": "assay.core.errors",
+    "Capabilities": "assay.core.fingerprints",
+    "Choose": "assay.tasks.python",
+    "Complete": "assay.tasks.python",
+    "Document": "assay.core.documents",
+    "Estimate": "assay.core.scores",
+    "Failure": "assay.core.responses",
+    "Fingerprint": "assay.core.fingerprints",
+    "Generation": "assay.core.requests",
+    "Instance": "assay.core.requests",
+    "Loglikelihood": "assay.core.requests",
+    "Logprob": "assay.core.responses",
+    "Message": "assay.core.requests",
+    "Model": "assay.core.protocols",
+    "Read": "assay.tasks.python",
+    "RollingLoglikelihood": "assay.core.requests",
+    "RunResult": "assay.core.results",
+    "RunSpec": "assay.core.specs",
+    "Sampling": "assay.core.requests",
+    "Task": "assay.core.protocols",
+    "TaskResult": "assay.core.results",
+    "Text": "assay.core.responses",
+    "UserError": "assay.core.errors",
+    "Write": "assay.tasks.python",
+    "evaluate": "assay.api",
+    "make_spec": "assay.api",
+    "plan_run": "assay.api",
+    "task": "assay.tasks.python",
+}
+
+__all__ = [
+    "AssayError",
+    "Capabilities",
+    "Choose",
+    "Complete",
+    "Document",
+    "Estimate",
+    "Failure",
+    "Fingerprint",
+    "Generation",
+    "Instance",
+    "Loglikelihood",
+    "Logprob",
+    "Message",
+    "Model",
+    "Read",
+    "RollingLoglikelihood",
+    "RunResult",
+    "RunSpec",
+    "Sampling",
+    "Task",
+    "TaskResult",
+    "Text",
+    "UserError",
+    "Write",
+    "__version__",
+    "evaluate",
+    "make_spec",
+    "plan_run",
+    "task",
+]
+
+if TYPE_CHECKING:
+    from assay.api import evaluate, make_spec, plan_run
+    from assay.core.documents import Document
+    from assay.core.errors import AssayError, UserError
+    from assay.core.fingerprints import Capabilities, Fingerprint
+    from assay.core.protocols import Model, Task
+    from assay.core.requests import Generation, Instance, Loglikelihood, Message, RollingLoglikelihood, Sampling
+    from assay.core.responses import Failure, Logprob, Text
+    from assay.core.results import RunResult, TaskResult
+    from assay.core.scores import Estimate
+    from assay.core.specs import RunSpec
+    from assay.tasks.python import Choose, Complete, Read, Write, task
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

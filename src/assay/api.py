@@ -1,0 +1,274 @@
+"""The framework from Python: evaluate, plan, look at a document. The command line calls the same functions.
+
+from assay import evaluate
+result = evaluate("smollm2", "demo_questions", limit=20)
+print(result.task("demo_questions").metric("acc").estimate)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Union
+
+from assay.core.arguments import parse_arguments
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault, UserError
+from assay.core.protocols import Model, Task, Tokenizes, TokenView
+from assay.core.requests import Instance
+from assay.core.results import RunResult
+from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
+from assay.report.files import check_output_path, write_results
+from assay.run.events import Listener, ignore
+from assay.run.posing import chosen_documents
+from assay.run.resolve import check_model, resolve, resolve_tasks
+from assay.run.session import Session, prepare, run
+from assay.store.store import Store, default_path
+from assay.tasks.catalog import Catalog
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Tasks = Union[str, Task, Sequence[Union[str, Task]]]
+
+
+class Settings(TypedDict, total=False):
+    """Settings of a run, in the command line's names."""
+
+    model_args: str | Mapping[str, Any] | None
+    num_fewshot: int | None
+    limit: float | None
+    samples: Mapping[str, Sequence[int]] | None
+    include_path: str | Path | Sequence[str | Path] | None
+    batch_size: int | str
+    device: str | None
+    apply_chat_template: bool | str
+    system_instruction: str | None
+    fewshot_as_multiturn: bool | None
+    gen_kwargs: str | Mapping[str, Any] | None
+    seeds: Seeds
+    predict_only: bool
+    bootstrap_iters: int
+
+
+def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
+    """A run specification from loose settings; every wrong one is an error that says so."""
+    seeds = settings.get("seeds") or Seeds()
+    limit = settings.get("limit")
+    samples = settings.get("samples")
+    _check_numbers(limit, settings.get("num_fewshot"), samples)
+    options = TaskOptions(
+        num_fewshot=settings.get("num_fewshot"),
+        fewshot_seed=seeds.fewshot,
+        sampling_seed=seeds.sampling,
+        chat=_chat(settings),
+        generation=parse_arguments(settings.get("gen_kwargs"), "--gen_kwargs"),
+        predict_only=settings.get("predict_only", False),
+    )
+    include = settings.get("include_path") or ()
+    folders = [include] if isinstance(include, (str, Path)) else include
+    return RunSpec(
+        model=model,
+        tasks=tuple(tasks),
+        model_args=parse_arguments(settings.get("model_args"), "--model_args"),
+        include_path=tuple(str(folder) for folder in folders),
+        limit=limit,
+        samples=None if samples is None else {name: tuple(places) for name, places in samples.items()},
+        options=options,
+        settings=ModelSettings(str(settings.get("batch_size", "auto")), settings.get("device")),
+        seeds=seeds,
+        bootstrap_iters=settings.get("bootstrap_iters", 100_000),
+    )
+
+
+def _check_numbers(limit: float | None, num_fewshot: int | None, samples: Any) -> None:
+    faults = []
+    if limit is not None and limit <= 0:
+        faults.append(Fault("--limit", f"is {limit}", "a count of 1 or more, or a share between 0 and 1"))
+    if num_fewshot is not None and num_fewshot < 0:
+        faults.append(Fault("--num_fewshot", f"is {num_fewshot}", "0 or more"))
+    if limit is not None and samples is not None:
+        faults.append(Fault("--limit", "is given together with --samples", "one of the two"))
+    if faults:
+        raise UserError(*faults)
+
+
+def _chat(settings: Settings) -> ChatSpec:
+    apply = settings.get("apply_chat_template", False)
+    multiturn = settings.get("fewshot_as_multiturn")
+    if multiturn and not apply:
+        raise UserError(Fault("--fewshot_as_multiturn", "needs --apply_chat_template", next="Add the flag"))
+    return ChatSpec(
+        apply=bool(apply),
+        template=apply if isinstance(apply, str) else None,
+        system=settings.get("system_instruction"),
+        multiturn=True if multiturn is None else multiturn,
+    )
+
+
+def _split_tasks(tasks: Tasks) -> list[str | Task]:
+    if isinstance(tasks, str):
+        return [name.strip() for name in tasks.split(",") if name.strip()]
+    return [tasks] if isinstance(tasks, Task) else list(tasks)
+
+
+def _specified(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
+    names = [item if isinstance(item, str) else item.card.name for item in wanted]
+    return make_spec(model if isinstance(model, str) else model.fingerprint.name, names, **settings)
+
+
+def evaluate(
+    model: str | Model,
+    tasks: Tasks,
+    *,
+    store: str | Path | None = None,
+    output_path: str | Path | None = None,
+    log_samples: bool = False,
+    listener: Listener = ignore,
+    **settings: Unpack[Settings],
+) -> RunResult:
+    """Evaluates a model on tasks.
+
+    What the store already knows is not asked again, so an interrupted call is continued by repeating it.
+
+    Args:
+        model: name in the model table, or any object that satisfies the `Model` protocol.
+        tasks: names (also wildcards, groups, tags, files), task objects, or a list of either.
+        store: the store's file; the user's own when None; `:memory:` for none.
+        output_path: folder for result files; none are written when None.
+        log_samples: whether to write every document's answers too.
+        listener: is told what happens.
+        **settings: as on the command line, see `Settings`.
+    """
+    wanted = _split_tasks(tasks)
+    spec = _specified(model, wanted, settings)
+    if output_path is not None:
+        check_output_path(output_path)
+    with Store(store if store is not None else default_path()) as opened:
+        session = Session(spec, opened, listener)
+        result = run(session, wanted, None if isinstance(model, str) else model)
+    if output_path is not None:
+        write_results(result, output_path, log_samples or spec.options.predict_only)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What one task would ask: `missing` counts requests that no earlier task of the run asks too."""
+
+    name: str
+    documents: int
+    posed: int
+    unique: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """A dry run.
+
+    Attributes:
+        posed: requests in all.
+        unique: distinct ones.
+        known: distinct ones that the store can answer.
+        missing: those that would be asked.
+        kinds: missing requests by kind.
+        tokens: tokens that the missing requests hold; None when the model cannot say.
+        generated_tokens: most tokens that would be written.
+        work: size of the missing work, as measured against earlier runs.
+        seconds: forecast from this model's earlier runs in the store; None when there are none.
+        tasks: the same per task.
+    """
+
+    posed: int
+    unique: int
+    known: int
+    missing: int
+    kinds: Mapping[str, int]
+    tokens: int | None
+    generated_tokens: int
+    work: int
+    seconds: float | None
+    tasks: tuple[TaskPlan, ...]
+
+
+def plan_run(
+    model: str | Model,
+    tasks: Tasks,
+    *,
+    store: str | Path | None = None,
+    listener: Listener = ignore,
+    **settings: Unpack[Settings],
+) -> PlanReport:
+    """What a run would ask, without asking it. No weights are loaded."""
+    wanted = _split_tasks(tasks)
+    spec = _specified(model, wanted, settings)
+    with Store(store if store is not None else default_path()) as opened:
+        session = Session(spec, opened, listener)
+        setup, posed, plan = prepare(session, wanted, None if isinstance(model, str) else model)
+        speed = opened.runs.speed(setup.model.fingerprint)
+    missing = list(plan.missing.values())
+    total = sum(plan.works)
+    tokens = None
+    if setup.model.capabilities.can_tokenize and isinstance(setup.model, Tokenizes):
+        tokens = setup.model.count_tokens(missing)
+    seen: set[bytes] = set()
+    rows = []
+    for item in posed:
+        own = item.keys.requests.keys()
+        new = sum(key in plan.missing and key not in seen for key in own)
+        seen.update(own)
+        count = sum(len(keys) for keys in item.keys.by_instance)
+        rows.append(TaskPlan(item.task.card.name, len(item.documents), count, len(own), new))
+    return PlanReport(
+        plan.posed,
+        plan.unique,
+        plan.known,
+        len(missing),
+        Counter(request.kind for request in missing),
+        tokens,
+        sum(getattr(request, "max_tokens", None) or 0 for request in missing),
+        total,
+        total / speed if speed else None,
+        tuple(rows),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """A document as it would be asked; token views when a model was named."""
+
+    task: Task
+    document: Document
+    instance: Instance
+    tokens: tuple[TokenView, ...] = ()
+
+
+def show_document(
+    task: str | Task, place: int = 0, model: str | Model | None = None, **settings: Unpack[Settings]
+) -> list[ShownDocument]:
+    """The document at a place of a task (of every task, for a group), posed and, with a model, tokenised."""
+    wanted = _split_tasks(task)
+    spec = _specified(model if model is not None else "none", wanted, settings)
+    opened = None if model is None or isinstance(model, str) else model
+    if model is None:
+        chosen = resolve_tasks(spec, wanted, Catalog(spec.include_path)).tasks
+    else:
+        setup = resolve(spec, wanted, opened, ignore)
+        chosen, opened = setup.tasks, setup.model
+        check_model(opened, chosen, spec.options.chat)
+    return [_shown(one, place, spec, opened) for one in chosen]
+
+
+def _shown(task: Task, place: int, spec: RunSpec, model: Model | None) -> ShownDocument:
+    documents = chosen_documents(task.card.name, task.documents(), spec)
+    if not 0 <= place < len(documents):
+        where = f"task {task.card.name}"
+        raise DataError(Fault(where, f"has no document {place}", f"a place from 0 to {len(documents) - 1}"))
+    instance = task.pose(documents[place])
+    views: tuple[TokenView, ...] = ()
+    if model is not None and model.capabilities.can_tokenize and isinstance(model, Tokenizes):
+        views = tuple(model.view(request) for request in instance.requests)
+    return ShownDocument(task, documents[place], instance, views)

@@ -1,0 +1,25 @@
+"""Translates the events of a run into what the terminal shows."""
+
+from __future__ import annotations
+
+from assay.report.terminal import ProgressView
+from assay.run.events import Event, Noticed, Planned, Progressed, StageStarted
+
+
+class TerminalListener:
+    """Shows events. Notices that come early are shown once more with the result, where they are looked for."""
+
+    def __init__(self, view: ProgressView) -> None:
+        self._view = view
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Progressed):
+            work = (event.work_done, event.work_total)
+            self._view.progress(event.what, event.done, event.total, work, event.failed)
+        elif isinstance(event, Planned):
+            known = f", {event.known:,} already known" if event.known else ""
+            self._view.say(f"{event.posed:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")
+        elif isinstance(event, StageStarted) and event.stage == "pose":
+            self._view.say(f"task {event.detail}", style="dim")
+        elif isinstance(event, Noticed):
+            self._view.say(f"note: {event.text}", style="yellow")

@@ -1,0 +1,125 @@
+"""`assay ls`: what there is."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import time
+from collections.abc import Callable, Sequence
+
+from assay.cli.options import add_store_option, make_parser
+from assay.report.terminal import make_console, plain_table, show_notices
+from assay.tasks.catalog import Catalog
+
+Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command."""
+    options = _parser().parse_args(arguments)
+    headings, rows = _LISTINGS[options.what](options)
+    if options.text:
+        rows = [row for row in rows if any(options.text.lower() in cell.lower() for cell in row)]
+    if options.json:
+        keys = [heading.lower() for heading in headings]
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
+        return 0
+    console = make_console()
+    console.print(plain_table(headings, rows))
+    console.print(f"{len(rows):,} {options.what}")
+    return 0
+
+
+def _tasks(options: argparse.Namespace) -> Listing:
+    catalog = _catalog(options)
+    rows = [
+        (entry.name, entry.output_type or entry.kind, ", ".join(entry.tags), str(entry.path or ""))
+        for entry in sorted(catalog.entries.values(), key=lambda entry: entry.name)
+        if entry.kind in ("task", "plugin")
+    ]
+    return ("Name", "Type", "Tags", "File"), rows
+
+
+def _collections(kind: str) -> Callable[[argparse.Namespace], Listing]:
+    def listing(options: argparse.Namespace) -> Listing:
+        found = [entry for entry in _catalog(options).entries.values() if entry.kind == kind]
+        rows = [(entry.name, ", ".join(entry.members), str(entry.path or "")) for entry in found]
+        return ("Name", "Members", "File"), sorted(rows)
+
+    return listing
+
+
+def _catalog(options: argparse.Namespace) -> Catalog:
+    catalog = Catalog(options.include_path or ())
+    show_notices(catalog.notices, make_console(stderr=True))
+    return catalog
+
+
+def _models(options: argparse.Namespace) -> Listing:
+    from assay.models.registry import model_rows
+
+    return ("Name", "Kind", "What"), [tuple(map(str, row)) for row in model_rows()]
+
+
+def _metrics(options: argparse.Namespace) -> Listing:
+    from assay.scoring.registry import METRICS, metric_definition
+
+    rows = []
+    for name in METRICS.names():
+        metric = metric_definition(name)
+        direction = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
+        rows.append((name, direction, metric.aggregation, ", ".join(metric.values), metric.description))
+    return ("Name", "Better", "Aggregation", "For", "What"), rows
+
+
+def _filters(options: argparse.Namespace) -> Listing:
+    from assay.scoring.registry import FILTERS
+
+    rows = []
+    for name in FILTERS.names():
+        factory = FILTERS.get(name)
+        settings = ", ".join(inspect.signature(factory).parameters)
+        rows.append((name, settings, (inspect.getdoc(factory) or "").split("\n")[0]))
+    return ("Name", "Settings", "What"), rows
+
+
+def _runs(options: argparse.Namespace) -> Listing:
+    from assay.store.store import Store, default_path
+
+    with Store(options.store or default_path()) as store:
+        records = store.runs.all()
+    rows = [
+        (
+            record.id,
+            record.status,
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
+            record.model,
+            ", ".join(record.spec.get("tasks", [])),
+        )
+        for record in records
+    ]
+    return ("Run", "Status", "Started", "Model", "Tasks"), rows
+
+
+_LISTINGS: dict[str, Callable[[argparse.Namespace], Listing]] = {
+    "tasks": _tasks,
+    "groups": _collections("group"),
+    "tags": _collections("tag"),
+    "models": _models,
+    "metrics": _metrics,
+    "filters": _filters,
+    "runs": _runs,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser("ls", "Lists what there is.")
+    parser.add_argument("what", choices=list(_LISTINGS))
+    parser.add_argument("text", nargs="?", help="only rows that hold this text")
+    parser.add_argument(
+        "--include_path", action="append", metavar="DIR", help="folder with more task files; may repeat"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_store_option(parser)
+    return parser

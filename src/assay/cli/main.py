@@ -1,0 +1,113 @@
+"""`assay`: finds the command, runs it, and turns every error into a message and an exit code.
+
+Exit codes: 0 done, 1 bug, 2 user error, 3 finished but some requests failed, 130 interrupted.
+Nothing heavy is imported here: a command's own module is loaded when it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+
+COMMANDS = {
+    "run": "evaluate a model on tasks",
+    "plan": "dry run: what would be asked, and how long it would take",
+    "show": "a document as it would be asked: prompt, answers, tokens",
+    "ls": "list tasks, groups, tags, models, metrics, filters, runs",
+}
+
+
+def usage() -> str:
+    """The text of `assay --help`."""
+    commands = "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items())
+    return f"""usage: assay [--version] [--help] COMMAND …
+
+How well does a language model do on a benchmark, how sure are we, and can you check it?
+
+commands:
+{commands}
+
+Every command has its own help: assay run --help
+Options may be written with - or _: --model-args and --model_args are the same.
+
+example: assay run --model smollm2 --tasks demo
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; gives the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] in ("-h", "--help", "help"):
+        sys.stdout.write(usage())
+        return 0 if given else 2
+    if given[0] in ("-V", "--version", "version"):
+        from assay.core.version import __version__
+
+        sys.stdout.write(f"assay {__version__}\n")
+        return 0
+    if given[0].startswith("-"):  # scripts that call lm_eval without a command mean `run`
+        given = ["run", *given]
+    return _run_command(given[0], with_underscores(given[1:]))
+
+
+def with_underscores(arguments: list[str]) -> list[str]:
+    """The arguments with `--some-option` written `--some_option`; values stay as they are."""
+    found = []
+    for argument in arguments:
+        if argument.startswith("--") and len(argument) > 2:
+            name, equals, value = argument[2:].partition("=")
+            argument = "--" + name.replace("-", "_") + equals + value
+        found.append(argument)
+    return found
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
+    import importlib
+    import os
+
+    is_debugging = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    if name not in COMMANDS:
+        from assay.core.errors import did_you_mean
+
+        sys.stderr.write(f'error: unknown command "{name}"{did_you_mean(name, COMMANDS)}. See: assay --help\n')
+        return 2
+    try:
+        _interrupt_on_termination()
+        command = importlib.import_module(f"assay.cli.{name}")
+        code: int = command.main(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; what was answered so far is kept: run the same command again to go on\n")
+        return 130
+    except Exception as error:
+        if is_debugging:
+            raise
+        return _explain(error)
+
+
+def _interrupt_on_termination() -> None:
+    """A polite request to end (SIGTERM) ends a run as Ctrl-C does: the record is closed properly."""
+    import signal
+    import threading
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, interrupt)
+
+
+def _explain(error: Exception) -> int:
+    from assay.core.errors import AssayError, UserError
+
+    if isinstance(error, UserError):
+        for fault in error.faults:
+            sys.stderr.write(f"error: {fault}\n")
+        return error.exit_code
+    kind = "" if isinstance(error, AssayError) else f"{type(error).__name__}: "
+    sys.stderr.write(f"bug: {kind}{error}\nThis is a fault of Assay or of a plugin; --debug shows where it happened.\n")
+    return 1

@@ -1,0 +1,150 @@
+"""Options that several commands share, in lm-eval's names, and their way into settings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from assay.api import Settings
+from assay.core.arguments import parse_arguments
+from assay.core.errors import Fault, UserError
+from assay.core.specs import Seeds
+
+# Options of lm-eval that need nothing done here, with the reason that is told to the user.
+WITHOUT_EFFECT = {
+    "use_cache": "answers are always kept, see --store",
+    "cache_requests": "requests are built fast enough to need no cache",
+    "check_integrity": "task files are checked whenever they are read",
+    "show_config": "the whole configuration is in the result file",
+    "verbosity": "use --debug for tracebacks",
+    "max_batch_size": "batches are sized by memory",
+    "trust_remote_code": "say trust_remote_code=true in --model_args for a model that needs it",
+    "confirm_run_unsafe_code": "no task of this version runs code",
+    "metadata": "no task of this version reads it",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with our kind of error."""
+
+    def error(self, message: str) -> Any:
+        raise UserError(Fault("", message, next=f"See: {self.prog} --help"))
+
+
+def make_parser(name: str, description: str) -> argparse.ArgumentParser:
+    """A parser for one command."""
+    return _Parser(
+        prog=f"assay {name}", description=description, allow_abbrev=False, epilog="--debug shows tracebacks."
+    )
+
+
+def add_model_options(parser: argparse.ArgumentParser, required: bool) -> None:
+    """Which model."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", "-M", required=required, help="name in the model table; see: assay ls models")
+    group.add_argument("--model_args", "-a", nargs="+", metavar="K=V", help="e.g. pretrained=PATH,dtype=float32")
+    group.add_argument("--batch_size", "-b", default="auto", help="rows per batch, or auto (default)")
+    group.add_argument("--device", help="cpu, cuda, cuda:1, mps; the best there is by default")
+
+
+def add_task_options(parser: argparse.ArgumentParser) -> None:
+    """What a run changes about tasks."""
+    group = parser.add_argument_group("tasks")
+    group.add_argument("--include_path", action="append", metavar="DIR", help="folder with more task files; may repeat")
+    group.add_argument("--num_fewshot", "-f", type=int, metavar="N", help="examples per prompt")
+    group.add_argument("--limit", "-L", type=float, metavar="N", help="first N documents per task, or a share below 1")
+    group.add_argument("--samples", "-E", metavar="JSON", help='documents by place: {"task": [0, 5]}, or a JSON file')
+    group.add_argument("--apply_chat_template", nargs="?", const=True, default=False, metavar="NAME")
+    group.add_argument("--system_instruction", metavar="TEXT")
+    group.add_argument("--fewshot_as_multiturn", nargs="?", const="true", metavar="BOOL")
+    group.add_argument("--gen_kwargs", nargs="+", metavar="K=V", help="e.g. temperature=0.8,max_gen_toks=64")
+    group.add_argument("--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot")
+
+
+def add_store_option(parser: argparse.ArgumentParser) -> None:
+    """Where answers are kept."""
+    parser.add_argument("--store", metavar="FILE", help="file with all answers and runs; default: your data folder")
+
+
+def add_ignored_options(parser: argparse.ArgumentParser) -> None:
+    """Options of lm-eval that scripts may carry along."""
+    for name in WITHOUT_EFFECT:
+        parser.add_argument(f"--{name}", nargs="?", const=True, default=None, help=argparse.SUPPRESS)
+
+
+def ignored(options: argparse.Namespace) -> list[str]:
+    """A line for every option that was given and has no effect."""
+    given = [name for name in WITHOUT_EFFECT if getattr(options, name) is not None]
+    return [f"--{name} has no effect: {WITHOUT_EFFECT[name]}" for name in given]
+
+
+def run_settings(options: argparse.Namespace) -> Settings:
+    """The shared options as settings of the API."""
+    return Settings(
+        model_args=parse_arguments(options.model_args, "--model_args"),
+        num_fewshot=options.num_fewshot,
+        limit=options.limit,
+        samples=_samples(options.samples),
+        include_path=options.include_path,
+        batch_size=options.batch_size,
+        device=options.device,
+        apply_chat_template=options.apply_chat_template,
+        system_instruction=options.system_instruction,
+        fewshot_as_multiturn=_boolean(options.fewshot_as_multiturn),
+        gen_kwargs=parse_arguments(options.gen_kwargs, "--gen_kwargs"),
+        seeds=parse_seeds(options.seed),
+    )
+
+
+def split_names(values: list[str]) -> list[str]:
+    """Task names given with blanks or commas between them."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def _boolean(text: str | None) -> bool | None:
+    if text is None:
+        return None
+    if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+        raise UserError(Fault("--fewshot_as_multiturn", f'is "{text}"', "true or false"))
+    return text.lower() in ("true", "1", "yes")
+
+
+def parse_seeds(text: str | None) -> Seeds:
+    """lm-eval's rule: one value for all four, three (few-shot stays 1234), or four; None leaves one open."""
+    if text is None:
+        return Seeds()
+    parts = [part.strip() for part in text.split(",")]
+    try:
+        values = [None if part.lower() == "none" else int(part) for part in parts]
+    except ValueError as error:
+        raise UserError(Fault("--seed", f'is "{text}"', "1, 3 or 4 whole numbers with commas, or None")) from error
+    if len(values) == 1:
+        values *= 4
+    if len(values) == 3:
+        values.append(1234)
+    if len(values) != 4:
+        raise UserError(Fault("--seed", f"has {len(values)} values", "1, 3 or 4"))
+    return Seeds(*values)
+
+
+def _samples(text: str | None) -> dict[str, list[int]] | None:
+    if text is None:
+        return None
+    try:
+        content = text if text.lstrip().startswith("{") else Path(text).expanduser().read_text(encoding="utf-8")
+        data = json.loads(content)
+    except OSError as error:
+        raise UserError(
+            Fault("--samples", f'"{text}" cannot be read: {error.strerror}', "JSON or a JSON file")
+        ) from error
+    except json.JSONDecodeError as error:
+        raise UserError(Fault("--samples", f"is not JSON: {error.msg}", '{"task": [0, 5]}')) from error
+    if not isinstance(data, dict) or not all(_is_places(places) for places in data.values()):
+        raise UserError(Fault("--samples", "has another shape", '{"task": [0, 5]}'))
+    return data
+
+
+def _is_places(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(place, int) for place in value)

@@ -1,0 +1,78 @@
+"""`assay run`: evaluate a model on tasks."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+
+from assay.api import evaluate
+from assay.cli.listening import TerminalListener
+from assay.cli.options import (
+    add_ignored_options,
+    add_model_options,
+    add_store_option,
+    add_task_options,
+    ignored,
+    make_parser,
+    run_settings,
+    split_names,
+)
+from assay.cli.show import print_document
+from assay.core.errors import Fault, UserError
+from assay.core.results import RunResult
+from assay.report.files import write_results
+from assay.report.terminal import ProgressView, make_console, show_result
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command; 3 when some requests failed."""
+    options = _parser().parse_args(arguments)
+    if (options.log_samples or options.predict_only) and not options.output_path:
+        raise UserError(Fault("--log_samples", "needs a place to write to", next="Add --output_path DIR"))
+    # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
+    # the time of a run without a model.
+    gc.set_threshold(200_000, 50, 100)
+    with ProgressView(make_console(stderr=True)) as view:
+        for line in ignored(options):
+            view.say("note: " + line, style="yellow")
+        settings = run_settings(options)
+        settings["predict_only"] = options.predict_only
+        settings["bootstrap_iters"] = options.bootstrap_iters
+        result = evaluate(
+            options.model,
+            split_names(options.tasks),
+            store=options.store,
+            listener=TerminalListener(view),
+            **settings,
+        )
+    return _finish(options, result)
+
+
+def _finish(options: argparse.Namespace, result: RunResult) -> int:
+    console = make_console()
+    if options.write_out:
+        for task in result.tasks:
+            print_document(console, task.answered[0].document, task.answered[0].instance)
+    # Shown before files are written: a full disk must not hide the numbers.
+    show_result(result, console)
+    if options.output_path:
+        log_samples = options.log_samples or options.predict_only
+        for path in write_results(result, options.output_path, log_samples):
+            console.print(f"written: {path}", markup=False, soft_wrap=True)
+    return 3 if result.counts.failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser("run", "Evaluates a model on tasks. Repeating the command continues an interrupted run.")
+    parser.add_argument("--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards or files")
+    add_model_options(parser, required=True)
+    add_task_options(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument("--output_path", "-o", metavar="DIR", help="folder for result files")
+    output.add_argument("--log_samples", "-s", action="store_true", help="also write every document's answers")
+    output.add_argument("--predict_only", "-x", action="store_true", help="record answers, compute no metric")
+    output.add_argument("--write_out", "-w", action="store_true", help="print the first document of each task")
+    output.add_argument("--bootstrap_iters", type=int, default=100_000, metavar="N", help="0: no lm-eval errors")
+    add_store_option(output)  # type: ignore[arg-type]
+    add_ignored_options(parser)
+    return parser

@@ -1,0 +1,96 @@
+"""`assay show`: a document as it would be asked."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from assay.api import show_document
+from assay.cli.options import add_model_options, add_task_options, make_parser, run_settings
+from assay.core.documents import Document
+from assay.core.protocols import TokenView
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
+from assay.report.names import printable
+from assay.report.terminal import make_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command."""
+    options = _parser().parse_args(arguments)
+    console = make_console()
+    for shown in show_document(options.task, options.doc, options.model, **run_settings(options)):
+        print_document(console, shown.document, shown.instance, shown.tokens)
+    return 0
+
+
+def print_document(
+    console: Console, document: Document, instance: Instance, tokens: tuple[TokenView, ...] = ()
+) -> None:
+    """A document's prompt, answers, target and, where known, tokens. White space at ends is made visible."""
+    _heading(console, f"{instance.task}, document {document.id}")
+    previous: Prompt | None = None
+    for place, request in enumerate(instance.requests):
+        prompt = getattr(request, "prompt", None)
+        if prompt is not None and prompt != previous:
+            _label(console, "prompt", prompt_text(prompt))
+            previous = prompt
+        _print_request(console, request, place)
+        if place < len(tokens):
+            _print_tokens(console, tokens[place])
+    _label(console, "target", repr(instance.target))
+    if instance.choices:
+        _label(console, "gold", repr(instance.gold))
+
+
+def prompt_text(prompt: Prompt) -> str:
+    """A prompt as text; messages with their roles."""
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(f"<{message.role}> {message.text}" for message in prompt)
+
+
+def _print_request(console: Console, request: Request, place: int) -> None:
+    if isinstance(request, Loglikelihood):
+        _label(console, f"continuation {place}", repr(request.continuation))
+    elif isinstance(request, Generation):
+        stops = ", ".join(map(repr, request.stop)) or "none"
+        sampling = "greedy" if request.sampling.is_greedy else f"temperature {request.sampling.temperature}"
+        _label(console, "generation", f"at most {request.max_tokens} tokens, {sampling}, stops: {stops}")
+    else:
+        _label(console, "text", request.text)
+
+
+def _print_tokens(console: Console, view: TokenView) -> None:
+    if view.prompt_text is not None:
+        _label(console, "  prompt as the model sees it", view.prompt_text)
+    if view.truncated:
+        _label(console, "  cut from the left", f"{view.truncated} tokens")
+    _label(console, f"  context, {len(view.context_ids)} tokens", _tokens(view.context_ids, view.context_pieces))
+    if view.continuation_ids:
+        text = _tokens(view.continuation_ids, view.continuation_pieces)
+        _label(console, f"  scored, {len(view.continuation_ids)} tokens", text)
+
+
+def _tokens(ids: tuple[int, ...], pieces: tuple[str, ...]) -> str:
+    return " ".join(f"{number}:{piece!r}" for number, piece in zip(ids, pieces, strict=True))
+
+
+def _heading(console: Console, text: str) -> None:
+    console.rule(printable(text), align="left")
+
+
+def _label(console: Console, label: str, text: str) -> None:
+    console.print(f"{label}:", style="bold", end=" ")
+    console.print(printable(text), markup=False, soft_wrap=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser("show", "Shows a document as it would be asked; with --model also its tokens.")
+    parser.add_argument("task", help="task, group or file")
+    parser.add_argument("--doc", type=int, default=0, metavar="N", help="place of the document (default 0)")
+    add_model_options(parser, required=False)
+    add_task_options(parser)
+    return parser

@@ -1,0 +1,84 @@
+"""Reads `key=value` settings as users write them on a command line: commas, blanks, quotes or JSON."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.core.errors import Fault, UserError
+
+_NAME = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=")
+_CLOSING = {"[": "]", "{": "}", "(": ")"}
+
+
+def parse_arguments(text: str | Sequence[str] | Mapping[str, Any] | None, where: str) -> dict[str, Any]:
+    """`pretrained=PATH,dtype=float32` as a mapping.
+
+    Commas inside brackets and quotes do not separate. Values are true, false, none, numbers, Python
+    literals, or else text. A text that begins with `{` is read as JSON.
+
+    Args:
+        text: the text, several of them, or a mapping, which is returned as it is.
+        where: the option's name, for errors.
+    """
+    if text is None:
+        return {}
+    if isinstance(text, Mapping):
+        return dict(text)
+    found: dict[str, Any] = {}
+    for part in [text] if isinstance(text, str) else text:
+        found.update(_parse_json(part, where) if part.lstrip().startswith("{") else _parse_pairs(part, where))
+    return found
+
+
+def _parse_json(text: str, where: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(Fault(where, f"is not JSON: {error.msg} at character {error.pos}")) from error
+    return dict(data)
+
+
+def _parse_pairs(text: str, where: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in _split(text):
+        if not pair.strip():
+            continue
+        match = _NAME.match(pair)
+        if match is None:
+            raise UserError(Fault(where, f'"{pair}" has no name', "name=value,name=value or a JSON object"))
+        found[match.group(1)] = parse_value(pair[match.end() :])
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """Parts between commas that stand outside brackets and quotes."""
+    parts, start, open_marks, quote = [], 0, [], ""
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in _CLOSING:
+            open_marks.append(_CLOSING[character])
+        elif open_marks and character == open_marks[-1]:
+            open_marks.pop()
+        elif character == "," and not open_marks:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def parse_value(text: str) -> Any:
+    """A value as the kind it looks like."""
+    stripped = text.strip()
+    simple: dict[str, Any] = {"true": True, "false": False, "none": None, "null": None}
+    if stripped.lower() in simple:
+        return simple[stripped.lower()]
+    try:
+        return ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return stripped

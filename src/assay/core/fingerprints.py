@@ -1,0 +1,73 @@
+"""What makes a model itself, and what it can do; both are plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from assay.core.identity import digest
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Everything about a model that may change its answers.
+
+    The digest leaves out `name` and `revision` when the weights' hash is known: the same weights in two
+    folders are one model. All else counts, so an unknown setting makes a new model rather than a wrong hit.
+
+    Attributes:
+        name: how the user calls it: a path, a hub id, a table name.
+        revision: the resolved commit of a hub model.
+        weights: hash of the weight files, or of the source of a model without any.
+        precision: number format of weights and arithmetic.
+        tokenizer: hash of the tokenizer's files.
+        template: hash of the chat template.
+        adapter: hash of an adapter on top of the weights.
+        parent: digest of the model this one was trained from.
+        settings: further settings that change answers (maximum length, BOS rule, …).
+    """
+
+    name: str
+    revision: str | None = None
+    weights: str | None = None
+    precision: str | None = None
+    tokenizer: str | None = None
+    template: str | None = None
+    adapter: str | None = None
+    parent: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields and the digest, for the manifest."""
+        return {**asdict(self), "settings": dict(self.settings), "digest": self.digest}
+
+    @cached_property
+    def digest(self) -> str:
+        """64 hex digits that stand for the model in every key."""
+        data = {**asdict(self), "settings": dict(self.settings)}
+        if self.weights is not None:
+            del data["name"], data["revision"]
+        return digest(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do. Asked before anything runs.
+
+    Attributes:
+        kinds: request kinds it answers.
+        max_tokens: longest sequence it takes; None when it does not say.
+        has_chat: whether it can turn messages into text.
+        can_tokenize: whether it also satisfies the `Tokenizes` protocol.
+        is_deterministic: whether the same request gives the same bits, whatever it is batched with.
+        family: what kind of network it is, for messages.
+    """
+
+    kinds: frozenset[str]
+    max_tokens: int | None = None
+    has_chat: bool = False
+    can_tokenize: bool = False
+    is_deterministic: bool = True
+    family: str = "model"

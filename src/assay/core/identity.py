@@ -1,0 +1,82 @@
+"""What makes two things the same: canonical JSON, digests and the key of a request.
+
+A key covers the model's fingerprint and every field of the request; never a task, run, batch or
+device. `tests/core/test_identity.py` freezes golden keys, so a refactor cannot change them unseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import json.encoder
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from assay.core.requests import Loglikelihood, Request
+
+KEY_VERSION = 1
+
+
+def _plain(value: Any) -> Any:
+    """Values that data files bring and JSON does not know: dates, bytes, numpy scalars, tuples."""
+    if isinstance(value, bytes):
+        return {"bytes": hashlib.sha256(value).hexdigest()}
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return str(value)
+
+
+_encode: Callable[[Any], str] = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode
+_quote: Callable[[str], str] = json.encoder.encode_basestring
+_encode_loose: Callable[[Any], str] = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True, default=_plain
+).encode
+
+
+def canonical_json(value: Any) -> str:
+    """One text per value: sorted keys, no blanks, no NaN."""
+    return _encode(value)
+
+
+def to_bytes(text: str) -> bytes:
+    """UTF-8, also for lone surrogates, which real datasets contain."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def digest(value: Any) -> str:
+    """sha256 of a value's canonical JSON, as 64 hex digits. Dates and the like become text first."""
+    return hashlib.sha256(to_bytes(_encode_loose(value))).hexdigest()
+
+
+def digest_all(values: Iterable[Any]) -> str:
+    """sha256 over the canonical JSON of many values, one line each."""
+    total = hashlib.sha256()
+    for value in values:
+        total.update(to_bytes(_encode_loose(value) + "\n"))
+    return total.hexdigest()
+
+
+def request_digest(request: Request) -> bytes:
+    """32 bytes that stand for a request, whoever answers it. All its fields count."""
+    if type(request) is Loglikelihood and type(request.prompt) is str:
+        # The same text as below, put together by hand: this is the hot path of every multiple-choice run.
+        text = f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},{_quote(request.continuation)}]'
+    else:
+        text = _encode([KEY_VERSION, request.kind, *request.identity()])
+    return hashlib.sha256(to_bytes(text)).digest()
+
+
+def response_key(fingerprint: str, request: bytes) -> bytes:
+    """The 32 bytes under which a model's answer to a request is stored.
+
+    Args:
+        fingerprint: the digest of the model's fingerprint.
+        request: the digest of the request.
+    """
+    return hashlib.sha256(fingerprint.encode("ascii") + request).digest()

@@ -1,0 +1,61 @@
+"""One literal table per room, plus plugins from entry points, loaded only when asked for.
+
+A table maps a name to `module:attribute`. Plugins of a package `acme` are named `acme/name`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import metadata
+from typing import Any
+
+from assay.core.errors import Fault, UserError, unknown_name
+
+
+class Registry:
+    """Names of one kind of thing and where to find it."""
+
+    def __init__(self, noun: str, table: Mapping[str, str], group: str) -> None:
+        self.noun = noun
+        self.table = table
+        self.group = group
+
+    @cached_property
+    def plugins(self) -> dict[str, metadata.EntryPoint]:
+        """Entry points of other packages, by outside name."""
+        found = {}
+        for point in metadata.entry_points(group=self.group):
+            package = point.dist.name if point.dist is not None else "unknown"
+            found[f"{package}/{point.name}"] = point
+        return found
+
+    def names(self) -> list[str]:
+        """All names, built-in ones first."""
+        return [*sorted(self.table), *sorted(self.plugins)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.table or name in self.plugins
+
+    def get(self, name: str, where: str = "") -> Any:
+        """The thing of this name; an error with near names when there is none."""
+        if name in self.table:
+            module, _, attribute = self.table[name].partition(":")
+            return getattr(importlib.import_module(module), attribute)
+        if name in self.plugins:
+            return self._load_plugin(name)
+        raise unknown_name(self.noun, name, self.names(), where)
+
+    def _load_plugin(self, name: str) -> Any:
+        point = self.plugins[name]
+        try:
+            return point.load()
+        except Exception as error:  # a plugin may raise anything while it is imported
+            raise UserError(
+                Fault(
+                    f'plugin "{name}" ({point.value})',
+                    f"could not be loaded: {type(error).__name__}: {error}",
+                    next=f"Mend or uninstall the package that declares it in the entry-point group {self.group}",
+                )
+            ) from error

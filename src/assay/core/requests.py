@@ -1,0 +1,128 @@
+"""A request is one question to a model, free of task, document and run.
+
+An instance is a document as asked: its requests, its choices and what the right answer is. Neither
+holds a response; the two meet by key, when scoring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation. Roles are `system`, `user` and `assistant`."""
+
+    role: str
+    text: str
+
+
+# A prompt is text, or a conversation that only a model can turn into text.
+Prompt = Union[str, tuple[Message, ...]]
+
+
+def _prompt_identity(prompt: Prompt) -> Any:
+    return prompt if isinstance(prompt, str) else [[message.role, message.text] for message in prompt]
+
+
+@dataclass(frozen=True, slots=True)
+class Loglikelihood:
+    """How likely is this continuation after this prompt?"""
+
+    kind: ClassVar[str] = "loglikelihood"
+    prompt: Prompt
+    continuation: str
+
+    def identity(self) -> tuple[Any, ...]:
+        return (_prompt_identity(self.prompt), self.continuation)
+
+
+@dataclass(frozen=True, slots=True)
+class RollingLoglikelihood:
+    """How likely is this whole text? Every token is scored once, in windows as long as the model takes.
+
+    Attributes:
+        text: the text.
+        overlap: tokens of context that each window repeats from the one before (at least 1).
+    """
+
+    kind: ClassVar[str] = "rolling_loglikelihood"
+    text: str
+    overlap: int = 1
+
+    def identity(self) -> tuple[Any, ...]:
+        return (self.text, self.overlap)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are chosen. Temperature 0 is greedy decoding.
+
+    Attributes:
+        temperature: 0 for greedy, else the softmax temperature.
+        seed: start of the random stream of a draw; without meaning when greedy.
+        options: further settings for the model, as sorted (name, value) pairs: top_p, num_beams, …
+    """
+
+    temperature: float = 0.0
+    seed: int | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature == 0.0
+
+    def identity(self) -> list[Any]:
+        return [self.temperature, self.seed, [list(option) for option in self.options]]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What does the model say after this prompt?
+
+    Attributes:
+        prompt: text or conversation.
+        stop: the answer ends before the first of these strings.
+        max_tokens: most new tokens; None leaves it to the model.
+        sampling: how tokens are chosen.
+        draw: which of k independent samples this is; 0 when greedy.
+    """
+
+    kind: ClassVar[str] = "generation"
+    prompt: Prompt
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    draw: int = 0
+
+    def identity(self) -> tuple[Any, ...]:
+        return (_prompt_identity(self.prompt), list(self.stop), self.max_tokens, self.sampling.identity(), self.draw)
+
+
+Request = Union[Loglikelihood, RollingLoglikelihood, Generation]
+
+REQUEST_KINDS = (Loglikelihood.kind, RollingLoglikelihood.kind, Generation.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A document as asked.
+
+    Attributes:
+        task: name of the task.
+        document_id: the document's place.
+        requests: every request of the document; with several draws, the draws of a request are adjacent.
+        draws: how many of `requests` belong to one question.
+        choices: the answers to choose from, without delimiter; empty for free answers.
+        target: the right answer as the task states it, for the sample log.
+        gold: the right answer as scorers read it: an index, a text, or a tuple of either.
+    """
+
+    task: str
+    document_id: int
+    requests: tuple[Request, ...]
+    draws: int = 1
+    choices: tuple[str, ...] = ()
+    target: Any = None
+    gold: Any = None

@@ -1,0 +1,117 @@
+"""What a model gave back: an output worth storing, or a failure, which is data and never an exception."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Union
+
+from assay.core.errors import AssayError
+
+# Notes a model may attach to an output. They are counted over a run and shown; an unknown one is shown by name.
+NOTE_TEXTS = {
+    "double_bos": "prompts began with two BOS tokens",
+    "empty_prompt": "prompts were empty and stood on the prefix token alone",
+    "joined_token": "a token spans prompt and continuation; what follows it was scored, as lm-eval does",
+    "split_token": "continuations shared a token with their prompt and were scored from the split point on",
+    "system_dropped": "the chat template knows no system role; the system text was left out",
+    "stop_at_limit": "answers ran into the token limit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Logprob:
+    """The log-likelihood of a continuation or text.
+
+    Attributes:
+        total: natural log of the probability of all tokens together.
+        token_count: how many tokens were scored.
+        is_greedy: whether greedy decoding would have said the same.
+        prompt_tokens: tokens of context that the model saw.
+        truncated: tokens of context that were cut from the left because the model takes no more.
+        notes: names of oddities, see `NOTE_TEXTS`.
+    """
+
+    total: float
+    token_count: int
+    is_greedy: bool
+    prompt_tokens: int = 0
+    truncated: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Generated text, cut before the first stop string.
+
+    Attributes:
+        text: what was said.
+        finish_reason: `stop` (a stop string), `eos` (the model ended) or `length` (the token limit).
+        token_count: new tokens generated.
+        prompt_tokens: tokens of prompt that the model saw.
+        truncated: tokens of prompt that were cut from the left.
+        notes: names of oddities.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    token_count: int = 0
+    prompt_tokens: int = 0
+    truncated: int = 0
+    notes: tuple[str, ...] = ()
+
+
+Output = Union[Logprob, Text]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request that got no usable answer.
+
+    Attributes:
+        kind: a short name to count by: `not_finite`, `out_of_memory`, `too_long`, `empty`, `unsupported`, `error`.
+        message: what happened, for people.
+        retryable: whether asking again may help.
+    """
+
+    kind: str
+    message: str
+    retryable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An output and the key it is stored under."""
+
+    key: bytes
+    output: Output
+
+
+# (total, is_greedy, token_count, prompt_tokens, truncated, extra): an output as flat values for a table. `extra` is
+# JSON with whatever is no number: the text, why it ended, notes. A plain log-probability has none.
+FlatOutput = tuple[Union[float, None], Union[bool, None], int, int, int, Union[str, None]]
+
+
+def flatten(output: Output) -> FlatOutput:
+    """An output as flat values. Numbers and texts survive exactly, lone surrogates too."""
+    if isinstance(output, Logprob):
+        extra = json.dumps({"notes": output.notes}) if output.notes else None
+        return output.total, output.is_greedy, output.token_count, output.prompt_tokens, output.truncated, extra
+    data: dict[str, Any] = {"text": output.text, "finish": output.finish_reason}
+    if output.notes:
+        data["notes"] = output.notes
+    return None, None, output.token_count, output.prompt_tokens, output.truncated, json.dumps(data)
+
+
+def unflatten(row: FlatOutput) -> Output:
+    """The output that `flatten` took apart."""
+    total, is_greedy, token_count, prompt_tokens, truncated, extra = row
+    if extra is None and total is not None:
+        return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated)
+    data = json.loads(extra or "{}")
+    notes = tuple(data.get("notes", ()))
+    if total is not None:
+        return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated, notes)
+    if "text" in data:
+        return Text(data["text"], data["finish"], token_count, prompt_tokens, truncated, notes)
+    raise AssayError("a stored output is neither a log-probability nor a text: written by a newer Assay?")

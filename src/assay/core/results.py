@@ -1,0 +1,128 @@
+"""What a run found. Reports read this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.requests import Instance
+from assay.core.responses import Failure, Output
+from assay.core.scores import Denominators, MetricResult, Sample
+from assay.core.specs import GroupSpec, RunSpec, TaskCard
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A document, how it was asked and what came back, request by request."""
+
+    document: Document
+    instance: Instance
+    outputs: tuple[Output | Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """One task of a run.
+
+    Attributes:
+        card: the task's own description.
+        metrics: every metric under every pipeline.
+        denominators: what the metrics leave out.
+        fingerprint: digest of the evaluated documents.
+        prompts: digest of every request posed.
+        answered: documents with their instances and outputs, in order.
+        samples: scored documents, one per pipeline and document, in order.
+    """
+
+    card: TaskCard
+    metrics: tuple[MetricResult, ...]
+    denominators: Denominators
+    fingerprint: str
+    prompts: str
+    answered: Sequence[Answered] = field(default=(), repr=False)
+    samples: Sequence[Sample] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.card.name
+
+    def metric(self, name: str, filter: str | None = None) -> MetricResult:
+        """The metric of this name; the first pipeline that has it unless one is named."""
+        for result in self.metrics:
+            if result.metric == name and filter in (None, result.filter):
+                return result
+        raise KeyError(f"{self.name} has no metric {name!r}; it has {[m.metric for m in self.metrics]}")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """One group of a run: what it reports over its leaf tasks."""
+
+    spec: GroupSpec
+    leaves: tuple[str, ...]
+    metrics: tuple[MetricResult, ...]
+    sample_len: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCounts:
+    """What was asked in a run.
+
+    Attributes:
+        posed: requests of all instances.
+        unique: distinct ones.
+        known: distinct ones that the store could answer.
+        asked: distinct ones put to the model.
+        failed: asked ones that failed.
+    """
+
+    posed: int
+    unique: int
+    known: int
+    asked: int
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A whole run.
+
+    Attributes:
+        run_id: name of the record in the store.
+        spec: what was asked for.
+        tasks: in the order of the run.
+        groups: bottom-up.
+        counts: requests posed, known, asked, failed.
+        failures: how many requests failed, by kind, with one message each.
+        notices: what the user ought to know, in plain words.
+        manifest: everything needed to repeat the run.
+        timings: seconds per stage.
+        store: path of the store, or `:memory:`.
+    """
+
+    run_id: str
+    spec: RunSpec
+    tasks: tuple[TaskResult, ...]
+    groups: tuple[GroupResult, ...]
+    counts: RequestCounts
+    failures: Mapping[str, tuple[int, str]]
+    notices: tuple[str, ...]
+    manifest: Mapping[str, Any]
+    timings: Mapping[str, float]
+    store: str
+
+    def task(self, name: str) -> TaskResult:
+        """The task of this name."""
+        for result in self.tasks:
+            if result.name == name:
+                return result
+        raise KeyError(f"no task {name!r} in this run; it has {[t.name for t in self.tasks]}")
+
+    def group(self, name: str) -> GroupResult:
+        """The group of this name."""
+        for result in self.groups:
+            if result.spec.name == name:
+                return result
+        raise KeyError(f"no group {name!r} in this run; it has {[g.spec.name for g in self.groups]}")

@@ -1,0 +1,86 @@
+"""Numbers with their uncertainty, and the counts that say what a number leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value and how sure we are of it. None stands for what the data cannot say (n of 0 or 1).
+
+    Attributes:
+        value: the estimate.
+        stderr: its standard error.
+        low: lower end of the interval.
+        high: upper end of the interval.
+        n: documents it stands on.
+        method: how the interval was made, such as `wilson`, `t`, `delta`, `bootstrap`.
+        level: probability that the interval claims to cover.
+    """
+
+    value: float | None
+    stderr: float | None
+    low: float | None
+    high: float | None
+    n: int
+    method: str
+    level: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class MetricResult:
+    """One metric of one task after one filter pipeline.
+
+    Attributes:
+        metric: its name.
+        filter: the pipeline's name; `none` when the task names none.
+        estimate: value, error and interval.
+        higher_is_better: direction, or None when undefined.
+        harness_stderr: the standard error under lm-eval's rules, None where it reports "N/A".
+    """
+
+    metric: str
+    filter: str
+    estimate: Estimate
+    higher_is_better: bool | None
+    harness_stderr: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Denominators:
+    """What became of a task's documents.
+
+    Attributes:
+        available: documents in the evaluated split.
+        total: documents asked about (after a limit).
+        scored: documents that count in the metrics.
+        failed: documents left out because a request failed.
+        truncated: documents with a prompt cut to fit the model.
+        unparsed: per filter pipeline, documents in which no answer was found.
+        notes: per note of a model, requests that carry it.
+    """
+
+    available: int
+    total: int
+    scored: int
+    failed: int = 0
+    truncated: int = 0
+    unparsed: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One document after one pipeline: what was asked, answered, made of it and scored.
+
+    Attributes:
+        filtered: per question of the document, what the pipeline made of the outputs.
+        values: metric name → the document's value, as the metric's aggregation reads it.
+    """
+
+    document_id: int
+    filter: str
+    filtered: tuple[Any, ...]
+    values: dict[str, Any]

@@ -1,0 +1,176 @@
+"""What the user asked for, as plain data. Parsed once at the edge; inside, nobody reads argv or YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """The seeds of a run, in lm-eval's order and with its defaults. Only `fewshot` and `sampling` act here.
+
+    Assay seeds no global generator; `python` and `numpy` are kept for task code and for the record.
+    """
+
+    python: int | None = 0
+    numpy: int | None = 1234
+    sampling: int | None = 1234
+    fewshot: int | None = 1234
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSpec:
+    """Whether and how prompts become conversations."""
+
+    apply: bool = False
+    template: str | None = None
+    system: str | None = None
+    multiturn: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What a run changes about each task.
+
+    Attributes:
+        num_fewshot: examples per prompt; None keeps the task's own number. A task that says 0 keeps 0.
+        fewshot_seed: seed of the few-shot draws.
+        sampling_seed: seed of sampled generations.
+        chat: conversation settings.
+        generation: overrides of generation settings, in lm-eval's names.
+        predict_only: ask and record, score nothing.
+    """
+
+    num_fewshot: int | None = None
+    fewshot_seed: int | None = 1234
+    sampling_seed: int | None = 1234
+    chat: ChatSpec = field(default_factory=ChatSpec)
+    generation: Mapping[str, Any] = field(default_factory=dict)
+    predict_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How a model is run; nothing here may change its answers, so nothing here is in a key."""
+
+    batch_size: str = "auto"
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """A whole run as asked for.
+
+    Attributes:
+        model: name in the model table.
+        model_args: the model's own settings.
+        tasks: names, wildcards, or paths of task files.
+        include_path: folders with more task files.
+        limit: documents per task: a count (>= 1) or a share (< 1) from the start; None for all.
+        samples: task name → places of the documents to ask; None for no such choice.
+        options: what the run changes about tasks.
+        settings: how the model is run.
+        seeds: all seeds.
+        bootstrap_iters: resamples for lm-eval's standard errors; 0 turns them off.
+    """
+
+    model: str
+    tasks: tuple[str, ...]
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+    include_path: tuple[str, ...] = ()
+    limit: float | None = None
+    samples: Mapping[str, tuple[int, ...]] | None = None
+    options: TaskOptions = field(default_factory=TaskOptions)
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    seeds: Seeds = field(default_factory=Seeds)
+    bootstrap_iters: int = 100_000
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as JSON data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSpec:
+    """One step of a pipeline: a filter's name and its settings."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """A named chain of filters. Each pipeline starts from the raw outputs."""
+
+    name: str
+    steps: tuple[FilterSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """A metric by name, with what the task file says about it. None means the metric's own default."""
+
+    name: str
+    aggregation: str | None = None
+    higher_is_better: bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How a task's outputs become numbers: names only, resolved in the scoring room."""
+
+    scorer: str
+    metrics: tuple[MetricSpec, ...]
+    pipelines: tuple[PipelineSpec, ...] = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCard:
+    """What a task says of itself, for reports.
+
+    Attributes:
+        name: unique name.
+        version: version of the definition, as a number or text.
+        alias: name to show.
+        kind: request shape, in lm-eval's `output_type` words.
+        num_fewshot: examples per prompt.
+        config: the whole definition as plain data.
+        source: the file that defines it, or where it came from.
+    """
+
+    name: str
+    version: Any
+    alias: str
+    kind: str
+    num_fewshot: int
+    config: Mapping[str, Any]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetricSpec:
+    """A metric that a group reports over its leaves.
+
+    Attributes:
+        metric: name of the leaves' metric.
+        filters: pipelines to report; None for every pipeline found among the leaves.
+        weight_by_size: whether a leaf counts by its documents or once.
+    """
+
+    metric: str
+    filters: tuple[str, ...] | None = None
+    weight_by_size: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A group in a run: its direct members, in order, and what it reports."""
+
+    name: str
+    alias: str
+    members: tuple[str, ...]
+    metrics: tuple[GroupMetricSpec, ...] = ()
+    version: Any = None

@@ -1,0 +1,76 @@
+"""Prompts as text: a conversation goes through the tokenizer's chat template, text stays as it is.
+
+Takes prompts; gives texts with notes, or a failure that says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.core.requests import Message, Prompt
+from assay.core.responses import Failure
+from assay.models.tokens import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A prompt as text, and what happened on the way."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRenderer:
+    """Turns prompts into text; each distinct conversation is rendered once.
+
+    Attributes:
+        tokenizer: holds the template.
+        options: arguments for the template, such as `enable_thinking`.
+        known: conversations rendered so far. The choices of one question share their prompt.
+    """
+
+    tokenizer: Tokenizer
+    options: Mapping[str, Any] = field(default_factory=dict)
+    known: dict[tuple[Message, ...], Rendered | Failure] = field(default_factory=dict)
+
+    def render(self, prompt: Prompt) -> Rendered | Failure:
+        """The prompt as the model's text."""
+        if isinstance(prompt, str):
+            return Rendered(prompt)
+        if prompt not in self.known:
+            self.known[prompt] = self._conversation(prompt)
+        return self.known[prompt]
+
+    def _conversation(self, messages: tuple[Message, ...]) -> Rendered | Failure:
+        if not self.tokenizer.chat_template:
+            return _unsupported("the model has no chat template; run without --apply_chat_template")
+        if not messages:
+            return _unsupported("the conversation has no messages")
+        try:
+            return Rendered(self._apply(messages))
+        except Exception as error:  # templates raise what they like: Jinja errors, ValueError, TypeError, …
+            without = tuple(message for message in messages if message.role != "system")
+            if without == messages or not without:
+                return _unsupported(f"the chat template refused the conversation: {error}")
+        # As lm-eval does: many templates know no system role. The loss is noted, never silent.
+        try:
+            return Rendered(self._apply(without), ("system_dropped",))
+        except Exception as error:
+            return _unsupported(f"the chat template refused the conversation: {error}")
+
+    def _apply(self, messages: tuple[Message, ...]) -> str:
+        is_open = messages[-1].role == "assistant"
+        return self.tokenizer.apply_chat_template(
+            [{"role": message.role, "content": message.text} for message in messages],
+            tokenize=False,
+            add_generation_prompt=not is_open,
+            continue_final_message=is_open,
+            **self.options,
+        )
+
+
+def _unsupported(message: str) -> Failure:
+    return Failure("unsupported", message, retryable=False)

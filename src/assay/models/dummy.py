@@ -1,0 +1,115 @@
+"""A model that answers every request from a hash of it: no weights, no wait, the same bits everywhere.
+
+In: a seed. Out: plausible-looking nonsense. For trying out tasks, stores and reports, never for scores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.identity import canonical_json, to_bytes
+from assay.core.requests import (
+    REQUEST_KINDS,
+    Generation,
+    Loglikelihood,
+    Prompt,
+    Request,
+    RollingLoglikelihood,
+)
+from assay.core.responses import Failure, Logprob, Output, Text
+from assay.core.specs import ModelSettings
+from assay.models.registry import reject_unknown_arguments, whole_number
+
+# Counts in the fingerprint; raise it when an answer changes.
+VERSION = 1
+
+# Log-probability of the least likely word.
+LOWEST_PER_WORD = -8.0
+
+# Letters and numbers are among them so that filters which look for an answer sometimes find one.
+_WORDS = (
+    "the answer is A B C D yes no true false so and then it was because of a small large red green "
+    "stone river house paper 0 1 2 3 4 5 6 7 8 9 10 12 18 20 25 36 42 50 64 100 we they found gave "
+    "took left right before after morning light water #### nothing maybe often under"
+)
+WORDS = tuple(_WORDS.split())
+LONGEST_TEXT = 24
+
+
+def _plain(prompt: Prompt) -> str:
+    """A text per prompt. A conversation as JSON: no two of them share one."""
+    if isinstance(prompt, str):
+        return "t" + prompt
+    return "m" + canonical_json([[message.role, message.text] for message in prompt])
+
+
+def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
+    """The text before the first stop string; None when there is none."""
+    places = [place for place in (text.find(string) for string in stop if string) if place >= 0]
+    return text[: min(places)] if places else None
+
+
+@dataclass(frozen=True)
+class DummyModel:
+    """Answers from a hash of (seed, request)."""
+
+    seed: int = 0
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint("dummy", settings={"seed": self.seed, "version": VERSION})
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(frozenset(REQUEST_KINDS), has_chat=True, family="dummy")
+
+    def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
+        key = hashlib.blake2b(str(self.seed).encode(), digest_size=16).digest()
+        for index, request in enumerate(requests):
+            yield index, _answer(request, key)
+
+    def close(self) -> None:
+        pass
+
+
+def _answer(request: Request, key: bytes) -> Output:
+    if isinstance(request, Loglikelihood):
+        prompt = _plain(request.prompt)
+        # The length says where the prompt ends, so ("a b", "c") and ("a", " bc") hash differently.
+        return _score(f"c{len(prompt)}:{prompt}{request.continuation}", request.continuation, key)
+    if isinstance(request, RollingLoglikelihood):
+        return _score(f"r{request.overlap}:{request.text}", request.text, key)
+    return _write(request, key)
+
+
+def _score(hashed: str, scored: str, key: bytes) -> Logprob:
+    """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
+    value = int.from_bytes(hashlib.blake2b(to_bytes(hashed), digest_size=8, key=key).digest(), "big")
+    count = len(scored.split()) or 1
+    share = (value >> 11) / (1 << 53)
+    return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1))
+
+
+def _write(request: Generation, key: bytes) -> Text:
+    """A few words. Limit and stop strings only cut, as they would with a real model."""
+    drawn = [] if request.sampling.is_greedy else [request.sampling.identity(), request.draw]
+    hashed = canonical_json([_plain(request.prompt), drawn])
+    chosen = hashlib.blake2b(to_bytes(hashed), digest_size=1 + LONGEST_TEXT, key=key).digest()
+    words = [WORDS[number % len(WORDS)] for number in chosen[1 : 2 + chosen[0] % LONGEST_TEXT]]
+    limited = words if request.max_tokens is None else words[: request.max_tokens]
+    text = " ".join(limited)
+    cut = cut_at_stop(text, request.stop)
+    if cut is not None:
+        return Text(cut, "stop", len(cut.split()))
+    return Text(text, "eos" if len(limited) == len(words) else "length", len(limited))
+
+
+def open_dummy(args: Mapping[str, Any], settings: ModelSettings) -> DummyModel:
+    """Opens `dummy` with its arguments: `seed`."""
+    reject_unknown_arguments("dummy", args, ("seed",))
+    return DummyModel(whole_number("dummy", args, "seed", 0))

@@ -1,0 +1,205 @@
+"""Generated text for encoded prompts: greedy ones in batches, sampled ones each on its own random stream.
+
+Takes encoded prompts and a loaded model; gives (place, Text | Failure) as batches finish. No answer depends
+on what else is in its batch, up to the rounding of the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from assay.core.identity import digest
+from assay.core.requests import Generation
+from assay.core.responses import Failure, Text
+from assay.models.batches import Batching, run_batches
+from assay.models.network import Network, quiet
+from assay.models.stops import FiniteGuard, StopWatch
+from assay.models.tokens import EncodedPrompt, Tokenizer, cut_at_stops
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Written = tuple[int, Text | Failure]
+
+# Settings of generation_config.json that look back at the prompt, where padding would count as text.
+HISTORY_SETTINGS = ("repetition_penalty", "no_repeat_ngram_size", "encoder_repetition_penalty")
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A loaded model that writes.
+
+    Attributes:
+        network: the model.
+        tokenizer: its tokenizer.
+        think_end: text or id that ends an answer's thinking part.
+    """
+
+    network: Network
+    tokenizer: Tokenizer
+    think_end: str | int | None = None
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """Every token that ends an answer: the model's own list and the tokenizer's EOS."""
+        stated = self.network.module.generation_config.eos_token_id
+        found = list(stated) if isinstance(stated, (list, tuple)) else [stated]
+        return tuple(sorted({entry for entry in (*found, self.tokenizer.eos_token_id) if entry is not None}))
+
+    @property
+    def pad_id(self) -> int:
+        for candidate in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, *self.end_ids):
+            if candidate is not None:
+                return candidate
+        return 0
+
+    @property
+    def end_text(self) -> str:
+        """EOS as text is an implicit stop: models write it out in ordinary tokens."""
+        end = self.tokenizer.eos_token_id
+        return "" if end is None else self.tokenizer.decode([end])
+
+
+def write_texts(prompts: Iterable[EncodedPrompt], writer: Writer, batching: Batching) -> Iterator[Written]:
+    """The answer to every prompt; prompts with equal settings share batches, longest first."""
+    groups: dict[str, list[EncodedPrompt]] = {}
+    for prompt in prompts:
+        groups.setdefault(_settings_key(prompt, writer), []).append(prompt)
+    for group in groups.values():
+        ordered = sorted(group, key=lambda prompt: (-len(prompt.ids), prompt.ids))
+
+        def work(batch: Sequence[EncodedPrompt]) -> list[Written]:
+            return _write_batch(batch, writer)
+
+        for batch, result in run_batches(ordered, _row_length, batching, work):
+            if isinstance(result, Failure):
+                yield from ((prompt.index, result) for prompt in batch)
+            else:
+                yield from result
+
+
+def _row_length(prompt: EncodedPrompt) -> int:
+    return len(prompt.ids) + prompt.max_tokens
+
+
+def _settings_key(prompt: EncodedPrompt, writer: Writer) -> str:
+    """Equal for prompts that may share a batch."""
+    request = prompt.request
+    options = generate_options(request)
+    config = writer.network.module.generation_config
+    is_beam = int(options.get("num_beams") or config.num_beams or 1) > 1
+    if options["do_sample"] or is_beam or "max_length" in options:
+        return f"alone {prompt.index}"
+    looks_back = len(options) > 1 or any(getattr(config, name, None) not in (None, 0, 1.0) for name in HISTORY_SETTINGS)
+    return digest([prompt.max_tokens, request.stop, options, len(prompt.ids) if looks_back else None])
+
+
+def generate_options(request: Generation) -> dict[str, Any]:
+    """Settings for transformers' `generate`, by lm-eval's rules; temperature only when sampling.
+
+    `do_sample` wins over the temperature when a task says it; sampling without any temperature uses the
+    model's own.
+    """
+    options = dict(request.sampling.options)
+    temperature = options.pop("temperature", request.sampling.temperature)
+    do_sample = bool(options.pop("do_sample", temperature > 0))
+    if do_sample and temperature > 0:
+        options["temperature"] = temperature
+    return {**options, "do_sample": do_sample}
+
+
+def _write_batch(batch: Sequence[EncodedPrompt], writer: Writer) -> list[Written]:
+    request, most = batch[0].request, batch[0].max_tokens
+    options = generate_options(request)
+    stops = [stop for stop in (*request.stop, writer.end_text) if stop]
+    longest = max(len(prompt.ids) for prompt in batch)
+    is_single_line = int(options.get("num_beams") or writer.network.module.generation_config.num_beams or 1) == 1
+    watch = StopWatch(writer.tokenizer, stops, writer.end_ids, longest, writer.think_end, is_single_line)
+    guard = FiniteGuard(longest)
+    with _random_stream(batch[0], writer.network.device if options["do_sample"] else None):
+        rows = _generate(batch, writer, {"max_new_tokens": most, **options}, watch, guard)
+    results: list[Written] = []
+    for number, prompt in enumerate(batch):
+        ids = rows[number][longest:]
+        count = watch.lengths.get(number) or _length(ids, writer.end_ids)
+        if guard.first_bad.get(number, count) < count:
+            message = "the model's logits held NaN or infinite numbers while it wrote; float32 may help"
+            results.append((prompt.index, Failure("not_finite", message, retryable=False)))
+        else:
+            results.append((prompt.index, _finish(prompt, ids[:count], stops, writer, number in watch.stopped)))
+    return results
+
+
+def _length(ids: Sequence[int], end_ids: Sequence[int]) -> int:
+    """Tokens up to and with the first that ends an answer."""
+    return next((place + 1 for place, identifier in enumerate(ids) if identifier in end_ids), len(ids))
+
+
+def _generate(
+    batch: Sequence[EncodedPrompt],
+    writer: Writer,
+    options: dict[str, Any],
+    watch: StopWatch,
+    guard: FiniteGuard,
+) -> list[list[int]]:
+    """Ids of prompt and answer for each row; prompts are padded on the left, and the padding is masked."""
+    import torch
+    from transformers import LogitsProcessorList, StoppingCriteriaList
+
+    if "max_length" in options:
+        del options["max_new_tokens"]
+    longest = max(len(prompt.ids) for prompt in batch)
+    device = writer.network.device
+    gaps = [longest - len(prompt.ids) for prompt in batch]
+    ids = [[*[writer.pad_id] * gap, *prompt.ids] for gap, prompt in zip(gaps, batch, strict=True)]
+    mask = [[*[0] * gap, *[1] * (longest - gap)] for gap in gaps]
+    with quiet(), torch.inference_mode():
+        sequences = writer.network.module.generate(
+            input_ids=torch.tensor(ids, device=device),
+            attention_mask=torch.tensor(mask, device=device),
+            stopping_criteria=StoppingCriteriaList([cast(Any, watch)]),
+            logits_processor=LogitsProcessorList([cast(Any, guard)]),
+            pad_token_id=writer.pad_id,
+            eos_token_id=list(writer.end_ids) or None,
+            **options,
+        )
+    return cast("Tensor", sequences).tolist()
+
+
+@contextmanager
+def _random_stream(prompt: EncodedPrompt, device: torch.device | None) -> Iterator[None]:
+    """A random stream of the request's own; torch's global one is as before afterwards."""
+    import torch
+
+    if device is None:
+        yield
+        return
+    request = prompt.request
+    seed = int(digest([request.sampling.seed, request.draw, list(prompt.ids)])[:15], 16)
+    on_device = device.type in ("cuda", "mps")
+    with torch.random.fork_rng(
+        [device.index or 0] if on_device else [], device_type=device.type if on_device else "cuda"
+    ):
+        torch.manual_seed(seed)
+        yield
+
+
+def _finish(prompt: EncodedPrompt, ids: Sequence[int], stops: Sequence[str], writer: Writer, stopped: bool) -> Text:
+    """The answer as text, and why it ended."""
+    think_end = writer.think_end
+    shown = ids
+    if isinstance(think_end, int) and think_end in ids:
+        shown = ids[len(ids) - list(reversed(ids)).index(think_end) :]
+    whole = writer.tokenizer.decode(list(shown), skip_special_tokens=True)
+    if shown is not ids:
+        whole = whole.lstrip()
+    after = cut_at_stops(whole, (), think_end if isinstance(think_end, str) else None)
+    text = cut_at_stops(after, stops)
+    is_ended = bool(ids) and ids[-1] in writer.end_ids
+    reason = "stop" if stopped or text != after else "eos" if is_ended else "length"
+    notes = (*prompt.notes, "stop_at_limit") if reason == "length" else prompt.notes
+    return Text(text, reason, len(ids), len(prompt.ids), prompt.truncated, notes)

@@ -1,0 +1,88 @@
+"""Every model by name: built-in openers, named models from the package index, and plugins.
+
+In: a name and the user's model arguments. Out: an opened model. An opener is a function
+`(args, settings) -> Model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from assay.core.errors import Fault, ModelError, did_you_mean, unknown_name
+from assay.core.protocols import Model
+from assay.core.registry import Registry
+from assay.core.specs import ModelSettings
+from assay.models.named import NAMED_MODELS, open_named
+from assay.models.wheels import ProgressReport
+
+MODELS = Registry(
+    "model",
+    {
+        "hf": "assay.models.causal:open_causal",
+        "dummy": "assay.models.dummy:open_dummy",
+        "ngram": "assay.models.ngram:open_ngram",
+    },
+    "assay.models",
+)
+
+# Names that lm-eval's users type.
+ALIASES = {"hf-auto": "hf", "hf-causal": "hf", "huggingface": "hf"}
+
+DESCRIPTIONS = {
+    "hf": "a causal language model of transformers: pretrained=FOLDER[,dtype=…]",
+    "dummy": "answers from a hash of the request; for trying things out: seed=0",
+    "ngram": "a byte n-gram trained on the spot, real but weak: order=3,corpus=FILE",
+}
+
+
+def model_names() -> list[str]:
+    """Every name that `open_model` takes, aliases left out."""
+    return [*sorted({*MODELS.table, *NAMED_MODELS}), *sorted(MODELS.plugins)]
+
+
+def open_model(
+    name: str, args: Mapping[str, Any], settings: ModelSettings, progress: ProgressReport | None = None
+) -> Model:
+    """Opens a model by name.
+
+    Args:
+        name: a built-in opener, an alias, a named model or a plugin's `package/name`.
+        args: the model's own settings.
+        settings: how it is run.
+        progress: told what goes on while a named model is fetched for the first time.
+    """
+    name = ALIASES.get(name, name)
+    if name in NAMED_MODELS:
+        return open_named(NAMED_MODELS[name], args, settings, progress)
+    if name not in MODELS:
+        raise unknown_name("model", name, [*model_names(), *ALIASES])
+    return cast(Model, MODELS.get(name)(args, settings))
+
+
+def model_rows() -> list[tuple[str, str, str]]:
+    """Name, kind (`built-in`, `named` or `plugin`) and description of every model."""
+    rows = [(name, "built-in", DESCRIPTIONS[name]) for name in sorted(MODELS.table)]
+    rows += [(name, "named", entry.description) for name, entry in sorted(NAMED_MODELS.items())]
+    return rows + [(name, "plugin", point.value) for name, point in sorted(MODELS.plugins.items())]
+
+
+def reject_unknown_arguments(model: str, args: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Fails, naming all of them, when there are arguments that a model does not know."""
+    expected = "one of: " + ", ".join(known)
+    unknown = [name for name in args if name not in known]
+    if unknown:
+        raise ModelError(
+            *(Fault("model_args", f'{model} has no "{name}"{did_you_mean(name, known)}', expected) for name in unknown)
+        )
+
+
+def whole_number(model: str, args: Mapping[str, Any], name: str, default: int) -> int:
+    """An argument that must be a whole number; text from a command line will do."""
+    value = args.get(name, default)
+    # bool is an int to Python, but `seed=True` is a slip.
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
+        return int(value)
+    raise ModelError(Fault("model_args", f"{model}: {name}={value!r}", "a whole number"))

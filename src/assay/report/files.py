@@ -1,0 +1,113 @@
+"""Result files in lm-eval's names and shape, with ours added beside them. Written whole or not at all.
+
+<output_path>/<model>/results_<time>.json      every score; our own block under the key "assay"
+<output_path>/<model>/samples_<task>_<time>.jsonl   one line per document and pipeline
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from assay.core.errors import Fault, OutputError
+from assay.core.results import RunResult
+from assay.report.harness_shape import plain, results_data, sample_lines
+from assay.report.names import file_name, model_name
+
+
+def write_results(result: RunResult, output_path: str | Path, log_samples: bool) -> list[Path]:
+    """Writes the result file, and the sample files when asked. Any failure is an error, never a shrug.
+
+    Args:
+        result: the run.
+        output_path: a folder, or the name of a `.json` file to which the time is added.
+        log_samples: whether to write the samples too.
+    """
+    when = datetime.now().isoformat().replace(":", "-")
+    target = Path(output_path).expanduser()
+    if target.suffix == ".json":
+        folder, results_name = target.parent, f"{target.stem}_{when}.json"
+    else:
+        folder = target / file_name(model_name(result.spec.model, result.spec.model_args))
+        results_name = f"results_{when}.json"
+    hashes: dict[str, str] = {}
+    written = []
+    if log_samples:
+        for task in result.tasks:
+            path = folder / f"samples_{file_name(task.name)}_{when}.jsonl"
+            lines, digest = sample_lines(task)
+            _write_lines(path, lines)
+            hashes[task.name] = digest()
+            written.append(path)
+    results_path = folder / results_name
+    text = json.dumps(results_data(result, hashes), indent=2, ensure_ascii=False, default=plain)
+    _write_lines(results_path, [text])
+    return [results_path, *written]
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with _explained(path), _atomic(path) as stream:
+        for line in lines:
+            stream.write(line)
+            stream.write("\n")
+
+
+@contextmanager
+def _atomic(path: Path) -> Iterator[IO[str]]:
+    """A file that appears under its name only when it is whole and on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            Fault(
+                str(path),
+                f"could not be written: {error.strerror or error}",
+                next="Every answer is safe in the store: run the same command with another --output_path",
+            )
+        ) from error
+
+
+def check_output_path(output_path: str | Path) -> None:
+    """Fails early when the place for results cannot be written to."""
+    target = Path(output_path).expanduser()
+    folder = target.parent if target.suffix == ".json" else target
+    with _explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".probe-", dir=folder)
+        os.close(handle)
+        os.unlink(temporary)
+
+
+def to_data(result: RunResult) -> dict[str, Any]:
+    """The content of the result file, as data."""
+    data: dict[str, Any] = json.loads(json.dumps(results_data(result, {}), default=plain))
+    return data

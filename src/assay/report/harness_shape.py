@@ -1,0 +1,266 @@
+"""A run in the shape of lm-eval's result and sample files, plus our own block.
+
+Keys, their order and the strings in sample logs follow lm-eval 0.4.13, so that scripts that read its files
+read ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from assay.core.requests import Generation, Loglikelihood, Prompt, Request
+from assay.core.responses import Failure, Logprob, Output, Text
+from assay.core.results import Answered, GroupResult, RunResult, TaskResult
+from assay.core.scores import MetricResult, Sample
+from assay.report.names import file_name, model_name
+
+
+def plain(value: Any) -> Any:
+    """JSON's last resort: numpy scalars and arrays, sets, tuples; everything else as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return str(value)
+
+
+def results_data(result: RunResult, task_hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The content of a result file."""
+    spec, manifest = result.spec, result.manifest
+    name = model_name(spec.model, spec.model_args)
+    aggregating = {group.spec.name: _group_scores(group) for group in result.groups if group.metrics}
+    scores = {task.name: _task_scores(task) for task in result.tasks}
+    scores.update({group.spec.name: _group_scores(group) for group in result.groups})
+    return {
+        "results": scores,
+        **({"groups": aggregating} if aggregating else {}),
+        "group_subtasks": {group.spec.name: list(group.spec.members) for group in result.groups},
+        "configs": {task.name: dict(task.card.config) for task in _by_name(result.tasks)},
+        "versions": _versions(result),
+        "n-shot": _shots(result),
+        "higher_is_better": {task.name: _directions(task.metrics) for task in _by_name(result.tasks)},
+        "n-samples": {
+            task.name: {"original": task.denominators.available, "effective": task.denominators.total}
+            for task in result.tasks
+        },
+        "config": _config(result),
+        "git_hash": (manifest.get("working_folder_git") or {}).get("revision"),
+        "date": manifest.get("date"),
+        "pretty_env_info": f"Python {manifest.get('python')} on {manifest.get('platform')}",
+        "transformers_version": manifest.get("packages", {}).get("transformers"),
+        "lm_eval_version": None,
+        "upper_git_hash": None,
+        "task_hashes": dict(task_hashes),
+        "model_source": spec.model,
+        "model_name": name,
+        "model_name_sanitized": file_name(name),
+        "system_instruction": spec.options.chat.system,
+        "system_instruction_sha": _sha(spec.options.chat.system),
+        "fewshot_as_multiturn": spec.options.chat.apply and spec.options.chat.multiturn,
+        "chat_template": spec.options.chat.apply,
+        "chat_template_sha": manifest.get("model", {}).get("template"),
+        "total_evaluation_time_seconds": str(sum(result.timings.values())),
+        "assay": own_block(result),
+    }
+
+
+def own_block(result: RunResult) -> dict[str, Any]:
+    """What Assay adds: intervals, denominators, notices and the manifest."""
+    return {
+        "version": result.manifest.get("assay_version"),
+        "run": result.run_id,
+        "store": result.store,
+        "tasks": {
+            task.name: {
+                "metrics": [asdict(metric) for metric in task.metrics],
+                "denominators": asdict(task.denominators),
+                "documents_fingerprint": task.fingerprint,
+                "prompts_fingerprint": task.prompts,
+            }
+            for task in result.tasks
+        },
+        "groups": {group.spec.name: [asdict(metric) for metric in group.metrics] for group in result.groups},
+        "requests": asdict(result.counts),
+        "failures": {kind: {"count": count, "example": text} for kind, (count, text) in result.failures.items()},
+        "notices": list(result.notices),
+        "timings": dict(result.timings),
+        "manifest": dict(result.manifest),
+    }
+
+
+def _by_name(tasks: Sequence[TaskResult]) -> list[TaskResult]:
+    return sorted(tasks, key=lambda task: task.name)
+
+
+def _metric_entries(metrics: Sequence[MetricResult]) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for metric in metrics:
+        stderr = metric.harness_stderr
+        entries[f"{metric.metric},{metric.filter}"] = metric.estimate.value
+        entries[f"{metric.metric}_stderr,{metric.filter}"] = "N/A" if stderr is None else stderr
+    return entries
+
+
+def _task_scores(task: TaskResult) -> dict[str, Any]:
+    counted = max((metric.estimate.n for metric in task.metrics), default=task.denominators.scored)
+    head = {"name": task.name, "alias": task.card.alias, "sample_len": counted}
+    return {**head, **_metric_entries(task.metrics)}
+
+
+def _group_scores(group: GroupResult) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": group.spec.name, "alias": group.spec.alias}
+    if not group.metrics:
+        return entry
+    counts = {f"{metric.metric},{metric.filter}": metric.estimate.n for metric in group.metrics}
+    return {**entry, "sample_len": group.sample_len, **_metric_entries(group.metrics), "sample_count": counts}
+
+
+def _versions(result: RunResult) -> dict[str, Any]:
+    found: dict[str, Any] = {task.name: task.card.version for task in result.tasks}
+    found.update({g.spec.name: g.spec.version for g in result.groups if g.spec.version is not None})
+    return dict(sorted(found.items()))
+
+
+def _shots(result: RunResult) -> dict[str, int]:
+    own = {task.name: task.card.num_fewshot for task in result.tasks}
+    found = dict(own)
+    for group in result.groups:
+        counts = {own[leaf] for leaf in group.leaves}
+        if len(counts) == 1:
+            found[group.spec.name] = counts.pop()
+    return dict(sorted(found.items()))
+
+
+def _directions(metrics: Sequence[MetricResult]) -> dict[str, bool | None]:
+    return {metric.metric: metric.higher_is_better for metric in metrics}
+
+
+def _config(result: RunResult) -> dict[str, Any]:
+    spec = result.spec
+    hidden = result.manifest["spec"]["model_args"]
+    return {
+        "model": spec.model,
+        "model_args": hidden,
+        "model_dtype": result.manifest["model"].get("precision"),
+        "model_revision": result.manifest["model"].get("revision"),
+        "model_sha": result.manifest["model"].get("weights"),
+        "batch_size": spec.settings.batch_size,
+        "batch_sizes": [],
+        "device": spec.settings.device,
+        "use_cache": None,
+        "limit": spec.limit,
+        "bootstrap_iters": spec.bootstrap_iters,
+        "gen_kwargs": dict(spec.options.generation),
+        "random_seed": spec.seeds.python,
+        "numpy_seed": spec.seeds.numpy,
+        "torch_seed": spec.seeds.sampling,
+        "fewshot_seed": spec.seeds.fewshot,
+    }
+
+
+def _sha(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# Samples
+
+
+def sample_lines(task: TaskResult) -> tuple[Iterator[str], Callable[[], str]]:
+    """The lines of a sample file, pipeline by pipeline, and a function that gives their hash when all are read."""
+    total = hashlib.sha256()
+
+    def lines() -> Iterator[str]:
+        for line in _lines(task):
+            total.update((line["doc_hash"] + line["prompt_hash"] + line["target_hash"]).encode())
+            yield json.dumps(line, ensure_ascii=False, default=plain)
+
+    return lines(), total.hexdigest
+
+
+def _lines(task: TaskResult) -> Iterator[dict[str, Any]]:
+    by_document = {item.document.id: item for item in task.answered}
+    pipelines = dict.fromkeys(sample.filter for sample in task.samples)
+    for pipeline in pipelines:
+        for sample in task.samples:
+            if sample.filter == pipeline:
+                yield _line(task, by_document[sample.document_id], sample)
+    for item in task.answered:
+        if any(isinstance(output, Failure) for output in item.outputs):
+            yield _failed_line(task, item)
+
+
+def _line(task: TaskResult, item: Answered, sample: Sample) -> dict[str, Any]:
+    draws = item.instance.draws
+    is_rolling = task.card.kind == "loglikelihood_rolling"
+    answers = [_shown(output, is_rolling) for output in item.outputs]
+    return {
+        **_asked(task, item),
+        "resps": [answers[start : start + draws] for start in range(0, len(answers), draws)],
+        "filtered_resps": [_shown(value, is_rolling) for value in sample.filtered],
+        "filter": sample.filter,
+        "metrics": list(sample.values),
+        **_hashes(item),
+        **sample.values,
+    }
+
+
+def _failed_line(task: TaskResult, item: Answered) -> dict[str, Any]:
+    """A document that could not be scored; it is in no metric, but it is in the log."""
+    failures = [asdict(output) if isinstance(output, Failure) else None for output in item.outputs]
+    return {**_asked(task, item), "failures": failures, "filter": None, "metrics": [], **_hashes(item)}
+
+
+def _asked(task: TaskResult, item: Answered) -> dict[str, Any]:
+    requests = item.instance.requests[:: item.instance.draws]
+    arguments = {f"gen_args_{place}": _arguments(task, request) for place, request in enumerate(requests)}
+    return {
+        "doc_id": item.document.id,
+        "doc": dict(item.document.fields),
+        "target": str(item.instance.target),
+        "arguments": arguments,
+    }
+
+
+def _arguments(task: TaskResult, request: Request) -> dict[str, Any]:
+    if isinstance(request, Loglikelihood):
+        return {"arg_0": _prompt(request.prompt), "arg_1": request.continuation}
+    if isinstance(request, Generation):
+        settings = task.card.config.get("generation_kwargs")
+        own = {
+            "until": list(request.stop),
+            "max_gen_toks": request.max_tokens,
+            "temperature": request.sampling.temperature,
+        }
+        return {"arg_0": _prompt(request.prompt), "arg_1": settings or own}
+    return {"arg_0": request.text}
+
+
+def _prompt(prompt: Prompt) -> Any:
+    if isinstance(prompt, str):
+        return prompt
+    return [{"role": message.role, "content": message.text} for message in prompt]
+
+
+def _hashes(item: Answered) -> dict[str, str]:
+    first = item.instance.requests[0]
+    prompt = first.prompt if isinstance(first, (Loglikelihood, Generation)) else first.text
+    text = prompt if isinstance(prompt, str) else json.dumps(_prompt(prompt), ensure_ascii=False)
+    document = json.dumps(dict(item.document.fields), indent=2, ensure_ascii=False, default=plain)
+    return {
+        "doc_hash": _sha(document) or "",
+        "prompt_hash": _sha(text) or "",
+        "target_hash": _sha(str(item.instance.target)) or "",
+    }
+
+
+def _shown(value: Output | Failure | Any, is_rolling: bool) -> Any:
+    """A value as lm-eval's sample logs show it: every scalar as text, a rolling result without its flag."""
+    if isinstance(value, Logprob):
+        return str(value.total) if is_rolling else [str(value.total), str(value.is_greedy)]
+    if isinstance(value, (list, tuple)):
+        return [_shown(item, is_rolling) for item in value]
+    return value.text if isinstance(value, Text) else str(value)

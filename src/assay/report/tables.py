@@ -1,0 +1,117 @@
+"""A run as rows of text: groups with their members below them, one row per metric and pipeline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from assay.core.results import GroupResult, RunResult, TaskResult
+from assay.core.scores import MetricResult
+from assay.report.names import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the results table, as text."""
+
+    name: str
+    version: str
+    filter: str
+    shots: str
+    metric: str
+    direction: str
+    value: str
+    stderr: str
+    interval: str
+    n: str
+
+
+HEADINGS = ("Task", "Version", "Filter", "Shots", "Metric", "", "Value", "Stderr", "95 % interval", "n")
+
+
+def result_rows(result: RunResult) -> list[Row]:
+    """All rows: top-level groups and tasks in the order of the run, members indented."""
+    groups = {group.spec.name: group for group in result.groups}
+    tasks = {task.name: task for task in result.tasks}
+    inner = {member for group in result.groups for member in group.spec.members}
+    order = [name for name in (*groups, *tasks) if name not in inner]
+    shown: set[str] = set()
+    rows: list[Row] = []
+    for name in order:
+        rows.extend(_below(name, 0, groups, tasks, shown))
+    return rows
+
+
+def _below(
+    name: str, depth: int, groups: dict[str, GroupResult], tasks: dict[str, TaskResult], shown: set[str]
+) -> Iterator[Row]:
+    if name in groups:
+        group = groups[name]
+        yield from _group_rows(group, depth)
+        for member in group.spec.members:
+            yield from _below(member, depth + 1, groups, tasks, shown)
+    elif name in tasks and name not in shown:
+        shown.add(name)
+        yield from _task_rows(tasks[name], depth)
+
+
+def _indented(alias: str, depth: int) -> str:
+    return ("  " * depth + "- " if depth else "") + printable(alias)
+
+
+def _group_rows(group: GroupResult, depth: int) -> Iterator[Row]:
+    name = _indented(group.spec.alias, depth)
+    version = "" if group.spec.version is None else str(group.spec.version)
+    if not group.metrics:
+        yield Row(name, version, "", "", "", "", "", "", "", "")
+    for place, metric in enumerate(group.metrics):
+        head = (name, version) if place == 0 else ("", "")
+        yield _row(*head, "", metric)
+
+
+def _task_rows(task: TaskResult, depth: int) -> Iterator[Row]:
+    name, version = _indented(task.card.alias, depth), str(task.card.version)
+    for place, metric in enumerate(task.metrics):
+        head = (name, version, str(task.card.num_fewshot)) if place == 0 else ("", "", "")
+        yield _row(*head, metric)
+
+
+def _row(name: str, version: str, shots: str, metric: MetricResult) -> Row:
+    estimate = metric.estimate
+    direction = {True: "↑", False: "↓", None: ""}[metric.higher_is_better]
+    low, high = format_number(estimate.low), format_number(estimate.high)
+    interval = f"{low} … {high}" if estimate.low is not None else "–"
+    pipeline = "" if metric.filter == "none" else printable(metric.filter)
+    return Row(
+        name,
+        version,
+        pipeline,
+        shots,
+        printable(metric.metric),
+        direction,
+        format_number(estimate.value),
+        format_number(estimate.stderr),
+        interval,
+        str(estimate.n),
+    )
+
+
+def format_number(value: float | None) -> str:
+    """Four decimals, fewer for large numbers; a dash for what is not known."""
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return "inf" if value > 0 else "-inf"
+    size = abs(value)
+    return f"{value:.4f}" if size < 1000 else f"{value:.1f}" if size < 1e7 else f"{value:.3e}"
+
+
+def format_seconds(seconds: float) -> str:
+    """`4.2 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

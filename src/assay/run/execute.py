@@ -1,0 +1,98 @@
+"""Puts the missing requests to the model and keeps each answer as it comes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.core.errors import AssayError
+from assay.core.protocols import Model
+from assay.core.responses import Failure, Logprob, Output, Response
+from assay.plan.planning import Plan
+from assay.run.events import Listener, Progressed
+from assay.store.responses import ResponseWriter
+from assay.store.store import Store
+
+_SECONDS_BETWEEN_EVENTS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What asking brought.
+
+    Attributes:
+        failures: key → failure.
+        work: work done.
+        seconds: time it took.
+    """
+
+    failures: Mapping[bytes, Failure]
+    work: int
+    seconds: float
+
+
+def execute(plan: Plan, model: Model, store: Store, listener: Listener) -> Executed:
+    """Asks everything that is missing. Answers are safe in the store when this returns or raises."""
+    if not plan.missing:
+        return Executed({}, 0, 0.0)
+    keys, requests = list(plan.missing), list(plan.missing.values())
+    meter = _Meter(plan.works, listener)
+    failures: dict[bytes, Failure] = {}
+    is_open = bytearray(b"\x01") * len(keys)
+    started = time.perf_counter()
+    with ResponseWriter(store.responses, model.fingerprint) as writer:
+        for place, answer in model.respond(requests):
+            if not 0 <= place < len(keys) or not is_open[place]:
+                raise AssayError(
+                    f"model {model.fingerprint.name} answered request {place} twice, or none such was asked"
+                )
+            is_open[place] = 0
+            checked = _checked(answer)
+            if isinstance(checked, Failure):
+                failures[keys[place]] = checked
+            else:
+                writer.put(Response(keys[place], checked))
+            meter.advance(place, len(failures))
+    for place, still_open in enumerate(is_open):
+        if still_open:
+            failures[keys[place]] = Failure("no_answer", "the model ended without answering this request")
+    meter.finish(len(failures))
+    return Executed(failures, meter.done_work, time.perf_counter() - started)
+
+
+def _checked(answer: Output | Failure) -> Output | Failure:
+    """A number that is not finite would win or lose every comparison in silence; it is a failure instead."""
+    if isinstance(answer, Logprob) and not math.isfinite(answer.total):
+        return Failure("not_finite", f"the log-likelihood is {answer.total}")
+    return answer
+
+
+class _Meter:
+    """Counts requests and work, and reports now and then."""
+
+    def __init__(self, works: Sequence[int], listener: Listener) -> None:
+        self._works = works
+        self._listener = listener
+        self._total = sum(works)
+        self._count = 0
+        self._last = time.monotonic()
+        self.done_work = 0
+        self._report(0)
+
+    def advance(self, place: int, failed: int) -> None:
+        self._count += 1
+        self.done_work += self._works[place]
+        # Looking at the clock costs as much as a fast model's answer, so not after each.
+        if self._count & 15 == 0 or self._count < 64:
+            now = time.monotonic()
+            if now - self._last >= _SECONDS_BETWEEN_EVENTS:
+                self._last = now
+                self._report(failed)
+
+    def finish(self, failed: int) -> None:
+        self._report(failed)
+
+    def _report(self, failed: int) -> None:
+        self._listener(Progressed("requests", self._count, len(self._works), self.done_work, self._total, failed))

@@ -1,0 +1,111 @@
+"""From names to things: tasks, groups and the model of a run. All user errors come together, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.core.errors import Fault, ModelError, UserError
+from assay.core.protocols import Model, Task
+from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
+from assay.core.specs import ChatSpec, GroupSpec, RunSpec
+from assay.models.registry import open_model
+from assay.models.wheels import ProgressReport
+from assay.run.events import Listener, Progressed
+from assay.scoring.documents import DocumentScorer, document_scorer
+from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.registry import FILTERS, METRICS, metric_definition
+from assay.tasks.catalog import Catalog
+from assay.tasks.harness.schema import KnownNames
+from assay.tasks.selection import Selection, Wanted, select_tasks
+
+# lm-eval's word for a task's shape → the kind of request that it poses.
+REQUEST_KIND = {
+    "loglikelihood": Loglikelihood.kind,
+    "multiple_choice": Loglikelihood.kind,
+    "loglikelihood_rolling": RollingLoglikelihood.kind,
+    "generate_until": Generation.kind,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Everything a run needs, resolved and checked."""
+
+    tasks: tuple[Task, ...]
+    scorers: tuple[DocumentScorer, ...]
+    groups: tuple[GroupSpec, ...]
+    model: Model
+    notices: tuple[str, ...]
+
+
+def known_names() -> KnownNames:
+    """The names that task files may use, from the scoring room's tables."""
+    metrics = {name: frozenset(metric_definition(name).values) for name in METRICS.names()}
+    return KnownNames(metrics, frozenset(AGGREGATIONS), frozenset(FILTERS.names()))
+
+
+def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> Selection:
+    """The tasks and groups of a run."""
+    return select_tasks(given or spec.tasks, catalog, spec.options, known_names())
+
+
+def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | None, listener: Listener) -> Setup:
+    """Resolves tasks and model; faults of both are raised together."""
+    faults: list[Fault] = []
+    errors: list[UserError] = []
+    catalog = Catalog(spec.include_path)
+    selection, model = None, given_model
+    scorers: list[DocumentScorer] = []
+    try:
+        selection = resolve_tasks(spec, given_tasks, catalog)
+        scorers = [document_scorer(task.scoring, f"task {task.card.name}") for task in selection.tasks]
+    except UserError as error:
+        errors.append(error)
+    try:
+        if model is None:
+            model = open_model(spec.model, spec.model_args, spec.settings, _progress(listener))
+    except UserError as error:
+        errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    for problem in errors:
+        faults.extend(problem.faults)
+    if selection is None or model is None:
+        raise UserError(*faults)
+    check_model(model, selection.tasks, spec.options.chat)
+    return Setup(selection.tasks, tuple(scorers), selection.groups, model, tuple(catalog.notices))
+
+
+def _progress(listener: Listener) -> ProgressReport:
+    def report(what: str, done: int, total: int | None) -> None:
+        listener(Progressed(what, done, total))
+
+    return report
+
+
+def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
+    """What a model cannot do is said before anything runs."""
+    faults = []
+    able = model.capabilities
+    for task in tasks:
+        kind = REQUEST_KIND[task.card.kind]
+        if kind not in able.kinds:
+            can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
+            faults.append(
+                Fault(
+                    f"model {model.fingerprint.name} ({able.family})",
+                    f'cannot answer {kind} requests, which the task "{task.card.name}" poses; it answers {can}',
+                    next="Choose another model or other tasks",
+                )
+            )
+    if chat.apply and not able.has_chat:
+        faults.append(
+            Fault(
+                f"model {model.fingerprint.name}",
+                "has no chat template, but --apply_chat_template is set",
+                next="Leave the flag out, or choose a model with a chat template",
+            )
+        )
+    if faults:
+        raise ModelError(*faults)

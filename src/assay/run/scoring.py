@@ -1,0 +1,97 @@
+"""Brings instances and answers together by key, scores them, and makes a task's result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from assay.core.requests import Instance
+from assay.core.responses import Failure, Output
+from assay.core.results import Answered, TaskResult
+from assay.core.scores import Denominators, Sample
+from assay.run.posing import PosedTask
+from assay.scoring.aggregate import aggregate_task
+from assay.scoring.documents import DocumentScorer
+from assay.store.responses import Responses
+
+_DOCUMENTS_AT_ONCE = 500
+
+
+def score_task(
+    posed: PosedTask,
+    scorer: DocumentScorer,
+    responses: Responses,
+    failures: Mapping[bytes, Failure],
+    bootstrap_iters: int,
+) -> TaskResult:
+    """A task's samples, metrics and denominators, from the store alone."""
+    answered = list(_answered(posed, responses, failures))
+    samples: list[Sample] = []
+    for item in answered:
+        outputs = [output for output in item.outputs if not isinstance(output, Failure)]
+        if len(outputs) == len(item.outputs):
+            samples.extend(scorer.score(item.document, item.instance, outputs))
+    return TaskResult(
+        card=posed.task.card,
+        metrics=aggregate_task(posed.task.scoring, samples, bootstrap_iters),
+        denominators=_denominators(posed, scorer, answered, samples),
+        fingerprint=posed.fingerprint,
+        prompts=posed.keys.prompts,
+        answered=answered,
+        samples=samples,
+    )
+
+
+def _answered(posed: PosedTask, responses: Responses, failures: Mapping[bytes, Failure]) -> Iterator[Answered]:
+    for start in range(0, len(posed.documents), _DOCUMENTS_AT_ONCE):
+        part = range(start, min(start + _DOCUMENTS_AT_ONCE, len(posed.documents)))
+        wanted = {key for place in part for key in posed.keys.by_instance[place]}
+        found = responses.get(list(wanted - failures.keys()))
+        for place in part:
+            outputs = tuple(_output(key, found, failures) for key in posed.keys.by_instance[place])
+            yield Answered(posed.documents[place], posed.instances[place], outputs)
+
+
+def _output(key: bytes, found: Mapping[bytes, Output], failures: Mapping[bytes, Failure]) -> Output | Failure:
+    if key in failures:
+        return failures[key]
+    return found.get(key) or Failure("missing", "the store holds no answer to this request")
+
+
+def _denominators(
+    posed: PosedTask, scorer: DocumentScorer, answered: list[Answered], samples: list[Sample]
+) -> Denominators:
+    notes: Counter[str] = Counter()
+    failed = truncated = 0
+    for item in answered:
+        is_failed = is_truncated = False
+        for output in item.outputs:
+            if isinstance(output, Failure):
+                is_failed = True
+                continue
+            is_truncated = is_truncated or output.truncated > 0
+            if output.notes:
+                notes.update(output.notes)
+        failed += is_failed
+        truncated += is_truncated
+        if item.instance.choices and _has_invalid_gold(item.instance):
+            notes["invalid_gold"] += 1
+    unparsed = dict.fromkeys(scorer.extracting, 0)
+    for sample in samples if unparsed else ():
+        if scorer.is_unparsed(sample):
+            unparsed[sample.filter] += 1
+    return Denominators(
+        available=posed.available,
+        total=len(answered),
+        scored=len(answered) - failed,
+        failed=failed,
+        truncated=truncated,
+        unparsed=unparsed,
+        notes=dict(notes),
+    )
+
+
+def _has_invalid_gold(instance: Instance) -> bool:
+    """Whether a multiple-choice question's right answer is none of its choices (an unlabelled split, say)."""
+    golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
+    return any(isinstance(gold, int) and not 0 <= gold < len(instance.choices) for gold in golds)

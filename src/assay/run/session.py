@@ -1,0 +1,209 @@
+"""The story of a run: resolve → pose → plan → execute → score → aggregate. No stage calls an earlier one."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from assay.core.protocols import Advises, Model
+from assay.core.requests import Request
+from assay.core.responses import NOTE_TEXTS, Failure
+from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
+from assay.core.specs import RunSpec
+from assay.plan.planning import Plan, make_plan
+from assay.run.events import Listener, Noticed, Planned, StageStarted
+from assay.run.execute import Executed, execute
+from assay.run.manifest import make_manifest, redacted
+from assay.run.posing import PosedTask, pose_task
+from assay.run.resolve import Setup, resolve
+from assay.run.scoring import score_task
+from assay.scoring.aggregate import aggregate_groups
+from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
+from assay.store.store import Store
+from assay.tasks.selection import Wanted
+
+
+@dataclass(slots=True)
+class Session:
+    """What the stages of one run share: the specification, the open store, the listener and the clock."""
+
+    spec: RunSpec
+    store: Store
+    listener: Listener
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str, detail: str = "") -> Iterator[None]:
+        """Announces a stage and takes its time."""
+        self.listener(StageStarted(name, detail))
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - started
+
+
+def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> RunResult:
+    """A whole run.
+
+    Args:
+        session: specification, store and listener.
+        tasks: names or task objects; the specification's names when empty.
+        model: a model object; the specification's model is opened when None.
+    """
+    setup, posed, plan = prepare(session, tasks, model)
+    try:
+        manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
+        run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
+        with _record(session, run_id):
+            with session.stage("execute"):
+                executed = execute(plan, setup.model, session.store, session.listener)
+            if executed.failures:
+                session.store.runs.add_failures(run_id, executed.failures.items())
+            with session.stage("score"):
+                results = score(session, setup, posed, executed)
+                groups = aggregate_groups(setup.groups, results)
+            result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
+        status = INCOMPLETE if executed.failures else FINISHED
+        session.store.runs.end(run_id, status, _summary(result, executed))
+        return result
+    finally:
+        if model is None:
+            setup.model.close()
+
+
+def prepare(
+    session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None
+) -> tuple[Setup, list[PosedTask], Plan]:
+    """The stages before asking: resolve, pose, plan. Also the dry run."""
+    with session.stage("resolve"):
+        setup = resolve(session.spec, tasks, model, session.listener)
+        fingerprint = setup.model.fingerprint.digest
+    for notice in (*setup.notices, *session.store.notices):
+        session.listener(Noticed(notice))
+    posed = []
+    for task in setup.tasks:
+        with session.stage("pose", task.card.name):
+            posed.append(pose_task(task, session.spec, fingerprint))
+    with session.stage("plan"):
+        plan = _plan(session, posed)
+    return setup, posed, plan
+
+
+def _plan(session: Session, posed: Sequence[PosedTask]) -> Plan:
+    requests: dict[bytes, Request] = {}
+    for item in posed:
+        requests.update(item.keys.requests)
+    known = session.store.responses.known(requests)
+    plan = make_plan({item.task.card.name: item.keys.by_instance for item in posed}, requests, known)
+    session.listener(Planned(plan.posed, plan.unique, plan.known, len(plan.missing), sum(plan.works)))
+    return plan
+
+
+@contextmanager
+def _record(session: Session, run_id: str) -> Iterator[None]:
+    """Marks the run's record when it does not get to its end; a killed run stays `running`."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        session.store.runs.end(run_id, INTERRUPTED)
+        raise
+    except Exception:
+        session.store.runs.end(run_id, FAILED)
+        raise
+
+
+def score(session: Session, setup: Setup, posed: Sequence[PosedTask], executed: Executed) -> tuple[TaskResult, ...]:
+    """Every task's result, from the store and the failures of this run."""
+    iterations = session.spec.bootstrap_iters
+    return tuple(
+        score_task(item, scorer, session.store.responses, executed.failures, iterations)
+        for item, scorer in zip(posed, setup.scorers, strict=True)
+    )
+
+
+def _result(
+    session: Session,
+    run_id: str,
+    setup: Setup,
+    plan: Plan,
+    executed: Executed,
+    results: tuple[TaskResult, ...],
+    groups: tuple[GroupResult, ...],
+    manifest: Mapping[str, Any],
+) -> RunResult:
+    asked = len(plan.missing)
+    counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
+    notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked), *_task_notices(results))
+    return RunResult(
+        run_id=run_id,
+        spec=session.spec,
+        tasks=results,
+        groups=groups,
+        counts=counts,
+        failures=_failure_counts(executed.failures),
+        notices=notices,
+        manifest=manifest,
+        timings=dict(session.timings),
+        store=session.store.path,
+    )
+
+
+def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, str]]:
+    counts = Counter(failure.kind for failure in failures.values())
+    first = {failure.kind: failure.message for failure in reversed(list(failures.values()))}
+    return {kind: (count, first[kind]) for kind, count in counts.items()}
+
+
+def _model_notices(model: Model, asked: int) -> list[str]:
+    """What a model says of itself; it has only something to say when it was loaded."""
+    return list(model.notices()) if asked and isinstance(model, Advises) else []
+
+
+def _task_notices(results: Sequence[TaskResult]) -> list[str]:
+    """What the numbers do not show: truncation, oddities of prompts, answers not found, limits."""
+    notices = []
+    for result in results:
+        counts = result.denominators
+        if counts.truncated:
+            notices.append(f"{result.name}: {counts.truncated} of {counts.total} documents were cut to fit the model")
+        for note, count in counts.notes.items():
+            text = _NOTE_TEXTS.get(note, f"{note}")
+            notices.append(f"{result.name}: {text} ({count})")
+        for pipeline, count in counts.unparsed.items():
+            if count:
+                notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
+    limited = [result.name for result in results if result.denominators.total < result.denominators.available]
+    if limited:
+        notices.append(f"only a part of the documents was asked, which is no random sample: {', '.join(limited)}")
+    return notices
+
+
+_NOTE_TEXTS = {**NOTE_TEXTS, "invalid_gold": "the right answer is none of the choices, so documents count as wrong"}
+
+
+def _summary(result: RunResult, executed: Executed) -> dict[str, Any]:
+    """What the store keeps of a result: every number, no samples."""
+    tasks = {
+        task.name: {
+            "metrics": [asdict(metric) for metric in task.metrics],
+            "denominators": asdict(task.denominators),
+            "documents": task.fingerprint,
+            "prompts": task.prompts,
+        }
+        for task in result.tasks
+    }
+    groups = {group.spec.name: [asdict(metric) for metric in group.metrics] for group in result.groups}
+    return {
+        "tasks": tasks,
+        "groups": groups,
+        "counts": asdict(result.counts),
+        "failures": {kind: list(value) for kind, value in result.failures.items()},
+        "notices": list(result.notices),
+        "timings": dict(result.timings),
+        "speed": {"work": executed.work, "seconds": executed.seconds},
+    }

@@ -1,0 +1,42 @@
+"""Filters that choose among the draws of a question."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from assay.core.errors import DataError, Fault
+from assay.core.protocols import Filter
+
+
+def take_first() -> Filter:
+    """Keeps the first draw, as itself and no longer as a list."""
+
+    def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+        return [draws[0] for draws in responses]
+
+    return apply
+
+
+def take_first_k(k: int) -> Filter:
+    """Keeps the first k draws."""
+
+    def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+        if any(len(draws) < k for draws in responses):
+            fewest = min(len(draws) for draws in responses)
+            raise DataError(
+                Fault("filter take_first_k", f"there are {fewest} draws", f"{k}", f"Set repeats: {k} or more")
+            )
+        return [draws[:k] for draws in responses]
+
+    return apply
+
+
+def majority_vote() -> Filter:
+    """Keeps the most frequent draw, as a list of one; the first seen wins a tie."""
+
+    def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+        return [[Counter(draws).most_common(1)[0][0]] for draws in responses]
+
+    return apply

@@ -1,0 +1,125 @@
+"""Filters that change or extract text, draw by draw."""
+
+from __future__ import annotations
+
+import re
+import string
+import sys
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from assay.core.errors import DataError, Fault
+from assay.core.protocols import Filter
+
+INVALID = "[invalid]"
+
+
+def _per_draw(change: Callable[[Any], Any]) -> Filter:
+    """A filter that changes each draw by itself."""
+
+    def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+        return [[change(draw) for draw in draws] if isinstance(draws, list) else change(draws) for draws in responses]
+
+    return apply
+
+
+def remove_whitespace() -> Filter:
+    """Strips white space from both ends."""
+    return _per_draw(lambda draw: draw.strip() if isinstance(draw, str) else draw)
+
+
+def lowercase() -> Filter:
+    """Lower case."""
+    return _per_draw(str.lower)
+
+
+def uppercase() -> Filter:
+    """Upper case."""
+    return _per_draw(str.upper)
+
+
+def map_values(mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> Filter:
+    """Looks each draw up in a table."""
+    table = mapping_dict or {}
+    return _per_draw(lambda draw: table.get(draw, default_value))
+
+
+def regex(regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = INVALID) -> Filter:
+    """Extracts one match of a pattern; the fallback where there is none."""
+    pattern = re.compile(regex_pattern)
+    return _per_draw(lambda draw: _find(pattern, draw, group_select) or fallback)
+
+
+def _find(pattern: re.Pattern[str], draw: Any, place: int) -> str | None:
+    """The match at a place, its first filled group when it has groups; None when there is none.
+
+    lm-eval raises where there are fewer matches than `place` asks for; here that is "no answer found".
+    """
+    matches = pattern.findall(draw if isinstance(draw, str) else "")
+    if not -len(matches) <= place < len(matches):
+        return None
+    match = matches[place]
+    if isinstance(match, tuple):
+        filled = [group for group in match if group]
+        if not filled:
+            return None
+        match = filled[0]
+    return str(match).strip()
+
+
+def multi_choice_regex(
+    regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
+    group_select: int = 0,
+    fallback: str = INVALID,
+    ignore_case: bool = False,
+    ignore_punctuation: bool = False,
+    regexes_to_ignore: Sequence[str] | None = None,
+) -> Filter:
+    """Extracts a choice as "(A)": by the pattern, else by a choice's text, else by a letter after a colon."""
+    pattern = re.compile(regex_pattern)
+
+    def normalise(text: str) -> str:
+        for ignored in regexes_to_ignore or ():
+            text = re.sub(ignored, "", text)
+        text = text.lower() if ignore_case else text
+        return text.translate(_punctuation()) if ignore_punctuation else text
+
+    def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+        if "choices" not in document:
+            raise DataError(Fault("filter multi_choice_regex", "the document has no column choices", "a list of texts"))
+        choices = [normalise(choice) for choice in document["choices"]]
+        find = _choice_finder(pattern, group_select, fallback, choices, normalise)
+        return [[find(draw) for draw in draws] if isinstance(draws, list) else find(draws) for draws in responses]
+
+    return apply
+
+
+def _choice_finder(
+    pattern: re.Pattern[str], place: int, fallback: str, choices: list[str], normalise: Callable[[str], str]
+) -> Callable[[Any], str]:
+    letters = string.ascii_uppercase[: len(choices)]
+    by_text = {choice: f"({letter})" for letter, choice in zip(letters, choices, strict=False)}
+    longest_first = sorted(by_text, key=len, reverse=True)
+    text_pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+    letter_pattern = re.compile(rf":[\s]*([{letters}])") if letters else None
+
+    def find(draw: Any) -> str:
+        text = draw if isinstance(draw, str) else ""
+        found = _find(pattern, text, place)
+        if found:
+            return found
+        match = text_pattern.search(normalise(text)) if text_pattern else None
+        if match:
+            return by_text[match.group()]
+        match = letter_pattern.search(text) if letter_pattern else None
+        return f"({match.group(1)})" if match else fallback
+
+    return find
+
+
+@cache
+def _punctuation() -> dict[int, None]:
+    """Every Unicode punctuation character, for `str.translate`."""
+    return {code: None for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("P")}

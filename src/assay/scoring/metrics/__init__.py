@@ -1,0 +1,1 @@
+"""Metrics: which value of a document they read, and how the values become an estimate."""

@@ -1,0 +1,81 @@
+"""The tables of the scoring room: filters, metrics and question shapes, with plugins beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from assay.core.errors import Fault, UserError
+from assay.core.protocols import Filter
+from assay.core.registry import Registry
+from assay.core.requests import Instance
+from assay.core.specs import FilterSpec
+from assay.scoring.metrics.definitions import MetricDefinition
+from assay.scoring.scorers.answer import answer_view
+from assay.scoring.scorers.choice import choice_view
+from assay.scoring.scorers.likelihood import likelihood_view
+
+View = Callable[[Instance, Sequence[Any]], Any]
+
+FILTERS = Registry(
+    "filter",
+    {
+        "take_first": "assay.scoring.filters.selection:take_first",
+        "take_first_k": "assay.scoring.filters.selection:take_first_k",
+        "majority_vote": "assay.scoring.filters.selection:majority_vote",
+        "regex": "assay.scoring.filters.text:regex",
+        "multi_choice_regex": "assay.scoring.filters.text:multi_choice_regex",
+        "remove_whitespace": "assay.scoring.filters.text:remove_whitespace",
+        "lowercase": "assay.scoring.filters.text:lowercase",
+        "uppercase": "assay.scoring.filters.text:uppercase",
+        "map": "assay.scoring.filters.text:map_values",
+    },
+    "assay.filters",
+)
+
+_METRIC_NAMES = (
+    "acc",
+    "acc_bytes",
+    "acc_mutual_info",
+    "acc_norm",
+    "bits_per_byte",
+    "brier_score",
+    "bypass",
+    "byte_perplexity",
+    "exact_match",
+    "f1",
+    "mcc",
+    "perplexity",
+    "word_perplexity",
+)
+METRICS = Registry(
+    "metric", {name: f"assay.scoring.metrics.definitions:{name}" for name in _METRIC_NAMES}, "assay.metrics"
+)
+
+# Question shape → how a metric sees a document of it.
+VIEWS: Mapping[str, View] = {
+    "multiple_choice": choice_view,
+    "loglikelihood": likelihood_view,
+    "loglikelihood_rolling": likelihood_view,
+    "generate_until": answer_view,
+}
+
+
+def make_filter(spec: FilterSpec, where: str) -> Filter:
+    """The filter that a task file describes."""
+    factory = FILTERS.get(spec.name, where)
+    try:
+        built: Filter = factory(**spec.options)
+    except Exception as error:  # wrong settings may raise TypeError, re.error, …
+        raise UserError(
+            Fault(
+                where, f'filter "{spec.name}" does not take {dict(spec.options)}: {error}', next="See: assay ls filters"
+            )
+        ) from error
+    return built
+
+
+def metric_definition(name: str, where: str = "") -> MetricDefinition:
+    """The metric of this name."""
+    definition: MetricDefinition = METRICS.get(name, where)
+    return definition

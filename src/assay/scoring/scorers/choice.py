@@ -1,0 +1,100 @@
+"""Multiple choice: which choice a model picks under each normalisation, and what that is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core.requests import Instance
+from assay.core.responses import Logprob
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceView:
+    """A question with the log-likelihood of each of its choices.
+
+    Attributes:
+        logprobs: one per choice.
+        unconditional: the same without the question; empty when not asked.
+        choices: the choices' texts, without delimiter.
+        golds: places of the right choices; a negative one is never picked.
+        is_multiple: whether several choices are right.
+    """
+
+    logprobs: Sequence[Logprob]
+    unconditional: Sequence[Logprob]
+    choices: Sequence[str]
+    golds: tuple[int, ...]
+    is_multiple: bool
+
+
+def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
+    """The view of one document."""
+    size = len(instance.choices)
+    is_multiple = isinstance(instance.gold, tuple)
+    golds = instance.gold if is_multiple else (instance.gold,)
+    return ChoiceView(results[:size], results[size : 2 * size], instance.choices, golds, is_multiple)
+
+
+def highest(scores: Sequence[float]) -> int:
+    """Place of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
+    return max(range(len(scores)), key=scores.__getitem__)
+
+
+def _totals(view: ChoiceView) -> list[float]:
+    return [logprob.total for logprob in view.logprobs]
+
+
+def _per(total: float, length: int) -> float:
+    # An empty choice has no length to divide by; it is never picked.
+    return total / length if length else -math.inf
+
+
+def pick(view: ChoiceView) -> int:
+    """The choice of highest log-likelihood."""
+    return highest(_totals(view))
+
+
+def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """Is the likeliest choice right?"""
+    return float(pick(view) in view.golds)
+
+
+def accuracy_per_character(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """The same after division by the choice's characters."""
+    scores = [_per(total, len(choice)) for total, choice in zip(_totals(view), view.choices, strict=True)]
+    return float(highest(scores) in view.golds)
+
+
+def accuracy_per_byte(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """The same after division by the choice's UTF-8 bytes."""
+    sizes = [len(choice.encode("utf-8", "surrogatepass")) for choice in view.choices]
+    scores = [_per(total, size) for total, size in zip(_totals(view), sizes, strict=True)]
+    return float(highest(scores) in view.golds)
+
+
+def accuracy_mutual_information(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """The same after subtracting the choice's log-likelihood without the question."""
+    pairs = zip(view.logprobs, view.unconditional, strict=True)
+    return float(highest([given.total - alone.total for given, alone in pairs]) in view.golds)
+
+
+def exact_match(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """Would greedy decoding say the right choice?"""
+    return float(any(view.logprobs[gold].is_greedy for gold in view.golds if 0 <= gold < len(view.logprobs)))
+
+
+def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
+    """(right, picked), for F1 and Matthews' correlation."""
+    return view.golds[0], pick(view)
+
+
+def brier(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """Squared distance between the choices' probabilities and the truth."""
+    totals = _totals(view)
+    top = max(totals)
+    weights = [math.exp(total - top) for total in totals]
+    scale = math.fsum(weights)
+    return math.fsum((w / scale - (place in view.golds)) ** 2 for place, w in enumerate(weights))

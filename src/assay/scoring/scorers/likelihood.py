@@ -1,0 +1,46 @@
+"""Single continuations and whole texts: how likely they are, per document, word and byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core.requests import Instance
+from assay.core.responses import Logprob
+
+_WHITE_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodView:
+    """A continuation or text and its log-likelihood."""
+
+    logprob: Logprob
+    text: str
+
+
+def likelihood_view(instance: Instance, results: Sequence[Any]) -> LikelihoodView:
+    """The view of one document."""
+    return LikelihoodView(results[0], str(instance.target))
+
+
+def log_probability(view: LikelihoodView, options: Mapping[str, Any]) -> float:
+    """The log-likelihood itself, for perplexity over documents."""
+    return view.logprob.total
+
+
+def greedy(view: LikelihoodView, options: Mapping[str, Any]) -> float:
+    """Would greedy decoding say exactly this?"""
+    return float(view.logprob.is_greedy)
+
+
+def per_word(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
+    """(log-likelihood, words). White space at an end counts an empty word more, as lm-eval does."""
+    return view.logprob.total, len(_WHITE_SPACE.split(view.text))
+
+
+def per_byte(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
+    """(log-likelihood, UTF-8 bytes)."""
+    return view.logprob.total, len(view.text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,1 @@
+"""Numbers in, estimates out. Knows nothing of tasks or models. May import: core, numpy, scipy."""

@@ -1,0 +1,53 @@
+"""Scores of groups: the mean over leaves and its error, with the same weights in both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from assay.core.scores import Estimate
+from assay.stats.means import LEVEL, nothing
+
+
+def group_estimate(leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bool) -> Estimate:
+    """Mean over leaves, each counted by its size or once. Leaves are independent samples.
+
+    The interval combines the leaves' own intervals (MOVER; Zou and Donner 2008), so that a group whose leaves
+    all score 0 or 1 still has one of honest width.
+
+    Args:
+        leaves: the leaves' estimates, each with a value.
+        sizes: documents per leaf.
+        by_size: whether a leaf counts by its documents.
+    """
+    if not leaves or not sum(sizes):
+        return nothing("group")
+    weights = [float(size) if by_size else 1.0 for size in sizes]
+    total = math.fsum(weights)
+    value = math.fsum(w * (leaf.value or 0.0) for w, leaf in zip(weights, leaves, strict=True)) / total
+    n = sum(sizes)
+    shares = [weight / total for weight in weights]
+    if any(leaf.stderr is None or leaf.low is None or leaf.high is None for leaf in leaves):
+        return Estimate(value, None, None, None, n, "group", LEVEL)
+    error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves])
+    below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves])
+    above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves])
+    return Estimate(value, error, value - below, value + above, n, "mover", LEVEL)
+
+
+def _combined(shares: Sequence[float], reaches: Sequence[float]) -> float:
+    return math.sqrt(math.fsum((share * reach) ** 2 for share, reach in zip(shares, reaches, strict=True)))
+
+
+def harness_group_stderr(errors: Sequence[float | None], sizes: Sequence[int], by_size: bool) -> float | None:
+    """lm-eval's error of a group: pooled variance by size, else root of squares over k."""
+    known = [error for error in errors if error is not None]
+    if len(known) < len(errors) or not known:
+        return None
+    if not by_size:
+        return math.sqrt(math.fsum(error * error for error in known)) / len(known)
+    total = sum(sizes)
+    if total <= len(sizes):
+        return None
+    spread = math.fsum((n - 1) * n * error * error for n, error in zip(sizes, known, strict=True))
+    return math.sqrt(spread / (total - len(sizes)) / total)

@@ -1,0 +1,138 @@
+"""Responses by key, and the writer that keeps each one as soon as it is there.
+
+Failures never come here: a resumed run asks them again.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from assay.core.fingerprints import Fingerprint
+from assay.core.responses import Output, Response, flatten, unflatten
+from assay.store.database import Database
+
+_KEYS_PER_QUERY = 500
+_ROWS_PER_COMMIT = 5000
+_ROWS_PER_STATEMENT = 100
+_COLUMNS = "key, total, is_greedy, token_count, prompt_tokens, truncated, extra"
+
+
+class Responses:
+    """The table of responses. Satisfies the `ResponseStore` protocol."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._models: dict[str, int] = {}
+
+    def known(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Which of these keys have a response."""
+        found: set[bytes] = set()
+        for chunk in _chunks(list(keys)):
+            marks = ",".join("?" * len(chunk))
+            rows = self._database.read(f"SELECT key FROM responses WHERE key IN ({marks})", chunk)
+            found.update(row[0] for row in rows)
+        return found
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Output]:
+        """The outputs of these keys; keys without one are left out."""
+        found: dict[bytes, Output] = {}
+        for chunk in _chunks(keys):
+            marks = ",".join("?" * len(chunk))
+            rows = self._database.read(f"SELECT {_COLUMNS} FROM responses WHERE key IN ({marks})", chunk)
+            for key, *flat in rows:
+                found[key] = unflatten(tuple(flat))
+        return found
+
+    def put(self, responses: Sequence[Response], fingerprint: Fingerprint) -> None:
+        """Keeps responses of one model; the first response of a key stays."""
+        model = self.model_id(fingerprint)
+        now = time.time()
+        with self._database.write(len(responses)) as connection:
+            # Many rows per statement: the interpreter lock changes hands once per statement, not once per row.
+            for start in range(0, len(responses), _ROWS_PER_STATEMENT):
+                part = responses[start : start + _ROWS_PER_STATEMENT]
+                values: list[Any] = []
+                for response in part:
+                    values += (response.key, model, now, *flatten(response.output))
+                rows = ",".join(["(?,?,?,?,?,?,?,?,?)"] * len(part))
+                connection.execute(f"INSERT OR IGNORE INTO responses VALUES {rows}", values)
+
+    def model_id(self, fingerprint: Fingerprint) -> int:
+        """The number of a model in this file; it is added when new."""
+        digest = fingerprint.digest
+        if digest not in self._models:
+            text = json.dumps(fingerprint.to_json(), sort_keys=True)
+            with self._database.write() as connection:
+                connection.execute("INSERT OR IGNORE INTO models (digest, fingerprint) VALUES (?, ?)", (digest, text))
+            self._models[digest] = self._database.read("SELECT id FROM models WHERE digest = ?", (digest,))[0][0]
+        return self._models[digest]
+
+    def count(self) -> int:
+        """Responses in the file."""
+        return int(self._database.read("SELECT count(*) FROM responses")[0][0])
+
+
+def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(keys), _KEYS_PER_QUERY):
+        yield keys[start : start + _KEYS_PER_QUERY]
+
+
+class ResponseWriter:
+    """Commits responses from a thread of its own while the model goes on.
+
+    Whatever has gathered during one commit goes into the next, so a slow model's answers are committed one by
+    one at once, and a fast model's thousands at a time. Use as a context manager; leaving it waits for the last
+    commit. An error of the thread is raised by the next `put`, or on leaving.
+    """
+
+    def __init__(self, responses: Responses, fingerprint: Fingerprint) -> None:
+        self._responses = responses
+        self._fingerprint = fingerprint
+        self._queue: queue.SimpleQueue[Response | None] = queue.SimpleQueue()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
+
+    def put(self, response: Response) -> None:
+        """Hands a response over."""
+        if self._error is not None:
+            raise self._error
+        self._queue.put(response)
+
+    def __enter__(self) -> ResponseWriter:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def _work(self) -> None:
+        is_open = True
+        while is_open:
+            batch, is_open = self._gather()
+            if batch and self._error is None:
+                try:
+                    self._responses.put(batch, self._fingerprint)
+                except Exception as error:  # handed to the main thread, which raises it
+                    self._error = error
+
+    def _gather(self) -> tuple[list[Response], bool]:
+        """Waits for one response and takes all that are there; False after the last one."""
+        batch: list[Response] = []
+        item = self._queue.get()
+        while item is not None:
+            batch.append(item)
+            if len(batch) >= _ROWS_PER_COMMIT or self._queue.empty():
+                return batch, True
+            item = self._queue.get()
+        return batch, False

@@ -1,0 +1,120 @@
+"""Run records: created first, marked finished last, with the failures of a run beside them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core.errors import UnknownName, unknown_name
+from assay.core.fingerprints import Fingerprint
+from assay.core.responses import Failure
+from assay.store.database import Database
+from assay.store.responses import Responses
+
+RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as the store remembers it.
+
+    Attributes:
+        status: `running` (or killed), `finished`, `incomplete` (some requests failed), `interrupted`, `failed`.
+        summary: results and measured speed; None until the run ends.
+    """
+
+    id: str
+    status: str
+    created: float
+    finished: float | None
+    model: str
+    spec: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    summary: Mapping[str, Any] | None
+
+
+class Runs:
+    """The table of runs."""
+
+    def __init__(self, database: Database, responses: Responses) -> None:
+        self._database = database
+        self._responses = responses
+
+    def begin(self, fingerprint: Fingerprint, spec: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+        """Adds a record and gives its name, which sorts by time."""
+        model = self._responses.model_id(fingerprint)
+        now = time.time()
+        run_id = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + "-" + secrets.token_hex(3)
+        row = (run_id, RUNNING, now, None, model, _json(spec), _json(manifest), None)
+        with self._database.write() as connection:
+            connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return run_id
+
+    def end(self, run_id: str, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """Marks a run as ended."""
+        text = None if summary is None else _json(summary)
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE runs SET status = ?, finished = ?, summary = ? WHERE id = ?",
+                (status, time.time(), text, run_id),
+            )
+
+    def add_failures(self, run_id: str, failures: Iterable[tuple[bytes, Failure]]) -> None:
+        """Keeps failed requests with the run."""
+        now = time.time()
+        rows = [(run_id, key, f.kind, f.message, int(f.retryable), now) for key, f in failures]
+        with self._database.write(len(rows)) as connection:
+            connection.executemany("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def all(self) -> list[RunRecord]:
+        """Every run, newest first."""
+        return [_record(row) for row in self._database.read(_SELECT + " ORDER BY runs.created DESC, runs.id DESC")]
+
+    def get(self, run_id: str) -> RunRecord:
+        """The run of this name, or of the only name that begins with it."""
+        rows = self._database.read(_SELECT + " WHERE runs.id LIKE ? || '%'", (run_id,))
+        exact = [row for row in rows if row[0] == run_id] or rows
+        if len(exact) != 1:
+            known = [record.id for record in self.all()]
+            error: UnknownName = unknown_name("run", run_id, known)
+            raise error
+        return _record(exact[0])
+
+    def speed(self, fingerprint: Fingerprint) -> float | None:
+        """Work per second that this model has done in earlier runs; None when it has not run yet."""
+        rows = self._database.read(
+            "SELECT runs.summary FROM runs JOIN models ON models.id = runs.model"
+            " WHERE models.digest = ? AND runs.summary IS NOT NULL ORDER BY runs.created DESC LIMIT 5",
+            (fingerprint.digest,),
+        )
+        measured = [json.loads(row[0]).get("speed", {}) for row in rows]
+        seconds = sum(item.get("seconds", 0.0) for item in measured)
+        return sum(item.get("work", 0.0) for item in measured) / seconds if seconds > 0 else None
+
+
+_SELECT = (
+    "SELECT runs.id, runs.status, runs.created, runs.finished, models.fingerprint, runs.spec, runs.manifest,"
+    " runs.summary FROM runs JOIN models ON models.id = runs.model"
+)
+
+
+def _record(row: Any) -> RunRecord:
+    run_id, status, created, finished, fingerprint, spec, manifest, summary = row
+    return RunRecord(
+        run_id,
+        status,
+        created,
+        finished,
+        json.loads(fingerprint)["name"],
+        json.loads(spec),
+        json.loads(manifest),
+        None if summary is None else json.loads(summary),
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, default=str)

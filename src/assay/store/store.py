@@ -1,0 +1,48 @@
+"""The store as the conductor sees it: responses and runs in one file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+from assay.store.database import MEMORY, Database
+from assay.store.responses import Responses
+from assay.store.runs import Runs
+
+
+class Store:
+    """An open store. Use as a context manager."""
+
+    def __init__(self, path: str | Path = MEMORY) -> None:
+        self._database = Database(path)
+        self.responses = Responses(self._database)
+        self.runs = Runs(self._database, self.responses)
+
+    @property
+    def path(self) -> str:
+        return self._database.path
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user ought to know about the file."""
+        return self._database.notices
+
+    def __enter__(self) -> Store:
+        self._database.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+
+def default_path() -> Path:
+    """The store in the user's data folder; the environment variable ASSAY_STORE names another."""
+    named = os.environ.get("ASSAY_STORE")
+    if named:
+        return Path(named)
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("assay", appauthor=False)) / "store.db"

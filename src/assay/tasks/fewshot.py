@@ -1,0 +1,100 @@
+"""Which examples stand before a document. A pure function of seed and the document's place.
+
+lm-eval draws with one generator per task that walks over the documents in order. The draws here are the
+same, but they are kept by place, so that neither a limit nor a resumed or shuffled run changes them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from assay.core.errors import DataError, Fault
+
+Row = Mapping[str, Any]
+
+
+class Sampler(Protocol):
+    """Chooses examples."""
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        """Places in the pool of the examples for a document, in prompt order."""
+        ...
+
+
+class RandomSampler:
+    """Draws examples at random, as lm-eval's `default` sampler does.
+
+    Args:
+        pool: the rows to draw from.
+        count: examples per document.
+        seed: start of the random stream.
+        excluded: the document at a place, when it must not be its own example; None when it may.
+        where: the task, for errors.
+    """
+
+    def __init__(
+        self, pool: Sequence[Row], count: int, seed: int | None, excluded: Callable[[int], Row] | None, where: str
+    ) -> None:
+        self._pool = pool
+        self._count = count
+        self._excluded = excluded
+        self._where = where
+        self._random = random.Random(seed)
+        self._drawn: list[tuple[int, ...]] = []
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        while len(self._drawn) <= document_id:
+            self._drawn.append(self._draw(len(self._drawn)))
+        return self._drawn[document_id]
+
+    def _draw(self, document_id: int) -> tuple[int, ...]:
+        size, count = len(self._pool), self._count
+        wanted = count if self._excluded is None else count + 1
+        if size < wanted:
+            raise too_few_examples(self._where, wanted, size)
+        places = self._random.sample(range(size), wanted)
+        if self._excluded is None:
+            return tuple(places)
+        document = self._excluded(document_id)
+        kept = [place for place in places if self._pool[place] != document]
+        if len(kept) < count:  # copies of the document were drawn: draw again from all other rows
+            others = [place for place in range(size) if self._pool[place] != document]
+            if len(others) < count:
+                raise too_few_examples(self._where, count, len(others))
+            kept = self._random.sample(others, count)
+        return tuple(kept[:count])
+
+
+class FirstSampler:
+    """Takes the first rows of the pool, without copies of the document where that is asked for."""
+
+    def __init__(self, pool: Sequence[Row], count: int, excluded: Callable[[int], Row] | None, where: str) -> None:
+        self._pool = pool
+        self._count = count
+        self._excluded = excluded
+        self._where = where
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        places: list[int] = []
+        document = self._excluded(document_id) if self._excluded is not None else None
+        for place, row in enumerate(self._pool):
+            if len(places) == self._count:
+                break
+            if document is None or row != document:
+                places.append(place)
+        if len(places) < self._count:
+            raise too_few_examples(self._where, self._count, len(places))
+        return tuple(places)
+
+
+def too_few_examples(where: str, wanted: int, size: int) -> DataError:
+    """The error for a pool that is smaller than the number of examples asked for."""
+    return DataError(
+        Fault(
+            where,
+            f"{wanted} few-shot examples are wanted, but the pool has {size} rows",
+            next="Lower --num_fewshot or name a larger fewshot_split",
+        )
+    )

@@ -1,0 +1,4 @@
+"""The lm-eval YAML dialect: read → schema → definition → task. Its words stop at this door.
+
+Takes task files and options, gives tasks and groups. May import: core and the rest of tasks.
+"""

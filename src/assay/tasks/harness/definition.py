@@ -1,0 +1,175 @@
+"""A task file that passed the schema, as a typed value with every default filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.tasks.harness.read import FunctionReference, TaskFile
+from assay.tasks.prompts import Delimiters
+from assay.tasks.sources import SourceSpec
+
+DEFAULT_METRICS = {
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+    "multiple_choice": ("acc", "acc_norm"),
+    "generate_until": ("exact_match",),
+}
+_METRIC_OWN_KEYS = {"metric", "aggregation", "higher_is_better", "hf_evaluate"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How a document becomes question, answer and choices; the examples may have their own."""
+
+    text: Any
+    target: Any
+    choice: Any
+    prefix: str | None
+    delimiters: Delimiters
+
+
+@dataclass(frozen=True, slots=True)
+class FewshotDefinition:
+    """Where examples come from and how they look."""
+
+    sampler: str
+    split: str | None
+    samples: Sequence[Mapping[str, Any]] | None
+    rendering: Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefinition:
+    """A task as its file defines it.
+
+    Attributes:
+        file: the merged file, for places in errors.
+        fewshot_count: the file's own number of examples; None when it names none.
+        generation: the file's generation settings, in lm-eval's names; None when it has none.
+    """
+
+    file: TaskFile
+    name: str
+    alias: str
+    tags: tuple[str, ...]
+    version: Any
+    output_type: str
+    source: SourceSpec
+    training_split: str | None
+    validation_split: str | None
+    test_split: str | None
+    rendering: Rendering
+    description: str | None
+    fewshot: FewshotDefinition
+    fewshot_count: int | None
+    generation: Mapping[str, Any] | None
+    repeats: int
+    scoring: Scoring
+    unsafe_code: bool
+
+    @property
+    def evaluated_split(self) -> str:
+        """The split that is asked about: test, else validation. The schema has seen to it that one exists."""
+        return self.test_split or self.validation_split or ""
+
+
+def define(file: TaskFile) -> TaskDefinition:
+    """The definition in a task file without faults."""
+    data = {key: value for key, value in file.data.items() if value is not None}
+    output_type = data.get("output_type", "generate_until")
+    rendering = _rendering(data, None)
+    tags = data.get("tag", [])
+    return TaskDefinition(
+        file=file,
+        name=data["task"],
+        alias=data.get("task_alias", data["task"]),
+        tags=(tags,) if isinstance(tags, str) else tuple(tags),
+        version=version_of(data),
+        output_type=output_type,
+        source=_source(data, file),
+        training_split=data.get("training_split"),
+        validation_split=data.get("validation_split"),
+        test_split=data.get("test_split"),
+        rendering=rendering,
+        description=data.get("description"),
+        fewshot=_fewshot(data, rendering),
+        fewshot_count=data.get("num_fewshot"),
+        generation=data.get("generation_kwargs"),
+        repeats=data.get("repeats", 1),
+        scoring=_scoring(data, output_type),
+        unsafe_code=data.get("unsafe_code", False),
+    )
+
+
+def version_of(data: Mapping[str, Any]) -> Any:
+    """`metadata.version`, or lm-eval's word for a file without one."""
+    metadata = data.get("metadata")
+    return metadata.get("version", "Yaml") if isinstance(metadata, dict) else "Yaml"
+
+
+def _source(data: Mapping[str, Any], file: TaskFile) -> SourceSpec:
+    # A relative path means the folder of the file that says it, which may be an included one.
+    place = file.places.get(("dataset_kwargs",)) or file.places.get(("dataset_path",))
+    folder = (place.file if place is not None else file.path).parent
+    options = data.get("dataset_kwargs", {})
+    return SourceSpec(data["dataset_path"], data.get("dataset_name"), options, folder, file.where("dataset_path"))
+
+
+def _rendering(data: Mapping[str, Any], base: Rendering | None) -> Rendering:
+    """A rendering; what the mapping leaves out comes from the base or from lm-eval's defaults."""
+    delimiters = base.delimiters if base is not None else Delimiters()
+    return Rendering(
+        text=data.get("doc_to_text", base.text if base else ""),
+        target=data.get("doc_to_target", base.target if base else None),
+        choice=data.get("doc_to_choice", base.choice if base else None),
+        prefix=data.get("gen_prefix", base.prefix if base else None),
+        delimiters=Delimiters(
+            data.get("target_delimiter", delimiters.target), data.get("fewshot_delimiter", delimiters.example)
+        ),
+    )
+
+
+def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition:
+    inner = {key: value for key, value in data.get("fewshot_config", {}).items() if value is not None}
+    return FewshotDefinition(
+        sampler=inner.get("sampler", "default"),
+        split=inner.get("split", data.get("fewshot_split")),
+        samples=inner.get("samples"),
+        rendering=_rendering(inner, rendering),
+    )
+
+
+def _scoring(data: Mapping[str, Any], output_type: str) -> Scoring:
+    listed = data.get("metric_list")
+    metrics = tuple(map(_metric, listed)) if listed else tuple(map(MetricSpec, DEFAULT_METRICS[output_type]))
+    pipelines = tuple(map(_pipeline, data.get("filter_list", ())))
+    return Scoring(output_type, metrics, pipelines) if pipelines else Scoring(output_type, metrics)
+
+
+def _metric(entry: Mapping[str, Any]) -> MetricSpec:
+    options = {key: value for key, value in entry.items() if key not in _METRIC_OWN_KEYS}
+    return MetricSpec(entry["metric"], entry.get("aggregation"), entry.get("higher_is_better"), options)
+
+
+def _pipeline(entry: Mapping[str, Any]) -> PipelineSpec:
+    steps = tuple(
+        FilterSpec(step["function"], {key: value for key, value in step.items() if key != "function"})
+        for step in entry["filter"]
+    )
+    return PipelineSpec(str(entry["name"]), steps)
+
+
+def plain_config(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A task file's mapping as JSON data, for the record."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, FunctionReference):
+            return str(value)
+        if isinstance(value, Mapping):
+            return {str(key): plain(item) for key, item in value.items()}
+        return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return {key: plain(value) for key, value in data.items() if value is not None}

@@ -1,0 +1,78 @@
+"""Generation settings of the lm-eval dialect, turned into a request's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core.errors import Fault, TaskFileError
+from assay.core.requests import Sampling
+
+_LENGTH_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+_OWN_NAMES = {"until", "temperature", "do_sample", *_LENGTH_NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """Stops, length and sampling of every generation of a task."""
+
+    stop: tuple[str, ...]
+    max_tokens: int | None
+    sampling: Sampling
+
+
+def effective_settings(own: Mapping[str, Any] | None, overrides: Mapping[str, Any], delimiter: str) -> dict[str, Any]:
+    """A task's settings with lm-eval's defaults and the run's overrides, still in lm-eval's names."""
+    if own is None:
+        merged: dict[str, Any] = {
+            "until": [delimiter],
+            "do_sample": False,
+            "temperature": 0.0,
+            "max_gen_toks": 256,
+        }
+    else:
+        merged = {"until": [delimiter], **own}
+    return {**merged, **overrides}
+
+
+def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str) -> GenerationSettings:
+    """The settings in a request's words.
+
+    Sampling is on when `do_sample` says so, or, without that key, when the temperature is above 0.
+    Without sampling the temperature is 0, whatever the file says.
+    """
+    until = merged.get("until") or []
+    stops = [until] if isinstance(until, str) else list(until)
+    temperature = _number(merged.get("temperature", 0.0), f"{where}.temperature")
+    do_sample = bool(merged.get("do_sample", temperature > 0))
+    if do_sample and temperature == 0 and "temperature" in merged:
+        raise TaskFileError(
+            Fault(where, "do_sample is true and temperature is 0", "a temperature above 0, or do_sample: false")
+        )
+    options = tuple(sorted((key, _frozen(value)) for key, value in merged.items() if key not in _OWN_NAMES))
+    sampling = Sampling(0.0, None, options)
+    if do_sample:
+        sampling = Sampling(temperature if "temperature" in merged else 1.0, seed, options)
+    return GenerationSettings(tuple(str(stop) for stop in stops if stop != ""), _max_tokens(merged, where), sampling)
+
+
+def _max_tokens(merged: Mapping[str, Any], where: str) -> int | None:
+    for name in _LENGTH_NAMES:
+        if merged.get(name) is not None:
+            count = int(_number(merged[name], f"{where}.{name}"))
+            if count < 1:
+                raise TaskFileError(Fault(f"{where}.{name}", f"is {merged[name]!r}", "a whole number, 1 or more"))
+            return count
+    return None
+
+
+def _number(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TaskFileError(Fault(where, f"is {value!r}", "a number")) from error
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -1,0 +1,81 @@
+"""Groups of the lm-eval dialect: members, overrides and what a group reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core.errors import Fault, TaskFileError, did_you_mean
+from assay.core.specs import GroupMetricSpec
+from assay.tasks.harness.read import TaskFile
+
+_GROUP_OWN_KEYS = frozenset({"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list"})
+_AGGREGATE_KEYS = frozenset({"metric", "aggregation", "weight_by_size", "filter_list"})
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group: a name and what the group changes about it, or a whole inline definition."""
+
+    name: str
+    is_group: bool
+    data: Mapping[str, Any]
+    place: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDefinition:
+    """A group as its file defines it. `overrides` reach every task below it."""
+
+    file: TaskFile
+    name: str
+    alias: str
+    version: Any
+    members: tuple[Member, ...]
+    metrics: tuple[GroupMetricSpec, ...]
+    overrides: Mapping[str, Any]
+
+
+def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tuple[Any, ...] = ()) -> GroupDefinition:
+    """The group in a file, or an inline group below `above` in it."""
+    listed = data.get("task")
+    if not isinstance(listed, list) or not listed:
+        raise TaskFileError(Fault(file.where(*above, "task"), f"is {listed!r}", "a list of members"))
+    metadata = data.get("metadata")
+    return GroupDefinition(
+        file=file,
+        name=name,
+        alias=data.get("group_alias") or name,
+        version=metadata.get("version") if isinstance(metadata, dict) else None,
+        members=tuple(_member(file, item, (*above, "task", place)) for place, item in enumerate(listed)),
+        metrics=_aggregates(file, data.get("aggregate_metric_list"), above),
+        overrides={key: value for key, value in data.items() if key not in _GROUP_OWN_KEYS},
+    )
+
+
+def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:
+    if isinstance(item, str):
+        return Member(item, False, {}, place)
+    if isinstance(item, dict) and isinstance(item.get("group"), str):
+        return Member(item["group"], True, {key: value for key, value in item.items() if key != "group"}, place)
+    if isinstance(item, dict) and isinstance(item.get("task"), str):
+        return Member(item["task"], False, {key: value for key, value in item.items() if key != "task"}, place)
+    raise TaskFileError(Fault(file.where(*place), f"is {item!r}", "a name, {task: name, …} or {group: name, …}"))
+
+
+def _aggregates(file: TaskFile, listed: Any, above: tuple[Any, ...]) -> tuple[GroupMetricSpec, ...]:
+    entries = [listed] if isinstance(listed, dict) else listed or []
+    found = []
+    for number, entry in enumerate(entries):
+        place = (*above, "aggregate_metric_list", number)
+        if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
+            raise TaskFileError(Fault(file.where(*place), f"is {entry!r}", "a mapping such as {metric: acc}"))
+        for key in entry:
+            if key not in _AGGREGATE_KEYS:
+                hint = did_you_mean(str(key), _AGGREGATE_KEYS)
+                raise TaskFileError(Fault(file.where(*place, key), f'unknown key "{key}"{hint}'))
+        filters = entry.get("filter_list")
+        filters = (filters,) if isinstance(filters, str) else tuple(filters) if filters else None
+        found.append(GroupMetricSpec(entry["metric"], filters, bool(entry.get("weight_by_size", True))))
+    return tuple(found)

@@ -1,0 +1,233 @@
+"""Poses documents of a harness task: renders prompt and examples, makes the requests, finds the gold answer.
+
+Pure once it is made: the same document always gives the same instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood
+from assay.core.specs import ChatSpec
+from assay.tasks.fewshot import Sampler
+from assay.tasks.harness.definition import Rendering, TaskDefinition
+from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
+from assay.tasks.harness.generation import GenerationSettings
+from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
+
+INVALID_GOLD = -100
+
+
+class Readers:
+    """The compiled fields of one rendering: the evaluated document's or the examples'."""
+
+    def __init__(self, rendering: Rendering, columns: Sequence[str], where: Mapping[str, str]) -> None:
+        has_choices = rendering.choice is not None
+        self.delimiters = rendering.delimiters
+        self.text = text_reader(rendering.text, columns, has_choices, where["doc_to_text"])
+        self.target = target_reader(rendering.target, columns, has_choices, where["doc_to_target"])
+        self.choices = choices_reader(rendering.choice, columns, where["doc_to_choice"]) if has_choices else None
+        self.prefix = optional_reader(rendering.prefix, where["gen_prefix"])
+
+
+class Poser:
+    """Turns documents into instances.
+
+    Args:
+        definition: the task.
+        first: the first evaluated document, from which two task-wide facts are read: whether prompts are one
+            per choice (its `doc_to_text` is a number), and whether there are several right answers.
+        pool: rows that examples are taken from.
+        sampler: which of them stand before a document; None for no examples.
+        chat: conversation settings.
+        generation: settings of generations.
+    """
+
+    def __init__(
+        self,
+        definition: TaskDefinition,
+        first: Row,
+        pool: Sequence[Row],
+        sampler: Sampler | None,
+        chat: ChatSpec,
+        generation: GenerationSettings | None,
+    ) -> None:
+        self._definition = definition
+        self._pool = pool
+        self._sampler = sampler
+        self._chat = chat
+        self._generation = generation
+        self._own = Readers(definition.rendering, list(first), _places(definition, ()))
+        self._shown = Readers(definition.fewshot.rendering, list(first), _places(definition, ("fewshot_config",)))
+        self._describe = optional_reader(definition.description, definition.file.where("description"))
+        self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(first), int)
+        self._has_many_targets = isinstance(self._own.target(first), (list, tuple))
+        self._example = lru_cache(maxsize=None)(self._render_example)
+        self._opening_text = lru_cache(maxsize=256)(self._render_opening_text)
+
+    def pose(self, document: Document) -> Instance:
+        """A document as asked."""
+        row = document.fields
+        choices = tuple(self._own.choices(row)) if self._own.choices is not None else ()
+        target = self._own.target(row)
+        requests = self._requests(document, choices, target)
+        repeated = tuple(_draw(request, place) for request in requests for place in range(self._definition.repeats))
+        return Instance(
+            document.task,
+            document.id,
+            repeated,
+            draws=self._definition.repeats,
+            choices=choices,
+            target=target,
+            gold=self._gold(row, choices, target),
+        )
+
+    # Requests
+
+    def _requests(self, document: Document, choices: tuple[str, ...], target: Any) -> list[Request]:
+        kind = self._definition.output_type
+        if kind == "loglikelihood_rolling":
+            return [RollingLoglikelihood(self._text_target(target))]
+        if kind == "multiple_choice":
+            return self._choice_requests(document, choices, target)
+        prompt = self._prompt(document, self._question(document.fields))
+        if kind == "loglikelihood":
+            return [Loglikelihood(prompt, self._text_target(target))]
+        settings = self._generation
+        assert settings is not None, "generation tasks are made with their settings"
+        return [Generation(prompt, settings.stop, settings.max_tokens, settings.sampling)]
+
+    def _choice_requests(self, document: Document, choices: tuple[str, ...], target: Any) -> list[Request]:
+        delimiter = self._answer_delimiter()
+        if self._has_many_prompts:
+            answer = delimiter + str(target)
+            posed: list[Request] = [
+                Loglikelihood(self._prompt(document, choice, is_choice=True), answer) for choice in choices
+            ]
+        else:
+            prompt = self._prompt(document, self._question(document.fields))
+            posed = [Loglikelihood(prompt, delimiter + choice) for choice in choices]
+        if any(metric.name == "acc_mutual_info" for metric in self._definition.scoring.metrics):
+            posed += [Loglikelihood("", delimiter + choice) for choice in choices]
+        return posed
+
+    def _answer_delimiter(self) -> str:
+        """In a conversation the answer starts a message of its own, unless a prefix has begun it."""
+        rendering = self._definition.rendering
+        if not self._chat.apply:
+            return rendering.delimiters.target
+        prefix = rendering.prefix
+        return rendering.delimiters.target if prefix and not prefix[-1].isspace() else ""
+
+    def _text_target(self, target: Any) -> str:
+        if isinstance(target, str):
+            return target
+        raise DataError(Fault(self._definition.file.where("doc_to_target"), f"gives {target!r} for a document", "text"))
+
+    def _question(self, row: Row) -> str:
+        question = self._own.text(row)
+        if isinstance(question, str):
+            return question
+        where = self._definition.file.where("doc_to_text")
+        raise DataError(Fault(where, f"gives {question!r} for a document", "text"))
+
+    # Prompts
+
+    def _prompt(self, document: Document, question: str, is_choice: bool = False) -> Prompt:
+        places = self._sampler.places(document.id) if self._sampler is not None else ()
+        description = self._describe(document.fields)
+        delimiters = Delimiters("", "") if is_choice else Delimiters(self._own.delimiters.target, "")
+        final = turn(question, None, self._own.prefix(document.fields) or None, delimiters)
+        if not self._chat.apply:
+            return self._opening_text(description, places) + as_text(final)
+        return as_messages([*self._opening(description, places), *final], self._chat.multiturn)
+
+    def _opening(self, description: str, places: tuple[int, ...]) -> list[Piece]:
+        pieces = list(system_pieces(self._chat.system or "", description, self._own.delimiters.example))
+        for place in places:
+            pieces += self._example(place)
+        return pieces
+
+    def _render_opening_text(self, description: str, places: tuple[int, ...]) -> str:
+        return as_text(self._opening(description, places))
+
+    def _render_example(self, place: int) -> tuple[Piece, ...]:
+        row = self._pool[place]
+        question, answer = self._shown.text(row), self._shown.target(row)
+        choices = self._shown.choices(row) if self._shown.choices is not None else []
+        if self._has_many_prompts:
+            question, choices = choices[question], []
+        if not isinstance(question, str):
+            where = self._definition.file.where("fewshot_config", "doc_to_text")
+            raise DataError(Fault(where, f"gives {question!r} for an example", "text"))
+        prefix = self._shown.prefix(row) or None
+        return turn(question, self._answer_text(answer, choices), prefix, self._shown.delimiters)
+
+    def _answer_text(self, answer: Any, choices: Sequence[str]) -> str | None:
+        """An example's answer as it stands in the prompt; None when it has none."""
+        if answer is None or answer == "":
+            return None
+        if choices and isinstance(answer, int):
+            if answer >= len(choices):
+                raise self._answer_error(answer, f"a place among {len(choices)} choices")
+            return choices[answer]
+        text = answer[0] if isinstance(answer, (list, tuple)) and answer else answer
+        if not isinstance(text, str):
+            raise self._answer_error(text, "text")
+        return text
+
+    def _answer_error(self, answer: Any, expected: str) -> DataError:
+        where = self._definition.file.where("doc_to_target")
+        return DataError(Fault(where, f"gives {answer!r} for a few-shot example", expected))
+
+    # The right answer
+
+    def _gold(self, row: Row, choices: tuple[str, ...], target: Any) -> Any:
+        if self._definition.output_type == "multiple_choice":
+            gold = self._own.text(row) if self._has_many_prompts else target
+            if isinstance(gold, (list, tuple)):
+                return tuple(_choice_place(item, choices) for item in gold)
+            return _choice_place(gold, choices)
+        if self._definition.output_type != "generate_until":
+            return target
+        if choices:
+            places = target if isinstance(target, (list, tuple)) else [target]
+            texts = tuple(choices[place] if _is_place(place, choices) else str(place) for place in places)
+            return texts if isinstance(target, (list, tuple)) else texts[0]
+        if self._has_many_targets:
+            return tuple(map(str, target)) if isinstance(target, (list, tuple)) else (str(target),)
+        return str(target)
+
+
+def _is_place(value: Any, choices: Sequence[str]) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value < len(choices)
+
+
+def _choice_place(gold: Any, choices: tuple[str, ...]) -> int:
+    """Place of the right choice; `INVALID_GOLD` when it is not among them. Negative labels are kept."""
+    if isinstance(gold, str):
+        return choices.index(gold) if gold in choices else INVALID_GOLD
+    if isinstance(gold, float) and gold.is_integer():
+        gold = int(gold)
+    return int(gold) if isinstance(gold, int) and gold < len(choices) else INVALID_GOLD
+
+
+def _draw(request: Request, place: int) -> Request:
+    """One of k draws. A greedy answer has only one, so its repeats are the same request."""
+    if isinstance(request, Generation) and not request.sampling.is_greedy and place:
+        return replace(request, draw=place)
+    return request
+
+
+def _places(definition: TaskDefinition, above: tuple[str, ...]) -> dict[str, str]:
+    """Where each field is written; an example's field falls back on the task's own."""
+    found = {}
+    for key in ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix"):
+        inner = (*above, key)
+        found[key] = definition.file.where(*inner if inner in definition.file.places else (key,))
+    return found

@@ -1,0 +1,82 @@
+"""From questions, answers and examples to a prompt: one text, or a conversation.
+
+A prompt is a row of pieces (role, text, delimiter behind it). The rules for white space at the seams
+are those of the lm-eval task format, so that prompts agree character for character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.core.requests import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One message of a prompt and what separates it from the next in plain text."""
+
+    role: str
+    text: str
+    delimiter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delimiters:
+    """What stands between a question and its answer, and after an example."""
+
+    target: str = " "
+    example: str = "\n\n"
+
+
+def _has_seam(left: str, right: str) -> bool:
+    """Whether two non-empty texts meet without white space on either side."""
+    return not left[-1].isspace() and not right[0].isspace()
+
+
+def join_if_needed(left: str, right: str, separator: str) -> str:
+    """Both texts, with the separator only where neither brings white space of its own."""
+    if not left or not right:
+        return left or right
+    return left + separator + right if _has_seam(left, right) else left + right
+
+
+def system_pieces(system: str, description: str, separator: str) -> tuple[Piece, ...]:
+    """The opening of a prompt: system instruction and the task's description."""
+    text = join_if_needed(system, description, separator)
+    return (Piece("system", text),) if text else ()
+
+
+def turn(question: str, answer: str | None, prefix: str | None, delimiters: Delimiters) -> tuple[Piece, ...]:
+    """A question, with its answer when it is an example.
+
+    Args:
+        question: what the user says.
+        answer: the example's answer; None leaves the turn open.
+        prefix: the beginning of the answer that the prompt itself supplies.
+        delimiters: what goes between and behind.
+    """
+    if answer is not None:
+        behind = delimiters.target if not prefix or (question and _has_seam(question, prefix)) else ""
+        full = join_if_needed(prefix or "", answer, " ")
+        return (Piece("user", question, behind), Piece("assistant", full, delimiters.example))
+    if prefix:
+        behind = delimiters.target if question and _has_seam(question, prefix) else ""
+        return (Piece("user", question, behind), Piece("assistant", prefix))
+    return (Piece("user", question),)
+
+
+def as_text(pieces: Sequence[Piece]) -> str:
+    """All pieces as one text."""
+    return "".join(piece.text + piece.delimiter for piece in pieces)
+
+
+def as_messages(pieces: Sequence[Piece], multiturn: bool) -> tuple[Message, ...]:
+    """All pieces as a conversation: turn by turn, or with the examples inside one user message."""
+    if multiturn:
+        return tuple(Message(piece.role, piece.text) for piece in pieces)
+    rest = list(pieces)
+    opening = [Message("system", rest.pop(0).text)] if rest and rest[0].role == "system" else []
+    closing = [Message("assistant", rest.pop().text)] if rest and rest[-1].role == "assistant" else []
+    body = as_text(rest[:-1]) + rest[-1].text if rest else ""
+    return (*opening, Message("user", body), *closing)

@@ -1,0 +1,178 @@
+"""Tasks in Python: a function that poses one row, and a decorator that makes it a task.
+
+@assay.task("capitals", rows=[{"country": "France", "capital": "Paris"}, …])
+def capitals(row):
+    return assay.Complete(f"The capital of {row['country']} is", " " + row["capital"])
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Union
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, RollingLoglikelihood, Sampling
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Which of these continuations is likeliest after the prompt? `answer` is the right one's place."""
+
+    prompt: Prompt
+    choices: Sequence[str]
+    answer: int
+    delimiter: str = " "
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """How likely is exactly this continuation?"""
+
+    prompt: Prompt
+    continuation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What does the model write after the prompt? Compared with the answer, or with any of several."""
+
+    prompt: Prompt
+    answer: str | Sequence[str]
+    stop: Sequence[str] = ("\n\n",)
+    max_tokens: int = 256
+    sampling: Sampling = field(default_factory=Sampling)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How likely is this whole text?"""
+
+    text: str
+
+
+Question = Union[Choose, Complete, Write, Read]
+
+_SHAPES: dict[type, tuple[str, tuple[str, ...]]] = {
+    Choose: ("multiple_choice", ("acc", "acc_norm")),
+    Complete: ("loglikelihood", ("perplexity", "acc")),
+    Write: ("generate_until", ("exact_match",)),
+    Read: ("loglikelihood_rolling", ("word_perplexity", "byte_perplexity", "bits_per_byte")),
+}
+
+
+class PythonTask:
+    """A task made of rows and a function. Satisfies the `Task` protocol."""
+
+    def __init__(
+        self,
+        name: str,
+        rows: Iterable[Row] | Callable[[], Iterable[Row]],
+        ask: Callable[[Row], Question],
+        version: Any = 1,
+        metrics: Sequence[str | MetricSpec] = (),
+        filters: Sequence[PipelineSpec] = (),
+    ) -> None:
+        self._name = name
+        self._given = rows
+        self._ask = ask
+        self._version = version
+        self._metrics = metrics
+        self._filters = filters
+
+    def __call__(self, row: Row) -> Question:
+        """The decorated function itself."""
+        return self._ask(row)
+
+    @cached_property
+    def card(self) -> TaskCard:
+        source = inspect.getsourcefile(self._ask) if inspect.isfunction(self._ask) else None
+        config = {"task": self._name, "output_type": self._shape[0], "function": self._ask.__qualname__}
+        return TaskCard(self._name, self._version, self._name, self._shape[0], 0, config, source or "python")
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        kind, defaults = self._shape
+        metrics = tuple(m if isinstance(m, MetricSpec) else MetricSpec(m) for m in self._metrics or defaults)
+        plain = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+        return Scoring(kind, metrics, tuple(self._filters) or plain)
+
+    def documents(self) -> Sequence[Document]:
+        return self._documents
+
+    def pose(self, document: Document) -> Instance:
+        question = self._ask(document.fields)
+        if type(question) not in _SHAPES or _SHAPES[type(question)] != self._shape:
+            raise DataError(
+                Fault(
+                    f"task {self._name}, document {document.id}",
+                    f"was posed as a {type(question).__name__}",
+                    f"the same shape as the first document ({self._shape[0]})",
+                )
+            )
+        return _pose(self._name, document.id, question)
+
+    @cached_property
+    def _documents(self) -> list[Document]:
+        rows = list(self._given() if callable(self._given) else self._given)
+        if not rows:
+            raise DataError(Fault(f"task {self._name}", "has no rows", "at least one document"))
+        return [Document(self._name, place, row) for place, row in enumerate(rows)]
+
+    @cached_property
+    def _shape(self) -> tuple[str, tuple[str, ...]]:
+        question = self._ask(self._documents[0].fields)
+        if type(question) not in _SHAPES:
+            raise DataError(
+                Fault(
+                    f"task {self._name}",
+                    f"its function gave a {type(question).__name__}",
+                    "Choose, Complete, Write or Read",
+                )
+            )
+        return _SHAPES[type(question)]
+
+
+def _pose(task: str, place: int, question: Question) -> Instance:
+    if isinstance(question, Choose):
+        requests = tuple(Loglikelihood(question.prompt, question.delimiter + choice) for choice in question.choices)
+        choices = tuple(question.choices)
+        return Instance(task, place, requests, choices=choices, target=question.answer, gold=question.answer)
+    if isinstance(question, Complete):
+        request = Loglikelihood(question.prompt, question.continuation)
+        return Instance(task, place, (request,), target=question.continuation, gold=question.continuation)
+    if isinstance(question, Read):
+        return Instance(task, place, (RollingLoglikelihood(question.text),), target=question.text, gold=question.text)
+    gold = question.answer if isinstance(question.answer, str) else tuple(question.answer)
+    asked = Generation(question.prompt, tuple(question.stop), question.max_tokens, question.sampling)
+    return Instance(task, place, (asked,), target=question.answer, gold=gold)
+
+
+def task(
+    name: str,
+    rows: Iterable[Row] | Callable[[], Iterable[Row]],
+    *,
+    version: Any = 1,
+    metrics: Sequence[str | MetricSpec] = (),
+    filters: Sequence[PipelineSpec] = (),
+) -> Callable[[Callable[[Row], Question]], PythonTask]:
+    """Makes a function that poses one row into a task.
+
+    Args:
+        name: the task's name.
+        rows: the documents, or a function that loads them.
+        version: raise it when a change makes scores incomparable.
+        metrics: metric names; the question's shape has defaults.
+        filters: pipelines for generated text.
+    """
+
+    def wrap(ask: Callable[[Row], Question]) -> PythonTask:
+        return PythonTask(name, rows, ask, version, metrics, filters)
+
+    return wrap

@@ -1,0 +1,219 @@
+"""Where documents come from: local files, the Hugging Face Hub, or memory.
+
+A source gives rows (plain dicts) by split. JSON, JSON Lines and CSV are read with the standard library,
+Parquet with pyarrow; everything else goes through the `datasets` package, whose only home is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from assay.core.errors import DataError, Fault, did_you_mean, missing_extra
+from assay.tasks import files
+
+Row = dict[str, Any]
+
+# Builder names of `datasets` that mean local files.
+FILE_BUILDERS = {"json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "text": ".txt"}
+# Settings of these builders that our own readers honour; any other setting goes to `datasets`.
+_FILE_OPTIONS = {"data_files", "data_dir", "field", "sep", "delimiter", "column_names", "names", "header", "revision"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """A dataset as a task file names it.
+
+    Attributes:
+        path: hub id, local folder, or builder name such as `json`.
+        name: configuration of the dataset.
+        options: further settings, such as `data_files` or `revision`.
+        folder: folder of the task file, against which relative paths are tried first.
+        where: the task file, for errors.
+    """
+
+    path: str
+    name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+    where: str = ""
+
+
+class Source(Protocol):
+    """Rows by split."""
+
+    def splits(self) -> list[str]: ...
+
+    def rows(self, split: str) -> list[Row]: ...
+
+
+class MemorySource:
+    """Rows that are already here."""
+
+    def __init__(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self._rows = rows
+
+    def splits(self) -> list[str]:
+        return list(self._rows)
+
+    def rows(self, split: str) -> list[Row]:
+        return [dict(row) for row in self._rows[split]]
+
+
+class FileSource:
+    """Rows from local files, one list of files per split."""
+
+    def __init__(self, paths: Mapping[str, Sequence[Path]], options: files.ReadOptions, where: str) -> None:
+        self._paths = paths
+        self._options = options
+        self._where = where
+
+    def splits(self) -> list[str]:
+        return list(self._paths)
+
+    def rows(self, split: str) -> list[Row]:
+        rows: list[Row] = []
+        for path in self._paths[split]:
+            rows.extend(files.read(path, self._options, self._where))
+        return files.with_all_columns(rows)
+
+
+class HubSource:
+    """Rows through `datasets.load_dataset`: the Hub, its local cache, or any of its builders."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._loaded: Any = None
+
+    def splits(self) -> list[str]:
+        return list(self._load())
+
+    def rows(self, split: str) -> list[Row]:
+        data = self._load()[split]
+        if hasattr(data, "to_list") and not _has_media(data):
+            rows: list[Row] = data.to_list()
+            return rows
+        return [dict(row) for row in data]
+
+    def _load(self) -> Any:
+        if self._loaded is None:
+            self._loaded = _load_dataset(self._spec)
+        return self._loaded
+
+
+def _has_media(data: Any) -> bool:
+    kinds = {type(feature).__name__ for feature in (data.features or {}).values()}
+    return bool(kinds & {"Image", "Audio", "Video"})
+
+
+def _load_dataset(spec: SourceSpec) -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise missing_extra("datasets", "hf", f"{spec.where}: dataset {spec.path}") from error
+    options = {key: value for key, value in spec.options.items() if key != "trust_remote_code"}
+    shown_bars = datasets.utils.logging.is_progress_bar_enabled()
+    datasets.utils.logging.disable_progress_bar()
+    try:
+        return datasets.load_dataset(spec.path, spec.name, **options)
+    except Exception as error:  # the loader raises many kinds; all of them mean "this data is not to be had"
+        name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
+        reason = " ".join(str(error).split())[:400]
+        raise DataError(
+            Fault(
+                spec.where,
+                f'dataset "{name}" could not be loaded: {type(error).__name__}: {reason}',
+                "a dataset of the Hub, a local folder or data_files",
+                "Check the id and the network (HF_ENDPOINT, HF_HOME), or name local files in dataset_kwargs.data_files",
+            )
+        ) from error
+    finally:
+        if shown_bars:
+            datasets.utils.logging.enable_progress_bar()
+
+
+def open_source(spec: SourceSpec) -> Source:
+    """The source that a specification means. Local files are looked for at once, data is read later."""
+    is_ours = set(spec.options) <= _FILE_OPTIONS
+    if spec.path in FILE_BUILDERS and is_ours and spec.options.get("data_files") is not None:
+        named = _data_files(spec)
+        if named is not None:
+            return FileSource(named, _read_options(spec), spec.where)
+    folder = _local_folder(spec)
+    if folder is not None and not spec.options.get("data_files"):
+        found = files.by_split(folder, spec.name)
+        if found:
+            return FileSource(found, _read_options(spec), spec.where)
+        raise DataError(
+            Fault(
+                spec.where, f"{folder} holds no data files", "files such as test.jsonl or test.parquet, one per split"
+            )
+        )
+    return HubSource(spec)
+
+
+def _read_options(spec: SourceSpec) -> files.ReadOptions:
+    options = spec.options
+    return files.ReadOptions(
+        extension=FILE_BUILDERS.get(spec.path),
+        field=options.get("field"),
+        separator=options.get("sep") or options.get("delimiter") or ",",
+        columns=tuple(options.get("column_names") or options.get("names") or ()),
+        has_header=options.get("header", 0) is not None if "header" in options else None,
+    )
+
+
+def _local_folder(spec: SourceSpec) -> Path | None:
+    bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
+    for base in bases:
+        folder = base / spec.path
+        if spec.path and spec.path not in FILE_BUILDERS and folder.is_dir():
+            return folder
+    return None
+
+
+def _data_files(spec: SourceSpec) -> dict[str, list[Path]] | None:
+    """Split → files; None when some of them are not local, so that `datasets` must fetch them."""
+    named = spec.options["data_files"]
+    by_split = named if isinstance(named, Mapping) else {"train": named}
+    data_dir = spec.options.get("data_dir")
+    found: dict[str, list[Path]] = {}
+    for split, patterns in by_split.items():
+        patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+        if any("://" in str(pattern) for pattern in patterns):
+            return None
+        found[str(split)] = [path for pattern in patterns for path in _expand(str(pattern), data_dir, spec, str(split))]
+    return found
+
+
+def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) -> list[Path]:
+    bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
+    for base in bases:
+        full = (base / data_dir if data_dir else base) / Path(pattern).expanduser()
+        matches = files.matching(full)
+        if matches:
+            return matches
+    looked = " or ".join(str(base.resolve()) for base in bases)
+    raise DataError(
+        Fault(
+            spec.where,
+            f'dataset_kwargs.data_files.{split}: no file "{pattern}"',
+            f"a file below {looked}",
+            "Give an absolute path, or one relative to the task file",
+        )
+    )
+
+
+def split_rows(source: Source, split: str, key: str, where: str) -> list[Row]:
+    """The rows of a split, or an error that names the splits there are."""
+    known = source.splits()
+    if split not in known:
+        raise DataError(
+            Fault(where, f'{key}: no split "{split}"{did_you_mean(split, known)}', "one of: " + ", ".join(known))
+        )
+    rows = source.rows(split)
+    if not rows:
+        raise DataError(Fault(where, f'{key}: the split "{split}" is empty', "at least one document"))
+    return rows

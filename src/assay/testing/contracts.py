@@ -1,0 +1,164 @@
+"""Checks that a model or a task keeps the promises of its protocol; for anyone's class.
+
+In: a model or a task. Out: nothing, or an AssertionError that says which promise was broken and how.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.identity import request_digest
+from assay.core.protocols import Model, Task, Tokenizes
+from assay.core.requests import (
+    REQUEST_KINDS,
+    Generation,
+    Instance,
+    Loglikelihood,
+    Request,
+    RollingLoglikelihood,
+    Sampling,
+)
+from assay.core.responses import Failure, Logprob, Output, Text, flatten, unflatten
+
+FINISH_REASONS = ("stop", "eos", "length")
+
+SAMPLE_REQUESTS: tuple[Request, ...] = (
+    Loglikelihood("The river is", " wide"),
+    Loglikelihood("The river is", " a green bicycle"),
+    Loglikelihood("", "Once"),
+    Loglikelihood("Question: What is 2 + 3?\nAnswer:", " 5"),
+    RollingLoglikelihood("It snowed all night, and in the morning the gate would not open."),
+    RollingLoglikelihood("Yes."),
+    Generation("Once upon a time", max_tokens=8),
+    Generation("The first line\nThe second", stop=("\n", "."), max_tokens=12),
+    Generation("She said", max_tokens=6, sampling=Sampling(temperature=1.0, seed=7), draw=1),
+)
+
+
+def check_model(model: Model, requests: Sequence[Request] | None = None, tolerance: float = 1e-4) -> None:
+    """Checks a model against its protocol.
+
+    A model that says `is_deterministic` must give the same bits whatever it is asked together with; of
+    another one, log-likelihoods may differ by `tolerance` and texts at will.
+
+    Args:
+        model: the model; it is not closed.
+        requests: what to ask; some of each kind that the model says it answers when None.
+        tolerance: largest difference of a log-likelihood, as a share of it or absolute below 1.
+    """
+    _check_declarations(model)
+    if requests is None:
+        requests = [request for request in SAMPLE_REQUESTS if request.kind in model.capabilities.kinds]
+    digest = model.fingerprint.digest
+    assert list(model.respond([])) == [], "respond([]) must give nothing"
+    together = _ask(model, requests)
+    for request, output in zip(requests, together, strict=True):
+        _check_output(request, output)
+    backwards = _ask(model, requests[::-1])[::-1]
+    alone = [_ask(model, [request])[0] for request in requests]
+    for request, first, second, third in zip(requests, together, backwards, alone, strict=True):
+        _check_same(model, request, (first, second), "in reversed order", tolerance)
+        _check_same(model, request, (first, third), "alone", tolerance)
+    assert model.fingerprint.digest == digest, "the fingerprint changed while the model was asked"
+
+
+def _check_declarations(model: Model) -> None:
+    assert isinstance(model, Model), f"{type(model).__name__} lacks a member of the Model protocol"
+    assert model.fingerprint.digest == model.fingerprint.digest, "the fingerprint differs when read twice"
+    unknown = model.capabilities.kinds - set(REQUEST_KINDS)
+    assert model.capabilities.kinds, "the model says that it answers no kind of request"
+    assert not unknown, f"the model says that it answers unknown kinds: {sorted(unknown)}"
+    if model.capabilities.can_tokenize:
+        assert isinstance(model, Tokenizes), "can_tokenize is set, but a member of Tokenizes is missing"
+
+
+def _ask(model: Model, requests: Sequence[Request]) -> list[Output]:
+    """The outputs in the order of the requests, after checking that each place came once."""
+    found: dict[int, Output] = {}
+    for index, answer in model.respond(requests):
+        assert 0 <= index < len(requests), f"answer to place {index} of {len(requests)} requests"
+        assert index not in found, f"request {index} was answered twice"
+        assert not isinstance(answer, Failure), f"{requests[index]} failed: {answer}"
+        found[index] = answer
+    missing = sorted(set(range(len(requests))) - set(found))
+    assert not missing, f"requests without an answer: {missing}"
+    return [found[index] for index in range(len(requests))]
+
+
+def _check_output(request: Request, output: Output) -> None:
+    if isinstance(request, Generation):
+        assert isinstance(output, Text), f"{request} got {output}, not a Text"
+        assert output.finish_reason in FINISH_REASONS, f"{request} got finish_reason {output.finish_reason!r}"
+        left = [stop for stop in request.stop if stop and stop in output.text]
+        assert not left, f"{request} got a text with the stop string {left} in it"
+        limit = math.inf if request.max_tokens is None else request.max_tokens
+        assert output.token_count <= limit, f"{request} got {output.token_count} tokens"
+    else:
+        assert isinstance(output, Logprob), f"{request} got {output}, not a Logprob"
+        assert math.isfinite(output.total), f"{request} got the total {output.total}"
+        assert output.total <= 0.0, f"{request} got a probability over 1: log {output.total}"
+        assert output.token_count >= 1, f"{request} scored no token"
+    assert unflatten(flatten(output)) == output, f"{output} does not survive the store"
+
+
+def _check_same(model: Model, request: Request, pair: tuple[Output, Output], how: str, tolerance: float) -> None:
+    first, second = pair
+    said = f"{request} got {first} at first and {second} when asked {how}"
+    if model.capabilities.is_deterministic:
+        assert first == second, said
+    elif isinstance(first, Logprob) and isinstance(second, Logprob):
+        assert math.isclose(first.total, second.total, rel_tol=tolerance, abs_tol=tolerance), said
+        assert first.token_count == second.token_count, said
+
+
+def check_task(task: Task) -> None:
+    """Checks a task against its protocol: every document, posed twice."""
+    assert isinstance(task, Task), f"{type(task).__name__} lacks a member of the Task protocol"
+    assert task.card.name, "the task has no name"
+    assert task.scoring.pipelines, f"{task.card.name}: no filter pipeline"
+    names = [pipeline.name for pipeline in task.scoring.pipelines]
+    assert len(names) == len(set(names)), f"{task.card.name}: two pipelines of one name: {names}"
+    documents = task.documents()
+    ids = [document.id for document in documents]
+    assert ids == list(range(len(documents))), f"{task.card.name}: document ids are not 0, 1, 2, …: {ids[:10]}"
+    for document in documents:
+        _check_document(task, document)
+
+
+def _check_document(task: Task, document: Document) -> None:
+    where = f"{task.card.name}, document {document.id}"
+    assert document.task == task.card.name, f"{where}: belongs to {document.task!r}"
+    assert isinstance(document.fields, Mapping), f"{where}: fields are no mapping"
+    instance = task.pose(document)
+    assert instance == task.pose(document), f"{where}: posed differently the second time"
+    assert (instance.task, instance.document_id) == (task.card.name, document.id), f"{where}: instance of another"
+    _check_requests(instance, where)
+    _check_choices(instance, where)
+
+
+def _check_requests(instance: Instance, where: str) -> None:
+    assert instance.requests, f"{where}: asks nothing"
+    assert instance.draws >= 1, f"{where}: draws is {instance.draws}"
+    assert len(instance.requests) % instance.draws == 0, f"{where}: requests are no multiple of {instance.draws} draws"
+    for request in instance.requests:
+        assert request.kind in REQUEST_KINDS, f"{where}: unknown kind of request {request.kind!r}"
+        request_digest(request)  # raises when a field is not JSON
+
+
+def _check_choices(instance: Instance, where: str) -> None:
+    choices = instance.choices
+    if not choices:
+        return
+    if all(isinstance(request, Loglikelihood) for request in instance.requests):
+        count = len(instance.requests)
+        assert count % len(choices) == 0, f"{where}: {count} requests for {len(choices)} choices"
+    for gold in _each(instance.gold):
+        if isinstance(gold, int):
+            assert 0 <= gold < len(choices), f"{where}: gold {gold} is none of {len(choices)} choices"
+
+
+def _each(gold: Any) -> tuple[Any, ...]:
+    return tuple(gold) if isinstance(gold, (tuple, list)) else (gold,)

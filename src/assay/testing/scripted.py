@@ -1,0 +1,85 @@
+"""A model whose answers are a function you write; it keeps what it was asked.
+
+In: a handler from request to answer. Out: a `Model` that streams one answer at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.identity import request_digest
+from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood, Request
+from assay.core.responses import Failure, Logprob, Output, Text
+
+# A number stands for a log-likelihood, a text for a generation.
+Reply = Output | Failure | float | str
+
+
+@dataclass(frozen=True)
+class ScriptedModel:
+    """Answers with what `handler` returns.
+
+    An exception of the handler ends the whole stream, as a crash would; to fail one request, return a
+    `Failure`.
+
+    Attributes:
+        handler: request → output, failure, number or text.
+        name: counts in the fingerprint: two names are two models.
+        kinds: request kinds it says it answers.
+        delay: seconds to wait before each answer.
+        max_tokens: longest sequence it says it takes.
+        log_path: file to which the digest of each request is added, as hex and flushed, before it is
+            answered; it survives a killed process.
+        asked: every request so far, in order.
+    """
+
+    handler: Callable[[Request], Reply]
+    name: str = "scripted"
+    kinds: Sequence[str] = REQUEST_KINDS
+    delay: float = 0.0
+    max_tokens: int | None = None
+    log_path: Path | None = None
+    asked: list[Request] = field(default_factory=list)
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(self.name, settings={"model": "scripted"})
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(frozenset(self.kinds), max_tokens=self.max_tokens, has_chat=True, family="scripted")
+
+    def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
+        for index, request in enumerate(requests):
+            if self.delay:
+                time.sleep(self.delay)
+            self._note(request)
+            yield index, _as_answer(self.handler(request), request)
+
+    def close(self) -> None:
+        pass
+
+    def _note(self, request: Request) -> None:
+        self.asked.append(request)
+        if self.log_path is not None:
+            with self.log_path.open("a", encoding="ascii") as log:
+                log.write(request_digest(request).hex() + "\n")
+
+
+def _as_answer(reply: Reply, request: Request) -> Output | Failure:
+    if isinstance(reply, str):
+        return Text(reply, token_count=len(reply.split()))
+    if isinstance(reply, (int, float)):
+        return Logprob(float(reply), len(_scored(request).split()) or 1, is_greedy=False)
+    return reply
+
+
+def _scored(request: Request) -> str:
+    if isinstance(request, Loglikelihood):
+        return request.continuation
+    return "" if isinstance(request, Generation) else request.text

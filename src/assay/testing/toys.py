@@ -1,0 +1,97 @@
+"""Small tasks without files or data: they satisfy the Task protocol and are the same every time.
+
+In: how many documents. Out: a task about little sums, one for each shape of question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from assay.core.documents import Document
+from assay.core.requests import Generation, Instance, Loglikelihood, RollingLoglikelihood
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
+
+COLOURS = ("red", "green", "blue", "white", "black", "brown", "grey")
+PIPELINES = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+
+
+@dataclass(frozen=True)
+class ToyTask:
+    """A task made of values: its documents and a function that poses one.
+
+    Attributes:
+        card: the task's description.
+        scoring: names of scorer, metrics and filters.
+        rows: the documents.
+        poser: document → instance; must be pure.
+    """
+
+    card: TaskCard
+    scoring: Scoring
+    rows: tuple[Document, ...]
+    poser: Callable[[Document], Instance]
+
+    def documents(self) -> Sequence[Document]:
+        return self.rows
+
+    def pose(self, document: Document) -> Instance:
+        return self.poser(document)
+
+
+def _card(name: str, kind: str, size: int) -> TaskCard:
+    return TaskCard(name, 1, name, kind, 0, {"task": name, "output_type": kind, "size": size}, "assay.testing.toys")
+
+
+def toy_choice_task(n: int, name: str = "toy_choice") -> ToyTask:
+    """Sums with four answers to choose from; the right one is at place `id % 4`."""
+    rows = tuple(
+        Document(name, number, {"left": number, "right": 2 * number + 1, "sum": 3 * number + 1}) for number in range(n)
+    )
+    # Scorers are named in the words of lm-eval's output_type, as cards are.
+    scoring = Scoring("multiple_choice", (MetricSpec("acc"), MetricSpec("acc_norm")), PIPELINES)
+    return ToyTask(_card(name, "multiple_choice", n), scoring, rows, _pose_choice)
+
+
+def _pose_choice(document: Document) -> Instance:
+    fields, gold = document.fields, document.id % 4
+    # Shifted so that the right sum falls on `gold`; some wrong sums may be negative.
+    choices = tuple(str(fields["sum"] + place - gold) for place in range(4))
+    prompt = f"Question: What is {fields['left']} + {fields['right']}?\nAnswer:"
+    requests = tuple(Loglikelihood(prompt, f" {choice}") for choice in choices)
+    return Instance(document.task, document.id, requests, choices=choices, target=gold, gold=gold)
+
+
+def toy_generation_task(n: int, name: str = "toy_generation", draws: int = 1) -> ToyTask:
+    """Sums to be answered freely, up to the end of the line.
+
+    With several draws the requests of a document differ in `draw` alone, which a greedy model ignores.
+    """
+    rows = tuple(Document(name, number, {"left": number, "right": 7, "sum": number + 7}) for number in range(n))
+    scoring = Scoring("generate_until", (MetricSpec("exact_match"),), PIPELINES)
+
+    def pose(document: Document) -> Instance:
+        prompt = f"{document.fields['left']} + {document.fields['right']} ="
+        requests = tuple(Generation(prompt, stop=("\n",), max_tokens=16, draw=draw) for draw in range(draws))
+        answer = str(document.fields["sum"])
+        return Instance(document.task, document.id, requests, draws=draws, target=answer, gold=answer)
+
+    return ToyTask(_card(name, "generate_until", n), scoring, rows, pose)
+
+
+def toy_perplexity_task(n: int, name: str = "toy_perplexity") -> ToyTask:
+    """Short texts, each to be scored as a whole."""
+    rows = tuple(Document(name, number, {"text": _sentence(number)}) for number in range(n))
+    metrics = (MetricSpec("word_perplexity"), MetricSpec("byte_perplexity"), MetricSpec("bits_per_byte"))
+    scoring = Scoring("loglikelihood_rolling", metrics, PIPELINES)
+    return ToyTask(_card(name, "loglikelihood_rolling", n), scoring, rows, _pose_text)
+
+
+def _sentence(number: int) -> str:
+    colour = COLOURS[number % len(COLOURS)]
+    return f"House number {number} has a {colour} door and {number % 5 + 1} windows."
+
+
+def _pose_text(document: Document) -> Instance:
+    text = str(document.fields["text"])
+    return Instance(document.task, document.id, (RollingLoglikelihood(text),), target=text, gold=text)

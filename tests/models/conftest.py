@@ -1,0 +1,134 @@
+"""Tiny real models, built on the spot: a byte-level BPE tokenizer and two random networks, once per session."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.specs import ModelSettings
+from assay.models.causal import CausalModel, open_causal
+
+CORPUS = [
+    "Once upon a time there was a little girl who liked to answer questions about the world.",
+    "The answer is four. What is two plus two? Answer: four. Question: what colour is the sky?",
+    "Blue, said the girl, and the answers were right. The quick brown fox jumps over the lazy dog.",
+] * 4
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+MAX_LENGTH = 48
+
+
+def train_tokenizer(adds_bos: bool, template: str | None = None) -> Any:
+    """A byte-level BPE of 320 entries; ids 0 and 1 are BOS and EOS."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet, show_progress=False
+    )
+    backend.train_from_iterator(CORPUS, trainer)
+    if adds_bos:
+        backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def tokenizers() -> dict[bool, Any]:
+    """Tokenizers by whether they add BOS."""
+    return {adds_bos: train_tokenizer(adds_bos) for adds_bos in (True, False)}
+
+
+def save_llama(folder: Path, tokenizer: Any, **changes: Any) -> Path:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    settings: dict[str, Any] = {
+        "vocab_size": 320,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": MAX_LENGTH,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "initializer_range": 0.4,
+    }
+    with torch.random.fork_rng([]):
+        torch.manual_seed(changes.pop("seed", 5))
+        model = LlamaForCausalLM(LlamaConfig(**{**settings, **changes}))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama with a tokenizer that adds BOS and a chat template that writes it."""
+    return save_llama(tmp_path_factory.mktemp("llama"), train_tokenizer(True, TEMPLATE))
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 with a tokenizer that adds nothing and has no chat template."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    folder = tmp_path_factory.mktemp("gpt2")
+    config = GPT2Config(
+        vocab_size=320, n_embd=32, n_layer=2, n_head=4, n_positions=MAX_LENGTH, initializer_range=0.4,
+        bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    with torch.random.fork_rng([]):
+        torch.manual_seed(6)
+        GPT2LMHeadModel(config).save_pretrained(folder)
+    train_tokenizer(False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test touches the user's cache."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., CausalModel]]:
+    """Opens models, with settings by name, and closes them."""
+    models: list[CausalModel] = []
+
+    def open_one(folder: Path, batch_size: str = "auto", device: str = "cpu", **args: Any) -> CausalModel:
+        models.append(open_causal({"pretrained": str(folder), **args}, ModelSettings(batch_size, device)))
+        return models[-1]
+
+    yield open_one
+    for model in models:
+        model.close()
+
+
+@pytest.fixture
+def copied(llama: Path, tmp_path: Path) -> Path:
+    """A copy of the Llama that a test may change."""
+    return Path(shutil.copytree(llama, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def stories() -> Path:
+    """A real, trained model of 1 MB beside the repository; skips where it is not."""
+    folder = Path(__file__).parents[3] / "shared" / "data" / "models" / "stories260k"
+    if not folder.is_dir():
+        pytest.skip("the model stories260k is not on this machine")
+    return folder

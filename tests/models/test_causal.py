@@ -1,0 +1,320 @@
+"""The hf model as a whole, on tiny real networks: equal answers however it is asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import random
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.core.errors import ModelError
+from assay.core.protocols import Advises, Model, Tokenizes
+from assay.core.requests import Generation, Loglikelihood, Message, Request, RollingLoglikelihood
+from assay.core.responses import Failure, Logprob
+from assay.models.causal import CausalModel
+
+Opened = Callable[..., CausalModel]
+CORPUS = "Once upon a time there was a little girl who liked to answer questions about the sky"
+WORDS = CORPUS.split()
+
+
+def answers(model: CausalModel, requests: Sequence[Request]) -> list[Any]:
+    found = dict(model.respond(requests))
+    assert sorted(found) == list(range(len(requests)))
+    return [found[place] for place in range(len(requests))]
+
+
+def some_pairs(count: int = 24) -> list[Loglikelihood]:
+    choose = random.Random(3)
+    contexts = [" ".join(choose.choices(WORDS, k=choose.randint(1, 20))) for _ in range(count // 3 + 1)]
+    return [
+        Loglikelihood(choose.choice(contexts), " " + " ".join(choose.choices(WORDS, k=choose.randint(1, 4))))
+        for _ in range(count)
+    ]
+
+
+def full_check(model: CausalModel, context: Sequence[int], scored: Sequence[int]) -> float:
+    """The plain way: one row, all logits, log-softmax in float64."""
+    import torch
+
+    ids = torch.tensor([[*context, *scored][:-1]])
+    with torch.inference_mode():
+        table = model._loaded().module(ids).logits[0].double().log_softmax(-1)
+    return sum(float(table[len(context) + place - 1, token]) for place, token in enumerate(scored))
+
+
+@pytest.fixture(params=["llama", "plain"])
+def folder(request: pytest.FixtureRequest) -> Path:
+    return Path(request.getfixturevalue(request.param))
+
+
+def test_it_satisfies_the_protocols(llama: Path, opened: Opened) -> None:
+    model = opened(llama)
+    assert isinstance(model, Model) and isinstance(model, Tokenizes) and isinstance(model, Advises)
+
+
+def test_totals_equal_a_full_forward(folder: Path, opened: Opened) -> None:
+    model, requests = opened(folder), some_pairs()
+    for request, answer in zip(requests, answers(model, requests), strict=True):
+        seen = model.view(request)
+        assert answer.total == pytest.approx(full_check(model, seen.context_ids, seen.continuation_ids), abs=1e-5)
+        assert (answer.token_count, answer.prompt_tokens) == (
+            len(seen.continuation_ids),
+            len(seen.context_ids),
+        )
+
+
+@pytest.mark.parametrize("batch_size", ["1", "3", "8", "auto"])
+def test_batches_and_order_change_nothing(folder: Path, opened: Opened, batch_size: str) -> None:
+    requests = some_pairs()
+    expected = answers(opened(folder, "1"), requests)
+    order = random.Random(1).sample(range(len(requests)), len(requests))
+    shuffled = answers(opened(folder, batch_size), [requests[place] for place in order])
+    for place, answer in zip(order, shuffled, strict=True):
+        assert answer.total == pytest.approx(expected[place].total, abs=1e-5)
+        assert answer.is_greedy == expected[place].is_greedy
+
+
+def test_both_arithmetics_agree_in_float32(llama: Path, opened: Opened) -> None:
+    requests = some_pairs()
+    for exact, other in zip(
+        answers(opened(llama), requests), answers(opened(llama, arithmetic="lm_eval"), requests), strict=True
+    ):
+        assert exact.total == pytest.approx(other.total, abs=1e-4)
+
+
+def test_half_precision_runs(llama: Path, opened: Opened) -> None:
+    requests = some_pairs(6)
+    wide, narrow = answers(opened(llama), requests), answers(opened(llama, dtype="bfloat16"), requests)
+    assert all(one.total == pytest.approx(other.total, rel=0.1) for one, other in zip(wide, narrow, strict=True))
+    assert wide != narrow
+
+
+def test_duplicates_and_one_token_choices_are_forwarded_once(llama: Path, opened: Opened) -> None:
+    model = opened(llama, "16")
+    rows: list[int] = []
+    model._loaded().module.register_forward_pre_hook(
+        lambda _, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    request = Loglikelihood("The answer is", " a")
+    found = answers(model, [request, request, Loglikelihood("The answer is", "."), request])
+    assert rows == [1] and found[0] == found[1] == found[3] != found[2]
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_truncation_around_the_longest_row(plain: Path, opened: Opened, extra: int) -> None:
+    # Upper-case letters never pair up in this tokenizer: one token each. 48 are read, 49 with the last.
+    model, context = opened(plain), "QX" * 23 + "Q" * (2 + extra)
+    answer = answers(model, [Loglikelihood(context, "Z")])[0]
+    seen = model.view(Loglikelihood(context, "Z"))
+    assert len(seen.context_ids) == 48 + min(extra, 0) and answer.truncated == seen.truncated == max(extra, 0)
+    assert answer.total == pytest.approx(full_check(model, seen.context_ids, seen.continuation_ids), abs=1e-5)
+
+
+def test_too_long_continuation_is_a_failure(plain: Path, opened: Opened) -> None:
+    found = answers(opened(plain), [Loglikelihood("Q", "Z" * 49), Loglikelihood("Q", "Z")])
+    assert isinstance(found[0], Failure) and found[0].kind == "too_long" and isinstance(found[1], Logprob)
+
+
+@settings(max_examples=60, deadline=None)
+@given(context=st.text(max_size=12), continuation=st.text(min_size=1, max_size=6))
+def test_any_pair_equals_the_full_check(stories: Path, context: str, continuation: str) -> None:
+    model = CACHE.setdefault(stories, _open(stories))
+    request = Loglikelihood(context, continuation)
+    answer, seen = answers(model, [request])[0], model.view(request)
+    assert isinstance(answer, Logprob) and seen.continuation_ids
+    assert answer.total == pytest.approx(full_check(model, seen.context_ids, seen.continuation_ids), abs=1e-4)
+
+
+CACHE: dict[Path, CausalModel] = {}
+
+
+def _open(folder: Path) -> CausalModel:
+    from assay.core.specs import ModelSettings
+    from assay.models.causal import open_causal
+
+    return CACHE.get(folder) or open_causal({"pretrained": str(folder)}, ModelSettings("auto", "cpu"))
+
+
+def test_rolling_equals_a_hand_computation(folder: Path, opened: Opened) -> None:
+    model, text = opened(folder, max_length=8), " ".join(WORDS)
+    answer = answers(model, [RollingLoglikelihood(text)])[0]
+    seen = model.view(RollingLoglikelihood(text))
+    ids, total = list(seen.continuation_ids), full_check(model, seen.context_ids, seen.continuation_ids[:8])
+    for start in range(8, len(ids), 8):
+        end = min(start + 8, len(ids))
+        total += full_check(model, ids[end - 9 : start], ids[start:end])
+    assert answer.total == pytest.approx(total, abs=1e-4) and answer.token_count == len(ids) > 16
+
+
+def test_rolling_does_not_depend_on_neighbours(llama: Path, opened: Opened) -> None:
+    texts = [RollingLoglikelihood(" ".join(WORDS[:count])) for count in (3, 17, 9)]
+    alone = [answers(opened(llama, max_length=8), [text])[0] for text in texts]
+    assert answers(opened(llama, max_length=8), texts) == alone
+
+
+def test_rolling_of_an_empty_text(plain: Path, opened: Opened) -> None:
+    assert answers(opened(plain), [RollingLoglikelihood("")]) == [Logprob(0.0, 0, True)]
+
+
+def test_chat_prompts_are_rendered_with_one_bos(llama: Path, opened: Opened) -> None:
+    model = opened(llama)
+    messages = (Message("system", "Be brief."), Message("user", "What is two plus two?"))
+    open_turn = (*messages, Message("assistant", "The answer is"))
+    seen = model.view(Loglikelihood(messages, "four"))
+    assert seen.prompt_text == "<s><system>Be brief.\n<user>What is two plus two?\n<assistant>"
+    assert seen.context_ids[0] == 0 and seen.context_ids.count(0) == 1
+    assert str(model.view(Generation(open_turn, max_tokens=4)).prompt_text).endswith("<assistant>The answer is")
+    assert all(isinstance(answer, Logprob) for answer in answers(model, [Loglikelihood(messages, "four")]))
+
+
+def test_chat_without_a_template_says_what_to_do(plain: Path, opened: Opened) -> None:
+    messages = (Message("user", "Hello"),)
+    found = answers(opened(plain), [Loglikelihood(messages, "x"), Generation(messages, max_tokens=2)])
+    assert [answer.kind for answer in found] == ["unsupported"] * 2
+    assert "--apply_chat_template" in found[0].message
+
+
+def test_template_without_system_role_is_noted(copied: Path, opened: Opened) -> None:
+    refuses = "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    (copied / "chat_template.jinja").write_text(refuses + "{{ m.content }}{% endfor %}")
+    messages = (Message("system", "Be brief."), Message("user", "Hello there"))
+    answer = answers(opened(copied), [Loglikelihood(messages, " girl")])[0]
+    assert answer.notes == ("system_dropped",)
+
+
+def test_double_bos_of_a_template_is_noted(copied: Path, opened: Opened) -> None:
+    (copied / "chat_template.jinja").write_text("{{ bos_token }}{{ bos_token }}{{ messages[0].content }}")
+    answer = answers(opened(copied), [Loglikelihood((Message("user", "Hello"),), " girl")])[0]
+    assert answer.notes == ("double_bos",)
+
+
+def test_add_bos_token_is_obeyed(llama: Path, plain: Path, opened: Opened) -> None:
+    request = Loglikelihood("The answer", " is")
+    assert opened(plain).view(request).context_ids[0] != 0
+    assert opened(plain, add_bos_token=True).view(request).context_ids[0] == 0
+    assert opened(llama, add_bos_token=False).view(request).context_ids[0] != 0
+
+
+def test_nan_weights_are_failures_of_every_kind(copied: Path, opened: Opened) -> None:
+    model = opened(copied)
+    model._loaded().module.model.norm.weight.data.fill_(math.nan)
+    requests = [
+        Loglikelihood("The", " answer"),
+        RollingLoglikelihood("The answer"),
+        Generation("The", max_tokens=3),
+    ]
+    assert [answer.kind for answer in answers(model, requests)] == ["not_finite"] * 3
+
+
+def test_memory_error_halves_and_is_told(llama: Path, opened: Opened) -> None:
+    requests = some_pairs()
+    expected = answers(opened(llama, "1"), requests)
+    model = opened(llama, "8")
+
+    def refuse_big_batches(_: Any, args: Any, kwargs: Any) -> None:
+        if len(kwargs["input_ids"]) > 2:
+            raise MemoryError
+
+    model._loaded().module.register_forward_pre_hook(refuse_big_batches, with_kwargs=True)
+    found = answers(model, requests)
+    assert all(one.total == pytest.approx(other.total, abs=1e-5) for one, other in zip(found, expected, strict=True))
+    assert list(model.notices()) == ["memory ran out; loglikelihood batches were reduced to 2 rows"]
+
+
+def test_absent_device_falls_back_with_a_notice(llama: Path, opened: Opened) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    model = opened(llama, device="cuda:0")
+    assert isinstance(answers(model, some_pairs(1))[0], Logprob)
+    assert list(model.notices()) == ['device "cuda:0" is not there; running on the CPU instead']
+    with pytest.raises(ModelError, match="device"):
+        answers(opened(llama, device="toaster"), some_pairs(1))
+
+
+def test_torn_weights_are_one_clear_error(copied: Path, opened: Opened) -> None:
+    weights = copied / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ModelError, match="the model cannot be loaded"):
+        answers(opened(copied), some_pairs(1))
+
+
+def test_missing_tensors_are_never_made_up(copied: Path, opened: Opened) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(copied / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, copied / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"1 weights are missing .* model\.norm\.weight"):
+        answers(opened(copied), some_pairs(1))
+
+
+def test_pickled_weights_load_too(llama: Path, copied: Path, opened: Opened) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    torch.save(load_file(copied / "model.safetensors"), copied / "pytorch_model.bin")
+    (copied / "model.safetensors").unlink()
+    requests = some_pairs(3)
+    assert answers(opened(copied), requests) == answers(opened(llama), requests)
+
+
+def test_encoder_refuses_every_request(copied: Path, opened: Opened) -> None:
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**config, "is_encoder_decoder": True}))
+    found = answers(opened(copied), [Loglikelihood("a", "b"), Generation("a")])
+    assert [answer.kind for answer in found] == ["unsupported"] * 2 and "encoder-decoder" in found[0].message
+
+
+def test_counting_needs_no_weights(llama: Path, opened: Opened) -> None:
+    model = opened(llama, max_length=8)
+    requests = [
+        Loglikelihood("The answer", " is"),
+        Generation("The answer", max_tokens=2),
+        RollingLoglikelihood("The"),
+    ]
+    assert model.count_tokens(requests) == 3 + 3 + 2 and model._network is None
+
+
+def test_view_of_a_refused_request_is_an_error(llama: Path, opened: Opened) -> None:
+    with pytest.raises(ModelError, match="the continuation is empty"):
+        opened(llama).view(Loglikelihood("a", ""))
+
+
+def test_closed_model_loads_again(llama: Path, opened: Opened) -> None:
+    model, requests = opened(llama), some_pairs(3)
+    first = answers(model, requests)
+    model.close()
+    assert model._network is None and answers(model, requests) == first
+
+
+def test_nothing_is_printed_and_no_state_is_left(
+    llama: Path, opened: Opened, capfd: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+    from transformers.utils import logging as transformers_logging
+
+    before = (transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled())
+    filters, random_state = list(warnings.filters), torch.random.get_rng_state()
+    answers(opened(llama), [*some_pairs(3), Generation("The", max_tokens=4)])
+    assert (transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()) == before
+    assert list(warnings.filters) == filters and torch.equal(torch.random.get_rng_state(), random_state)
+    assert capfd.readouterr() == ("", "") and logging.getLogger().level == logging.WARNING
+
+
+def test_a_real_model_tells_a_story(stories: Path, opened: Opened) -> None:
+    model = opened(stories)
+    likely, unlikely = answers(model, [Loglikelihood("Once upon a", " time"), Loglikelihood("Once upon a", " banana")])
+    assert likely.is_greedy and likely.total > -0.1 > unlikely.total
+    text = answers(model, [Generation("Once upon a time", stop=(".",), max_tokens=40)])[0]
+    assert text.text == ", there was a little girl named Lily" and text.finish_reason == "stop"
