@@ -7,6 +7,7 @@ print(result.task("demo_questions").metric("acc").estimate)
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
 
 def _check_numbers(limit: float | None, num_fewshot: int | None, samples: Any) -> None:
     faults = []
-    if limit is not None and limit <= 0:
+    if limit is not None and not 0 < limit < math.inf:
         faults.append(Fault("--limit", f"is {limit}", "a count of 1 or more, or a share between 0 and 1"))
     if num_fewshot is not None and num_fewshot < 0:
         faults.append(Fault("--num_fewshot", f"is {num_fewshot}", "0 or more"))

@@ -43,6 +43,7 @@ CASES = (
     Case("wikitext", "parity_wikitext", limit=6),
     Case("gsm8k", "parity_gsm8k", limit=12),
     Case("lambada", "parity_lambada", limit=40),
+    Case("story", "parity_story", 24),
 )
 
 

@@ -7,6 +7,8 @@ Nothing heavy is imported here: a command's own module is loaded when it is call
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 COMMANDS = {
     "run": "evaluate a model on tasks",
@@ -72,14 +74,17 @@ def _run_command(name: str, arguments: list[str]) -> int:
         sys.stderr.write(f'error: unknown command "{name}"{did_you_mean(name, COMMANDS)}. See: assay --help\n')
         return 2
     try:
-        _interrupt_on_termination()
-        command = importlib.import_module(f"assay.cli.{name}")
-        code: int = command.main(arguments)
-        sys.stdout.flush()
-        return code
+        with _interrupted_by_termination():
+            command = importlib.import_module(f"assay.cli.{name}")
+            code: int = command.main(arguments)
+            sys.stdout.flush()
+            return code
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except SystemExit as ending:
+        # argparse ends so after --help; rich ends with 1 when the reader of a pipe has seen enough.
+        return 0 if isinstance(ending.__context__, BrokenPipeError) else int(ending.code or 0)
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted; what was answered so far is kept: run the same command again to go on\n")
         return 130
@@ -89,7 +94,8 @@ def _run_command(name: str, arguments: list[str]) -> int:
         return _explain(error)
 
 
-def _interrupt_on_termination() -> None:
+@contextmanager
+def _interrupted_by_termination() -> Iterator[None]:
     """A polite request to end (SIGTERM) ends a run as Ctrl-C does: the record is closed properly."""
     import signal
     import threading
@@ -97,8 +103,14 @@ def _interrupt_on_termination() -> None:
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, interrupt)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
 
 
 def _explain(error: Exception) -> int:

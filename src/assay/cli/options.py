@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.api import Settings
 from assay.core.arguments import parse_arguments
-from assay.core.errors import Fault, UserError
+from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.specs import Seeds
 
 # Options of lm-eval that need nothing done here, with the reason that is told to the user.
@@ -27,7 +27,21 @@ WITHOUT_EFFECT = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with our kind of error."""
+    """argparse with our kind of error; unknown options come before missing ones, since the one is often the other."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        known = self._option_string_actions
+        given = list(args or ())
+        given = given[: given.index("--")] if "--" in given else given
+        names = [argument.partition("=")[0] for argument in given if argument.startswith("--")]
+        faults = [
+            Fault(name, f"unknown option{did_you_mean(name, known)}", next=f"See: {self.prog} --help")
+            for name in names
+            if name not in known and " " not in name
+        ]
+        if faults:
+            raise UserError(*faults)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> Any:
         raise UserError(Fault("", message, next=f"See: {self.prog} --help"))
@@ -139,12 +153,12 @@ def _samples(text: str | None) -> dict[str, list[int]] | None:
         raise UserError(
             Fault("--samples", f'"{text}" cannot be read: {error.strerror}', "JSON or a JSON file")
         ) from error
-    except json.JSONDecodeError as error:
-        raise UserError(Fault("--samples", f"is not JSON: {error.msg}", '{"task": [0, 5]}')) from error
+    except ValueError as error:  # not JSON, or not UTF-8
+        raise UserError(Fault("--samples", f"is not JSON: {error}", '{"task": [0, 5]}')) from error
     if not isinstance(data, dict) or not all(_is_places(places) for places in data.values()):
         raise UserError(Fault("--samples", "has another shape", '{"task": [0, 5]}'))
     return data
 
 
 def _is_places(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(place, int) for place in value)
+    return isinstance(value, list) and bool(value) and all(type(place) is int for place in value)

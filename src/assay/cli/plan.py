@@ -12,17 +12,19 @@ from assay.cli.options import (
     add_model_options,
     add_store_option,
     add_task_options,
+    ignored,
     make_parser,
     run_settings,
     split_names,
 )
 from assay.report.tables import format_seconds
-from assay.report.terminal import make_console, plain_table
+from assay.report.terminal import make_console, plain_table, show_notices
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command."""
     options = _parser().parse_args(arguments)
+    show_notices(ignored(options), make_console(stderr=True))
     settings = run_settings(options)
     report = plan_run(options.model, split_names(options.tasks), store=options.store, **settings)
     if options.json:

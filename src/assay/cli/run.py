@@ -20,7 +20,7 @@ from assay.cli.options import (
 from assay.cli.show import print_document
 from assay.core.errors import Fault, UserError
 from assay.core.results import RunResult
-from assay.report.files import write_results
+from assay.report.files import check_output_path, write_results
 from assay.report.terminal import ProgressView, make_console, show_result
 
 
@@ -28,7 +28,8 @@ def main(arguments: list[str]) -> int:
     """Runs the command; 3 when some requests failed."""
     options = _parser().parse_args(arguments)
     if (options.log_samples or options.predict_only) and not options.output_path:
-        raise UserError(Fault("--log_samples", "needs a place to write to", next="Add --output_path DIR"))
+        flag = "--log_samples" if options.log_samples else "--predict_only"
+        raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
     gc.set_threshold(200_000, 50, 100)
@@ -38,6 +39,8 @@ def main(arguments: list[str]) -> int:
         settings = run_settings(options)
         settings["predict_only"] = options.predict_only
         settings["bootstrap_iters"] = options.bootstrap_iters
+        if options.output_path:
+            check_output_path(options.output_path)
         result = evaluate(
             options.model,
             split_names(options.tasks),

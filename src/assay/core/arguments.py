@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def _parse_json(text: str, where: str) -> dict[str, Any]:
 
 def _parse_pairs(text: str, where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for pair in _split(text):
+    for pair in _split(text, where):
         if not pair.strip():
             continue
         match = _NAME.match(pair)
@@ -54,13 +55,14 @@ def _parse_pairs(text: str, where: str) -> dict[str, Any]:
     return found
 
 
-def _split(text: str) -> list[str]:
-    """Parts between commas that stand outside brackets and quotes."""
-    parts, start, open_marks, quote = [], 0, [], ""
+def _split(text: str, where: str) -> list[str]:
+    """Parts between commas that stand outside brackets and quotes. A quote opens only where a value begins."""
+    parts, start, open_marks, quote, before = [], 0, [], "", ","
     for place, character in enumerate(text):
+        before, last = (before if character.isspace() else character), before
         if quote:
             quote = "" if character == quote else quote
-        elif character in "\"'":
+        elif character in "\"'" and last in "=,:[{(":
             quote = character
         elif character in _CLOSING:
             open_marks.append(_CLOSING[character])
@@ -69,6 +71,8 @@ def _split(text: str) -> list[str]:
         elif character == "," and not open_marks:
             parts.append(text[start:place])
             start = place + 1
+    if (quote or open_marks) and "," in text[start:]:
+        raise UserError(Fault(where, f"{text[start:]!r} opens a quote or bracket and never closes it"))
     return [*parts, text[start:]]
 
 
@@ -79,6 +83,10 @@ def parse_value(text: str) -> Any:
     if stripped.lower() in simple:
         return simple[stripped.lower()]
     try:
-        return ast.literal_eval(stripped)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "1or2" and "'\\d'" are texts, not code to warn about
+            value = ast.literal_eval(stripped)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return stripped
+    # Python's other literals (…, bytes, sets, complex numbers) are no settings: `until=...` is a text.
+    return value if isinstance(value, (str, int, float, list, tuple, dict)) else stripped

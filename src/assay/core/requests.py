@@ -74,7 +74,8 @@ class Sampling:
         return self.temperature == 0.0
 
     def identity(self) -> list[Any]:
-        return [self.temperature, self.seed, [list(option) for option in self.options]]
+        # As a float: 1 and 1.0 are equal temperatures, so they must be one request.
+        return [float(self.temperature), self.seed, [list(option) for option in self.options]]
 
 
 @dataclass(frozen=True, slots=True)

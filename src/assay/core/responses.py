@@ -93,7 +93,10 @@ FlatOutput = tuple[Union[float, None], Union[bool, None], int, int, int, Union[s
 
 
 def flatten(output: Output) -> FlatOutput:
-    """An output as flat values. Numbers and texts survive exactly, lone surrogates too."""
+    """An output as flat values. Numbers and texts survive exactly, lone surrogates too.
+
+    Only a high surrogate right before a low one comes back as the one character that the two stand for.
+    """
     if isinstance(output, Logprob):
         extra = json.dumps({"notes": output.notes}) if output.notes else None
         return output.total, output.is_greedy, output.token_count, output.prompt_tokens, output.truncated, extra

@@ -274,7 +274,7 @@ def open_ngram(args: Mapping[str, Any], settings: ModelSettings) -> NgramModel:
 
 def _read(corpus: Any) -> bytes:
     if corpus is None:
-        return resources.files("assay.models").joinpath("data", "ngram.txt").read_bytes()
+        return (resources.files("assay.models") / "data" / "ngram.txt").read_bytes()
     try:
         return Path(str(corpus)).expanduser().read_bytes()
     except OSError as error:

@@ -39,8 +39,8 @@ def write_results(result: RunResult, output_path: str | Path, log_samples: bool)
     hashes: dict[str, str] = {}
     written = []
     if log_samples:
-        for task in result.tasks:
-            path = folder / f"samples_{file_name(task.name)}_{when}.jsonl"
+        for task, name in zip(result.tasks, _different(task.name for task in result.tasks), strict=True):
+            path = folder / f"samples_{name}_{when}.jsonl"
             lines, digest = sample_lines(task)
             _write_lines(path, lines)
             hashes[task.name] = digest()
@@ -49,6 +49,18 @@ def write_results(result: RunResult, output_path: str | Path, log_samples: bool)
     text = json.dumps(results_data(result, hashes), indent=2, ensure_ascii=False, default=plain)
     _write_lines(results_path, [text])
     return [results_path, *written]
+
+
+def _different(names: Iterable[str]) -> list[str]:
+    """Each name as part of a file name; a number is added where two names would share a file."""
+    found: dict[str, None] = {}
+    for name in names:
+        base = candidate = file_name(name)
+        number = 2
+        while candidate in found:
+            candidate, number = f"{base}_{number}", number + 1
+        found[candidate] = None
+    return list(found)
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

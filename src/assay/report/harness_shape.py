@@ -42,7 +42,7 @@ def results_data(result: RunResult, task_hashes: Mapping[str, str]) -> dict[str,
         "configs": {task.name: dict(task.card.config) for task in _by_name(result.tasks)},
         "versions": _versions(result),
         "n-shot": _shots(result),
-        "higher_is_better": {task.name: _directions(task.metrics) for task in _by_name(result.tasks)},
+        "higher_is_better": _directions(result),
         "n-samples": {
             task.name: {"original": task.denominators.available, "effective": task.denominators.total}
             for task in result.tasks
@@ -135,8 +135,17 @@ def _shots(result: RunResult) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _directions(metrics: Sequence[MetricResult]) -> dict[str, bool | None]:
-    return {metric.metric: metric.higher_is_better for metric in metrics}
+def _directions(result: RunResult) -> dict[str, dict[str, bool | None]]:
+    """Per task and group; a group whose leaves disagree about a metric has none for it."""
+    own = {task.name: {metric.metric: metric.higher_is_better for metric in task.metrics} for task in result.tasks}
+    found = dict(own)
+    for group in result.groups:
+        merged: dict[str, bool | None] = {}
+        for name, direction in (item for leaf in group.leaves for item in own[leaf].items()):
+            merged[name] = direction if merged.get(name, direction) == direction else None
+        if merged:
+            found[group.spec.name] = merged
+    return dict(sorted(found.items()))
 
 
 def _config(result: RunResult) -> dict[str, Any]:

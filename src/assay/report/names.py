@@ -6,16 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_FORBIDDEN = re.compile(r"[\"<>:/|\\?*\[\]\s\x00-\x1f]+")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Lone surrogates stand in neither a file name nor the output of a terminal.
+_FORBIDDEN = re.compile(r"[\"<>:/|\\?*\[\]\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MODEL_KEYS = ("peft", "delta", "pretrained", "model", "path", "engine")
-_LONGEST = 120
+_MOST_BYTES = 120
 
 
 def file_name(text: str) -> str:
     """A text as part of a file name; never a path, never too long."""
-    name = _FORBIDDEN.sub("__", text).lstrip(".") or "unnamed"
-    return name[-_LONGEST:] if len(name) > _LONGEST else name
+    ending = _FORBIDDEN.sub("__", text).encode("utf-8")[-_MOST_BYTES:]
+    return ending.decode("utf-8", "ignore").lstrip(".") or "unnamed"
 
 
 def model_name(model: str, model_args: Mapping[str, Any]) -> str:

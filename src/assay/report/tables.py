@@ -62,7 +62,7 @@ def _indented(alias: str, depth: int) -> str:
 
 def _group_rows(group: GroupResult, depth: int) -> Iterator[Row]:
     name = _indented(group.spec.alias, depth)
-    version = "" if group.spec.version is None else str(group.spec.version)
+    version = "" if group.spec.version is None else printable(str(group.spec.version))
     if not group.metrics:
         yield Row(name, version, "", "", "", "", "", "", "", "")
     for place, metric in enumerate(group.metrics):
@@ -71,7 +71,7 @@ def _group_rows(group: GroupResult, depth: int) -> Iterator[Row]:
 
 
 def _task_rows(task: TaskResult, depth: int) -> Iterator[Row]:
-    name, version = _indented(task.card.alias, depth), str(task.card.version)
+    name, version = _indented(task.card.alias, depth), printable(str(task.card.version))
     for place, metric in enumerate(task.metrics):
         head = (name, version, str(task.card.num_fewshot)) if place == 0 else ("", "", "")
         yield _row(*head, metric)
@@ -101,7 +101,9 @@ def format_number(value: float | None) -> str:
     """Four decimals, fewer for large numbers; a dash for what is not known."""
     if value is None:
         return "–"
-    if not math.isfinite(value):
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     size = abs(value)
     return f"{value:.4f}" if size < 1000 else f"{value:.1f}" if size < 1e7 else f"{value:.3e}"

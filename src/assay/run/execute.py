@@ -16,6 +16,7 @@ from assay.store.responses import ResponseWriter
 from assay.store.store import Store
 
 _SECONDS_BETWEEN_EVENTS = 0.1
+_SLOW_ANSWER_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,13 @@ class Executed:
     """What asking brought.
 
     Attributes:
+        outputs: key → output; the store holds the same.
         failures: key → failure.
         work: work done.
         seconds: time it took.
     """
 
+    outputs: Mapping[bytes, Output]
     failures: Mapping[bytes, Failure]
     work: int
     seconds: float
@@ -36,12 +39,13 @@ class Executed:
 def execute(plan: Plan, model: Model, store: Store, listener: Listener) -> Executed:
     """Asks everything that is missing. Answers are safe in the store when this returns or raises."""
     if not plan.missing:
-        return Executed({}, 0, 0.0)
+        return Executed({}, {}, 0, 0.0)
     keys, requests = list(plan.missing), list(plan.missing.values())
     meter = _Meter(plan.works, listener)
+    outputs: dict[bytes, Output] = {}
     failures: dict[bytes, Failure] = {}
     is_open = bytearray(b"\x01") * len(keys)
-    started = time.perf_counter()
+    started = last = time.perf_counter()
     with ResponseWriter(store.responses, model.fingerprint) as writer:
         for place, answer in model.respond(requests):
             if not 0 <= place < len(keys) or not is_open[place]:
@@ -53,13 +57,21 @@ def execute(plan: Plan, model: Model, store: Store, listener: Listener) -> Execu
             if isinstance(checked, Failure):
                 failures[keys[place]] = checked
             else:
+                outputs[keys[place]] = checked
                 writer.put(Response(keys[place], checked))
+                now = time.perf_counter()
+                # A slow answer is worth waiting for its commit before the model goes on: a kill then loses nothing.
+                # The rest of a batch follows at once and is committed while the model works on the next one.
+                if now - last > _SLOW_ANSWER_SECONDS:
+                    writer.settle()
+                    now = time.perf_counter()
+                last = now
             meter.advance(place, len(failures))
     for place, still_open in enumerate(is_open):
         if still_open:
             failures[keys[place]] = Failure("no_answer", "the model ended without answering this request")
     meter.finish(len(failures))
-    return Executed(failures, meter.done_work, time.perf_counter() - started)
+    return Executed(outputs, failures, meter.done_work, time.perf_counter() - started)
 
 
 def _checked(answer: Output | Failure) -> Output | Failure:

@@ -18,29 +18,53 @@ from assay.core.specs import RunSpec
 from assay.core.version import __version__
 from assay.run.posing import PosedTask
 
-_SECRET_NAME = re.compile(
-    r"(?i)^(.*_)?(api_?key|auth|authorization|bearer|password|passwd|secret|(hf|auth|access|api)_?token|token)$"
+# Names end in one of these words; `add_bos_token` and its like are settings.
+_SECRET_WORDS = (
+    r"(?:api[_-]?keys?|(?:secret|private|access|auth|account)[_-]?keys?|auth|authorization|bearer|credentials?"
+    r"|cookie|passphrase|password|passwd|pwd|secret|(?<!bos_)(?<!eos_)(?<!pad_)(?<!unk_)(?<!sep_)(?<!cls_)(?<!mask_)token)"
 )
+_SECRET_NAME = re.compile(rf"(?i)(?:.*[_-])?(?:[a-z]*apikey|{_SECRET_WORDS})")
+# name=value, name value, "name": "value"; a quoted value ends at its quote, another one at a comma or blank.
 _SECRET_IN_TEXT = re.compile(
-    r"(?i)\b([\w-]*(?:api_?key|authorization|password|passwd|secret|(?:hf|auth|access|api)_?token|(?<![\w])token))(=|\s+)([^,\s]+)"
+    rf"(?i)(?<![\w-])((?:[\w-]*[_-])?(?:[a-z]*apikey|{_SECRET_WORDS})[\"']?(?:\s*[=:]\s*|\s+))"
+    r"(\"[^\"]*\"|'[^']*'|(?:bearer\s+)?[^,\s\"'}\]]+)"
 )
+_LOGIN_IN_URL = re.compile(r"(?<=://)[^/\s@,]+(?=@)")
 HIDDEN = "***"
 
 
 def redacted(value: Any, name: str = "") -> Any:
-    """The same data with secret values hidden, by their names."""
-    if _SECRET_NAME.match(name) and value is not None:
+    """The same data with secret values hidden, by their names; logins in addresses too."""
+    if _SECRET_NAME.fullmatch(name) and value is not None and not isinstance(value, bool):
         return HIDDEN
     if isinstance(value, Mapping):
         return {key: redacted(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [redacted(item) for item in value]
-    return value
+    return _LOGIN_IN_URL.sub(HIDDEN, value) if isinstance(value, str) else value
 
 
-def redacted_command(arguments: Sequence[str]) -> str:
-    """A command line with secret values hidden."""
-    return _SECRET_IN_TEXT.sub(lambda match: match.group(1) + match.group(2) + HIDDEN, " ".join(arguments))
+def redacted_command(arguments: Sequence[str], spec: RunSpec) -> str:
+    """A command line with secret values hidden: those of the specification, and what looks like one."""
+    text = " ".join(arguments)
+    for secret in sorted(_secrets(spec.to_json()), key=len, reverse=True):
+        if len(secret) > 3:  # a shorter one is part of too many words; it is found by its name below
+            text = text.replace(secret, HIDDEN)
+    text = _SECRET_IN_TEXT.sub(lambda match: match.group(1) + HIDDEN, text)
+    return _LOGIN_IN_URL.sub(HIDDEN, text)
+
+
+def _secrets(value: Any, name: str = "") -> set[str]:
+    """The values that `redacted` hides because of their names."""
+    if isinstance(value, Mapping):
+        return {secret for key, item in value.items() for secret in _secrets(item, name or _secret_name(key))}
+    if isinstance(value, (list, tuple)):
+        return {secret for item in value for secret in _secrets(item, name)}
+    return {str(value)} if name and str(value) and value is not None and not isinstance(value, bool) else set()
+
+
+def _secret_name(key: Any) -> str:
+    return str(key) if _SECRET_NAME.fullmatch(str(key)) else ""
 
 
 def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[PosedTask]) -> dict[str, Any]:
@@ -50,7 +74,7 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
         "assay_version": __version__,
         "assay_git": _git(Path(__file__).parent),
         "working_folder_git": _git(Path.cwd()),
-        "command": redacted_command(sys.argv),
+        "command": redacted_command(sys.argv, spec),
         "spec": redacted(spec.to_json()),
         "model": redacted(fingerprint.to_json()),
         "tasks": {item.task.card.name: _task(item) for item in posed},

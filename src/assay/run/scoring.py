@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
+from assay.run.execute import Executed
 from assay.run.posing import PosedTask
 from assay.scoring.aggregate import aggregate_task
 from assay.scoring.documents import DocumentScorer
 from assay.store.responses import Responses
 
-_DOCUMENTS_AT_ONCE = 500
+_DOCUMENTS_AT_ONCE = 5000
+_MISSING = Failure("missing", "the store holds no answer to this request")
 
 
 def score_task(
     posed: PosedTask,
     scorer: DocumentScorer,
     responses: Responses,
-    failures: Mapping[bytes, Failure],
+    executed: Executed,
     bootstrap_iters: int,
 ) -> TaskResult:
-    """A task's samples, metrics and denominators, from the store alone."""
-    answered = list(_answered(posed, responses, failures))
+    """A task's samples, metrics and denominators."""
+    answered = list(_answered(posed, responses, executed))
     samples: list[Sample] = []
     for item in answered:
         outputs = [output for output in item.outputs if not isinstance(output, Failure)]
@@ -42,20 +44,16 @@ def score_task(
     )
 
 
-def _answered(posed: PosedTask, responses: Responses, failures: Mapping[bytes, Failure]) -> Iterator[Answered]:
+def _answered(posed: PosedTask, responses: Responses, executed: Executed) -> Iterator[Answered]:
+    """Documents with their answers: those of this run are at hand, the others come from the store."""
+    at_hand: dict[bytes, Output | Failure] = {**executed.outputs, **executed.failures}
     for start in range(0, len(posed.documents), _DOCUMENTS_AT_ONCE):
         part = range(start, min(start + _DOCUMENTS_AT_ONCE, len(posed.documents)))
         wanted = {key for place in part for key in posed.keys.by_instance[place]}
-        found = responses.get(list(wanted - failures.keys()))
+        found = responses.get([key for key in wanted if key not in at_hand])
         for place in part:
-            outputs = tuple(_output(key, found, failures) for key in posed.keys.by_instance[place])
+            outputs = tuple(at_hand.get(key) or found.get(key) or _MISSING for key in posed.keys.by_instance[place])
             yield Answered(posed.documents[place], posed.instances[place], outputs)
-
-
-def _output(key: bytes, found: Mapping[bytes, Output], failures: Mapping[bytes, Failure]) -> Output | Failure:
-    if key in failures:
-        return failures[key]
-    return found.get(key) or Failure("missing", "the store holds no answer to this request")
 
 
 def _denominators(

@@ -118,10 +118,10 @@ def _record(session: Session, run_id: str) -> Iterator[None]:
 
 
 def score(session: Session, setup: Setup, posed: Sequence[PosedTask], executed: Executed) -> tuple[TaskResult, ...]:
-    """Every task's result, from the store and the failures of this run."""
+    """Every task's result, from the store and what this run brought."""
     iterations = session.spec.bootstrap_iters
     return tuple(
-        score_task(item, scorer, session.store.responses, executed.failures, iterations)
+        score_task(item, scorer, session.store.responses, executed, iterations)
         for item, scorer in zip(posed, setup.scorers, strict=True)
     )
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.documents import Document
+from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Output, Text
 from assay.core.scores import Sample
 from assay.core.specs import MetricSpec, PipelineSpec, Scoring
+from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.registry import VIEWS, View, make_filter, metric_definition
 
@@ -73,13 +75,25 @@ def _holds(item: Any, fallbacks: frozenset[str]) -> bool:
 
 def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
     """Resolves a task's scoring; errors name the task."""
+    if scoring.scorer not in VIEWS:
+        raise _unknown("question shape", scoring.scorer, list(VIEWS), where)
     metrics = tuple((spec, _value(spec, scoring.scorer, where)) for spec in scoring.metrics)
     pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
     return DocumentScorer(VIEWS[scoring.scorer], metrics, pipelines)
 
 
 def _value(spec: MetricSpec, shape: str, where: str) -> Value:
-    return metric_definition(spec.name, where).values[shape]
+    definition = metric_definition(spec.name, where)
+    if shape not in definition.values:
+        fits = ", ".join(definition.values)
+        raise UserError(Fault(where, f'metric "{spec.name}" cannot score {shape}', fits, "See: assay ls metrics"))
+    if spec.aggregation is not None and spec.aggregation not in AGGREGATIONS:
+        raise _unknown("aggregation", spec.aggregation, list(AGGREGATIONS), where)
+    return definition.values[shape]
+
+
+def _unknown(noun: str, name: str, known: list[str], where: str) -> UserError:
+    return UserError(Fault(where, f'unknown {noun} "{name}"{did_you_mean(name, known)}', "one of " + ", ".join(known)))
 
 
 def _pipeline(spec: PipelineSpec, where: str) -> _Pipeline:

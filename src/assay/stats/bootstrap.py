@@ -44,7 +44,7 @@ def percentile_estimate(values: Values, statistic: Statistic, seed: int = 0) -> 
 def harness_stderr(values: Values, statistic: Statistic, iterations: int) -> float | None:
     """lm-eval's bootstrap standard error: same seeds, same chunks, the remainder of the last chunk dropped."""
     n = len(values)
-    if n <= 1 or iterations <= 0:
+    if n <= 1 or iterations <= 1:
         return None
     chunk = min(_CHUNK, iterations)
     parts = []

@@ -44,12 +44,17 @@ def standard_error(values: NDArray[np.float64]) -> float | None:
 def mean_estimate(values: Sequence[float]) -> Estimate:
     """The mean. Wilson's interval when every value is 0 or 1, Student's t otherwise."""
     data = np.asarray(values, dtype=np.float64)
+    if len(data) and bool(np.all((data == 0) | (data == 1))):
+        low, high = wilson_interval(float(np.sum(data)), len(data))
+        return Estimate(math.fsum(data) / len(data), standard_error(data), low, high, len(data), "wilson", LEVEL)
+    return _measured(data)
+
+
+def _measured(data: NDArray[np.float64]) -> Estimate:
+    """The mean of measurements, with Student's interval."""
     if len(data) == 0:
         return nothing("t")
     mean, error = math.fsum(data) / len(data), standard_error(data)
-    if bool(np.all((data == 0) | (data == 1))):
-        low, high = wilson_interval(float(np.sum(data)), len(data))
-        return Estimate(mean, error, low, high, len(data), "wilson", LEVEL)
     if error is None:
         return Estimate(mean, None, None, None, len(data), "t", LEVEL)
     reach = t_quantile(len(data) - 1) * error
@@ -68,8 +73,7 @@ def wilson_interval(successes: float, n: int, level: float = LEVEL) -> tuple[flo
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:
     """exp(−mean). The interval is that of the mean, carried through the exponential."""
-    inner = mean_estimate([-value for value in log_probabilities])
-    return _exponential(inner)
+    return _exponential(_measured(-np.asarray(log_probabilities, dtype=np.float64)))
 
 
 def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
@@ -102,7 +106,7 @@ def _exponential(inner: Estimate) -> Estimate:
     if inner.value is None:
         return inner
     value = _exp(inner.value)
-    error = None if inner.stderr is None else value * inner.stderr
+    error = None if inner.stderr is None or math.isinf(value) else value * inner.stderr
     low = None if inner.low is None else _exp(inner.low)
     high = None if inner.high is None else _exp(inner.high)
     return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level)

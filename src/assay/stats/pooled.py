@@ -36,7 +36,8 @@ def group_estimate(leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bo
 
 
 def _combined(shares: Sequence[float], reaches: Sequence[float]) -> float:
-    return math.sqrt(math.fsum((share * reach) ** 2 for share, reach in zip(shares, reaches, strict=True)))
+    # hypot, because the squares of hopeless perplexities overflow.
+    return math.hypot(*(share * reach for share, reach in zip(shares, reaches, strict=True)))
 
 
 def harness_group_stderr(errors: Sequence[float | None], sizes: Sequence[int], by_size: bool) -> float | None:

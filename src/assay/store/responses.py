@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,9 +18,10 @@ from assay.core.fingerprints import Fingerprint
 from assay.core.responses import Output, Response, flatten, unflatten
 from assay.store.database import Database
 
-_KEYS_PER_QUERY = 500
-_ROWS_PER_COMMIT = 5000
-_ROWS_PER_STATEMENT = 100
+# SQLite takes 32,766 values in a statement since version 3.32, and 999 before.
+_VALUES_PER_STATEMENT = 32_000 if sqlite3.sqlite_version_info >= (3, 32) else 990
+_ROWS_PER_COMMIT = 20_000
+_ROWS_PER_STATEMENT = min(2000, _VALUES_PER_STATEMENT // 9)
 _COLUMNS = "key, total, is_greedy, token_count, prompt_tokens, truncated, extra"
 
 
@@ -33,6 +35,8 @@ class Responses:
     def known(self, keys: Iterable[bytes]) -> set[bytes]:
         """Which of these keys have a response."""
         found: set[bytes] = set()
+        if not self._database.read("SELECT 1 FROM responses LIMIT 1"):
+            return found
         for chunk in _chunks(list(keys)):
             marks = ",".join("?" * len(chunk))
             rows = self._database.read(f"SELECT key FROM responses WHERE key IN ({marks})", chunk)
@@ -79,8 +83,8 @@ class Responses:
 
 
 def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    for start in range(0, len(keys), _KEYS_PER_QUERY):
-        yield keys[start : start + _KEYS_PER_QUERY]
+    for start in range(0, len(keys), _VALUES_PER_STATEMENT):
+        yield keys[start : start + _VALUES_PER_STATEMENT]
 
 
 class ResponseWriter:
@@ -88,13 +92,13 @@ class ResponseWriter:
 
     Whatever has gathered during one commit goes into the next, so a slow model's answers are committed one by
     one at once, and a fast model's thousands at a time. Use as a context manager; leaving it waits for the last
-    commit. An error of the thread is raised by the next `put`, or on leaving.
+    commit. An error of the thread is raised by the next `put` or `settle`, or on leaving.
     """
 
     def __init__(self, responses: Responses, fingerprint: Fingerprint) -> None:
         self._responses = responses
         self._fingerprint = fingerprint
-        self._queue: queue.SimpleQueue[Response | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Response | threading.Event | None] = queue.SimpleQueue()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
 
@@ -103,6 +107,14 @@ class ResponseWriter:
         if self._error is not None:
             raise self._error
         self._queue.put(response)
+
+    def settle(self) -> None:
+        """Waits until everything handed over so far is committed."""
+        reached = threading.Event()
+        self._queue.put(reached)
+        reached.wait()
+        if self._error is not None:
+            raise self._error
 
     def __enter__(self) -> ResponseWriter:
         self._thread.start()
@@ -119,20 +131,26 @@ class ResponseWriter:
     def _work(self) -> None:
         is_open = True
         while is_open:
-            batch, is_open = self._gather()
+            batch: list[Response] = []
+            mark = self._gather(batch)
+            is_open = mark is not None
             if batch and self._error is None:
                 try:
                     self._responses.put(batch, self._fingerprint)
                 except Exception as error:  # handed to the main thread, which raises it
                     self._error = error
+            if isinstance(mark, threading.Event):
+                mark.set()
 
-    def _gather(self) -> tuple[list[Response], bool]:
-        """Waits for one response and takes all that are there; False after the last one."""
-        batch: list[Response] = []
+    def _gather(self, batch: list[Response]) -> threading.Event | bool | None:
+        """Waits for one response and takes all that are there, up to a mark to settle, which it gives.
+
+        True when there is more to come without a mark, None after the last one.
+        """
         item = self._queue.get()
-        while item is not None:
+        while isinstance(item, Response):
             batch.append(item)
             if len(batch) >= _ROWS_PER_COMMIT or self._queue.empty():
-                return batch, True
+                return True
             item = self._queue.get()
-        return batch, False
+        return item

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.errors import UnknownName, unknown_name
+from assay.core.errors import Fault, UnknownName, unknown_name
 from assay.core.fingerprints import Fingerprint
 from assay.core.responses import Failure
 from assay.store.database import Database
@@ -76,12 +76,14 @@ class Runs:
 
     def get(self, run_id: str) -> RunRecord:
         """The run of this name, or of the only name that begins with it."""
-        rows = self._database.read(_SELECT + " WHERE runs.id LIKE ? || '%'", (run_id,))
+        rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
         exact = [row for row in rows if row[0] == run_id] or rows
-        if len(exact) != 1:
-            known = [record.id for record in self.all()]
-            error: UnknownName = unknown_name("run", run_id, known)
-            raise error
+        if not exact:
+            raise unknown_name("run", run_id, [record.id for record in self.all()])
+        if len(exact) > 1:
+            raise UnknownName(
+                Fault(f"run {run_id}", f"stands for {len(exact)} runs", "more of its name", "See: assay ls runs")
+            )
         return _record(exact[0])
 
     def speed(self, fingerprint: Fingerprint) -> float | None:

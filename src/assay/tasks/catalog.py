@@ -106,11 +106,15 @@ def _add_root(index: _Index, root: Path) -> None:
         found[entry.name] = entry
         for tag in entry.tags:
             tagged.setdefault(tag, []).append(entry.name)
-    for name in found.keys() & index.entries.keys():
-        index.shadowed.append(f'"{name}" of {found[name].path} replaces the one of {index.entries[name].path}')
+    for name in sorted(found.keys() & index.entries.keys()):
+        earlier = index.entries[name].path or f"the {index.entries[name].kind} of that name"
+        index.shadowed.append(f'"{name}" of {found[name].path} replaces {earlier}')
     index.entries.update(found)
     for tag, members in tagged.items():
-        if tag not in index.entries or index.entries[tag].kind == "tag":
+        earlier_kind = index.entries[tag].kind if tag in index.entries else None
+        if earlier_kind == "tag":  # lm-eval's rule: the later folder's tag stands for its own tasks alone
+            index.shadowed.append(f'the tag "{tag}" of {root} replaces the earlier one')
+        if earlier_kind in (None, "tag"):
             index.entries[tag] = Entry(tag, "tag", members=tuple(sorted(members)))
 
 

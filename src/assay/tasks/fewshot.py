@@ -53,7 +53,7 @@ class RandomSampler:
         size, count = len(self._pool), self._count
         wanted = count if self._excluded is None else count + 1
         if size < wanted:
-            raise too_few_examples(self._where, wanted, size)
+            raise too_few_examples(self._where, count, size, wanted - count)
         places = self._random.sample(range(size), wanted)
         if self._excluded is None:
             return tuple(places)
@@ -89,12 +89,13 @@ class FirstSampler:
         return tuple(places)
 
 
-def too_few_examples(where: str, wanted: int, size: int) -> DataError:
-    """The error for a pool that is smaller than the number of examples asked for."""
+def too_few_examples(where: str, wanted: int, size: int, spare: int = 0) -> DataError:
+    """The error for a pool that is smaller than the number of examples asked for, and a spare one for the document."""
+    reserve = " and one to spare" if spare else ""
     return DataError(
         Fault(
             where,
-            f"{wanted} few-shot examples are wanted, but the pool has {size} rows",
+            f"{wanted} few-shot examples{reserve} are wanted, but the pool has {size} rows",
             next="Lower --num_fewshot or name a larger fewshot_split",
         )
     )

@@ -1,7 +1,8 @@
 """Readers of local data files: JSON, JSON Lines, CSV, plain text (all may be gzipped) and Parquet.
 
 Takes a path and how to read it, gives rows. Column types follow what the `datasets` package would infer:
-a column that some rows lack is None there, and a CSV column is a number where all its cells are.
+a column that some rows lack is None there, whole numbers beside others become floats, and a CSV column is a
+number where all its cells are. Where they do not follow it, tests/tasks/test_files.py says so.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import glob
 import gzip
 import io
 import json
+import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,14 +38,14 @@ class ReadOptions:
     Attributes:
         extension: what to read files as whose own extension says nothing.
         field: key of a JSON object under which the rows stand.
-        separator: CSV cell separator.
+        separator: CSV cell separator; None means what the extension says: a tab for `.tsv`, else a comma.
         columns: CSV column names that replace or stand in for a header.
         has_header: whether a CSV has a header line; None means it has one unless `columns` is given.
     """
 
     extension: str | None = None
     field: str | None = None
-    separator: str = ","
+    separator: str | None = None
     columns: tuple[str, ...] = ()
     has_header: bool | None = None
 
@@ -63,6 +66,8 @@ def read(path: Path, options: ReadOptions, where: str = "") -> list[Row]:
         return reader(path, options)
     except OSError as error:
         raise DataError(Fault(str(path), f"cannot be read: {error.strerror or error}")) from error
+    except (EOFError, zlib.error) as error:
+        raise DataError(Fault(str(path), f"is a damaged gzip file: {error}", next="Fetch it again")) from error
     except UnicodeDecodeError as error:
         raise DataError(Fault(str(path), f"is not UTF-8: {error.reason} at byte {error.start}")) from error
 
@@ -72,22 +77,24 @@ def _extension(path: Path) -> str:
     return suffixes[-1].lower() if suffixes else ""
 
 
-def _open_text(path: Path) -> io.TextIOBase:
+def _text(path: Path) -> str:
     # newline="" leaves line ends to the readers: a lone \r or U+2028 inside a JSON text is not a line end.
     if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as packed:
+            return packed.read()
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        return stream.read()
 
 
 def _read_json(path: Path, options: ReadOptions) -> list[Row]:
-    with _open_text(path) as stream:
-        text = stream.read()
+    text = _text(path)
     if options.field is None and not text.lstrip().startswith("["):
         return _json_lines(path, text)
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(Fault(f"{path}:{error.lineno}", f"is not JSON: {error.msg}")) from error
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise DataError(Fault(f"{path}:{line}", f"is not JSON: {getattr(error, 'msg', error)}")) from error
     rows = data.get(options.field) if options.field is not None and isinstance(data, dict) else data
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         place = f" under the key {options.field!r}" if options.field else ""
@@ -96,46 +103,91 @@ def _read_json(path: Path, options: ReadOptions) -> list[Row]:
 
 
 def _json_lines(path: Path, text: str) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(Fault(f"{path}:{number}", f"is not JSON: {error.msg}", "one object per line")) from error
+        except (ValueError, RecursionError) as error:
+            single = None if rows else _single_object(text)
+            if single is not None:
+                return [single]
+            problem = getattr(error, "msg", error)
+            raise DataError(Fault(f"{path}:{number}", f"is not JSON: {problem}", "one object per line")) from error
         if not isinstance(row, dict):
             raise DataError(Fault(f"{path}:{number}", f"is a {type(row).__name__}", "an object with named fields"))
         rows.append(row)
     return rows
 
 
+def _single_object(text: str) -> Row | None:
+    """The one object that a file holds over several lines; None when it holds something else."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
 def _read_csv(path: Path, options: ReadOptions) -> list[Row]:
-    with _open_text(path) as stream:
-        lines = list(csv.reader(stream, delimiter="\t" if _extension(path) == ".tsv" else options.separator))
-    lines = [line for line in lines if line]
+    separator = options.separator or ("\t" if _extension(path) == ".tsv" else ",")
+    lines = _csv_lines(path, separator)
     has_header = options.has_header if options.has_header is not None else not options.columns
-    header = list(options.columns) or (lines[0] if has_header and lines else [])
+    header = list(options.columns) or (lines[0][1] if has_header and lines else [])
     body = lines[1:] if has_header else lines
-    header = header or [str(place) for place in range(len(body[0]) if body else 0)]
-    for number, line in enumerate(body, 2 if has_header else 1):
+    header = header or [str(place) for place in range(len(body[0][1]) if body else 0)]
+    for number, line in body:
         if len(line) != len(header):
             raise DataError(Fault(f"{path}:{number}", f"has {len(line)} cells", f"{len(header)}, as the header has"))
-    columns = [_typed_column([line[place] for line in body]) for place in range(len(header))]
-    return [dict(zip(header, cells, strict=True)) for cells in zip(*columns, strict=True)] if body else []
+    columns = [_typed_column([line[place] for _, line in body]) for place in range(len(header))]
+    names = _distinct(header)
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)] if body else []
+
+
+def _csv_lines(path: Path, separator: str) -> list[tuple[int, list[str]]]:
+    """(line number where it ends, cells) of every line that is not blank."""
+    csv.field_size_limit(2**31 - 1)  # the default, 131,072 characters, is less than a long article
+    reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=separator)
+    try:
+        return [(reader.line_num, line) for line in reader if line]
+    except csv.Error as error:
+        raise DataError(Fault(f"{path}:{reader.line_num}", f"is not CSV: {error}")) from error
+
+
+def _distinct(header: list[str]) -> list[str]:
+    """Column names; the second of a name `a` is `a.1`, as pandas has it."""
+    seen: Counter[str] = Counter()
+    names = []
+    for name in header:
+        names.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+# pandas takes these for missing cells everywhere. In a column of text that would turn the answer "None" or "NA" into
+# nothing, so they count as missing only where all other cells are numbers or booleans.
+_MISSING = frozenset(
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+        *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
+)
 
 
 def _typed_column(cells: list[str]) -> list[Any]:
-    """Cells as whole numbers, else numbers, else booleans, where every non-empty one is; else as text."""
-    filled = [cell for cell in cells if cell != ""]
-    casts: tuple[Callable[[str], Any], ...] = (_plain_int, float, _boolean)
+    """Cells as whole numbers, else numbers, else booleans, where every one that is not missing is; else as text."""
+    filled = [cell for cell in cells if cell not in _MISSING]
+    casts: tuple[Callable[[str], Any], ...] = (_plain_int, _plain_float, _boolean) if filled else ()
     for cast in casts:
         try:
             for cell in filled:
                 cast(cell)
         except ValueError:
             continue
-        return [None if cell == "" else cast(cell) for cell in cells] if filled else list[Any](cells)
+        # A whole-number column with gaps is one of floats, as in pandas: there it has no other way to say "missing".
+        final = _plain_float if cast is _plain_int and len(filled) < len(cells) else cast
+        return [None if cell in _MISSING else final(cell) for cell in cells]
     return [None if cell == "" else cell for cell in cells]
 
 
@@ -145,6 +197,12 @@ def _plain_int(cell: str) -> int:
     return int(cell)
 
 
+def _plain_float(cell: str) -> float:
+    if "_" in cell:
+        raise ValueError(cell)
+    return float(cell)
+
+
 def _boolean(cell: str) -> bool:
     if cell not in ("True", "False", "true", "false", "TRUE", "FALSE"):
         raise ValueError(cell)
@@ -152,8 +210,8 @@ def _boolean(cell: str) -> bool:
 
 
 def _read_text(path: Path, options: ReadOptions) -> list[Row]:
-    with _open_text(path) as stream:
-        return [{"text": line.rstrip("\r\n")} for line in stream.read().splitlines()]
+    lines = _text(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [{"text": line} for line in (lines if lines[-1] else lines[:-1])]
 
 
 def _read_parquet(path: Path, options: ReadOptions) -> list[Row]:
@@ -180,7 +238,7 @@ _READERS: dict[str, Callable[[Path, ReadOptions], list[Row]]] = {
 
 
 def with_all_columns(rows: list[Row]) -> list[Row]:
-    """The rows with every column of any of them; None where a row lacks one."""
+    """The rows with every column of any of them, None where a row lacks one, and one kind of number per column."""
     if not rows:
         return rows
     columns: dict[str, None] = dict.fromkeys(rows[0])
@@ -189,7 +247,22 @@ def with_all_columns(rows: list[Row]) -> list[Row]:
         if row.keys() != columns.keys():
             uneven = True
             columns.update(dict.fromkeys(row))
-    return [{column: row.get(column) for column in columns} for row in rows] if uneven else rows
+    if uneven:
+        rows = [{column: row.get(column) for column in columns} for row in rows]
+    mixed = [column for column in columns if _is_mixed_number(rows, column)]
+    if mixed:
+        rows = [{**row, **{column: _as_float(row[column]) for column in mixed}} for row in rows]
+    return rows
+
+
+def _is_mixed_number(rows: list[Row], column: str) -> bool:
+    """Whether a column holds whole numbers and others, and nothing else."""
+    kinds = {type(row[column]) for row in rows}
+    return {int, float} <= kinds <= {int, float, type(None)}
+
+
+def _as_float(value: Any) -> Any:
+    return float(value) if type(value) is int else value
 
 
 def matching(path: Path) -> list[Path]:

@@ -93,7 +93,7 @@ class PythonTask:
     @cached_property
     def card(self) -> TaskCard:
         source = inspect.getsourcefile(self._ask) if inspect.isfunction(self._ask) else None
-        config = {"task": self._name, "output_type": self._shape[0], "function": self._ask.__qualname__}
+        config = {"task": self._name, "output_type": self._shape[0], "function": getattr(self._ask, "__qualname__", "")}
         return TaskCard(self._name, self._version, self._name, self._shape[0], 0, config, source or "python")
 
     @cached_property
@@ -141,6 +141,9 @@ class PythonTask:
 
 def _pose(task: str, place: int, question: Question) -> Instance:
     if isinstance(question, Choose):
+        if not 0 <= question.answer < len(question.choices):
+            where, size = f"task {task}, document {place}", len(question.choices)
+            raise DataError(Fault(where, f"has the answer {question.answer!r}", f"a place among its {size} choices"))
         requests = tuple(Loglikelihood(question.prompt, question.delimiter + choice) for choice in question.choices)
         choices = tuple(question.choices)
         return Instance(task, place, requests, choices=choices, target=question.answer, gold=question.answer)

@@ -5,7 +5,7 @@ Takes what the user named, gives the tasks of a run in order, its groups bottom-
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
@@ -13,9 +13,10 @@ from typing import Any, Union
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError, did_you_mean, unknown_name
 from assay.core.protocols import Task
 from assay.core.specs import GroupSpec, TaskOptions
+from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
 from assay.tasks.harness.definition import define
-from assay.tasks.harness.groups import GroupDefinition, Member, define_group
+from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.task import HarnessTask
@@ -45,6 +46,10 @@ def select_tasks(wanted: Sequence[Wanted], catalog: Catalog, options: TaskOption
     return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()))
 
 
+# What a group says about itself; a member that is a registered group says it in its own file.
+_GROUP_WORDS = ("task", "group_alias", "aggregate_metric_list")
+
+
 class _Builder:
     """Collects tasks, groups and faults while walking down from the names."""
 
@@ -52,7 +57,8 @@ class _Builder:
         self._catalog = catalog
         self._options = options
         self._names = names
-        self._overrides: dict[str, Mapping[str, Any]] = {}
+        self._changed: dict[str, Mapping[str, Any]] = {}
+        self._open: list[str] = []
         self.tasks: dict[str, Task] = {}
         self.groups: dict[str, GroupSpec] = {}
         self.faults: list[Fault] = []
@@ -60,52 +66,66 @@ class _Builder:
 
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
+        if not isinstance(item, str):
+            self._try(lambda: self._add_task(item, {}))
+        elif item.endswith((".yaml", ".yml")):
+            path = Path(item).expanduser()
+            for match in files.matching(path) or [path]:
+                self._try(lambda match=match: self._add_path(match))  # type: ignore[misc]
+        elif not self._catalog_has(item) and Path(item).expanduser().is_dir():
+            self._add_folder(Path(item).expanduser())
+        else:
+            self._try(lambda: self._add_pattern(item))
+
+    def _try(self, add: Callable[[], object]) -> None:
+        """Keeps the faults of one item, so that those of the others are found too."""
+        self._open.clear()
         try:
-            if not isinstance(item, str):
-                self._add_task(item, {})
-            elif item.endswith((".yaml", ".yml")):
-                self._add_path(Path(item).expanduser())
-            else:
-                self._add_pattern(item)
+            add()
         except UserError as error:
-            self.faults.extend(error.faults)
+            self.faults.extend(fault for fault in error.faults if fault not in self.faults)
             if isinstance(error, UnknownName):
-                self.unknown.append(str(item))
+                self.unknown.extend(fault.found for fault in error.faults)
+
+    def _catalog_has(self, pattern: str) -> bool:
+        found: list[str] = []
+        self._try(lambda: found.extend(self._catalog.select(pattern)))
+        return bool(found)
+
+    def _add_folder(self, folder: Path) -> None:
+        """Every task and group that stands directly in a folder. Files that are there to be included are not run."""
+        for path in sorted(folder.glob("*.yaml")):
+            self._try(lambda path=path: self._add_path(path, is_named=False))  # type: ignore[misc]
 
     def _add_pattern(self, pattern: str) -> None:
         names = self._catalog.select(pattern)
-        if not names and Path(pattern).is_dir():
-            for path in sorted(Path(pattern).glob("*.yaml")):
-                self._add_path(path)
-            return
         if not names:
-            known = [name for name, entry in self._catalog.entries.items()]
-            raise unknown_name("task", pattern, known, "--tasks")
+            raise unknown_name("task", pattern, list(self._catalog.entries), "--tasks")
         for name in names:
-            self._add_name(name, {})
+            self._add_name(name, Changes())
 
-    def _add_path(self, path: Path) -> None:
+    def _add_path(self, path: Path, is_named: bool = True) -> None:
         file = read_task_file(path)
         if "group" in file.data:
-            self._add_group(self._define_group(file), {})
+            self._add_group(self._define_group(file), Changes())
         elif "task" in file.data:
-            self._add_file(file, {})
-        else:
+            self._add_file(file, Changes())
+        elif is_named:
             raise TaskFileError(Fault(str(path), "defines neither a task nor a group", "a key task: or group:"))
 
-    def _add_name(self, name: str, overrides: Mapping[str, Any]) -> list[str]:
+    def _add_name(self, name: str, changes: Changes) -> list[str]:
         """Adds a registered name; gives the names of its direct results."""
         entry = self._catalog.entries[name]
         if entry.kind == "tag":
-            return [leaf for member in entry.members for leaf in self._add_name(member, overrides)]
+            return [leaf for member in entry.members for leaf in self._add_name(member, changes)]
         if entry.kind == "plugin":
             plugin = PLUGINS.get(name)
-            return self._add_task(plugin if isinstance(plugin, Task) else plugin(), overrides)
+            return self._add_task(plugin if isinstance(plugin, Task) else plugin(), changes.data)
         assert entry.path is not None, "files define tasks and groups"
         file = read_task_file(entry.path)
         if entry.kind == "group":
-            return self._add_group(self._define_group(file), overrides)
-        return self._add_file(file, overrides)
+            return self._add_group(self._define_group(file), changes)
+        return self._add_file(file, changes)
 
     def _define_group(self, file: TaskFile) -> GroupDefinition:
         faults = group_faults(file)
@@ -113,47 +133,71 @@ class _Builder:
             raise TaskFileError(*faults)
         return define_group(file, file.data, file.data["group"])
 
-    def _add_group(self, group: GroupDefinition, overrides: Mapping[str, Any]) -> list[str]:
+    def _add_group(self, group: GroupDefinition, changes: Changes) -> list[str]:
+        if group.name in self._open:
+            chain = " → ".join((*self._open, group.name))
+            raise TaskFileError(Fault(str(group.file.path), f"group cycle: {chain}", next="Break the cycle"))
         if group.name in self.groups:
+            self._check_same("group", group.name, changes.data, str(group.file.path))
             return [group.name]
-        inherited = {**group.overrides, **overrides}
+        self._open.append(group.name)
+        inherited = changes.over(group.changes)
         members: list[str] = []
         for member in group.members:
             members += self._add_member(group, member, inherited)
+        self._open.pop()
         # Bottom-up: the members' own groups were added on the way down, so this one comes after them.
         self.groups[group.name] = GroupSpec(
             group.name, group.alias, tuple(dict.fromkeys(members)), group.metrics, group.version
         )
+        self._changed[f"group {group.name}"] = changes.data
         return [group.name]
 
-    def _add_member(self, group: GroupDefinition, member: Member, inherited: Mapping[str, Any]) -> list[str]:
-        if member.name in self._catalog.entries:
-            return self._add_name(member.name, {**member.data, **inherited})
-        inline_name = f"{group.name}::{member.name}"
-        if member.is_group and "task" in member.data:
-            inner = define_group(group.file, member.data, inline_name, member.place)
-            return self._add_group(inner, inherited)
-        if not member.is_group and "dataset_path" in member.data:
-            data = {**member.data, **inherited, "task": inline_name}
-            return self._add_file(TaskFile(group.file.path, data, group.file.places), {})
-        hint = did_you_mean(member.name, self._catalog.entries)
+    def _add_member(self, group: GroupDefinition, member: Member, inherited: Changes) -> list[str]:
+        # What stands at the member itself is nearer to it than what the group says to all of them.
+        changes = member.changes.over(inherited)
         where = group.file.where(*member.place)
+        if member.name in self._catalog.entries:
+            words = [word for word in _GROUP_WORDS if word in member.changes.data] if member.is_group else []
+            if words:
+                raise TaskFileError(
+                    Fault(where, f'"{member.name}" is a registered group, but {words[0]} is given', "another name")
+                )
+            return self._add_name(member.name, changes)
+        inline_name = f"{group.name}::{member.name}"
+        if member.is_group and "task" in member.changes.data:
+            inner = define_group(group.file, member.changes.data, inline_name, member.place)
+            return self._add_group(inner, inherited)
+        if not member.is_group and "dataset_path" in changes.data:
+            whole = TaskFile(group.file.path, {"task": inline_name}, {}).changed(changes.data, changes.places)
+            return self._add_file(whole, Changes())
+        hint = did_you_mean(member.name, self._catalog.entries)
         raise UnknownName(Fault(where, f'unknown task "{member.name}"{hint}', next="See: assay ls tasks"))
 
-    def _add_file(self, file: TaskFile, overrides: Mapping[str, Any]) -> list[str]:
-        merged = TaskFile(file.path, {**file.data, **overrides}, file.places)
+    def _add_file(self, file: TaskFile, changes: Changes) -> list[str]:
+        merged = file.changed(changes.data, changes.places)
         faults = task_faults(merged, self._names)
         if faults:
             self.faults.extend(fault for fault in faults if fault not in self.faults)
             return []
-        return self._add_task(HarnessTask(define(merged), self._options), overrides)
+        return self._add_task(HarnessTask(define(merged), self._options), changes.data)
 
-    def _add_task(self, task: Task, overrides: Mapping[str, Any]) -> list[str]:
+    def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
-        if name in self.tasks and self._overrides[name] != overrides:
-            raise TaskFileError(
-                Fault(task.card.source, f'the task "{name}" is wanted twice with different settings', "one of them")
-            )
-        self.tasks.setdefault(name, task)
-        self._overrides[name] = overrides
+        if name in self.tasks:
+            self._check_same("task", name, changes, task.card.source)
+            return [name]
+        self.tasks[name] = task
+        self._changed[f"task {name}"] = changes
         return [name]
+
+    def _check_same(self, noun: str, name: str, changes: Mapping[str, Any], where: str) -> None:
+        earlier = self._changed[f"{noun} {name}"]
+        if earlier == changes:
+            return
+        keys = sorted(key for key in {*earlier, *changes} if earlier.get(key) != changes.get(key))
+        raise TaskFileError(
+            Fault(
+                where, f'the {noun} "{name}" is wanted twice with different settings: {", ".join(keys)}', "one of them"
+            )
+        )

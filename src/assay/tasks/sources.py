@@ -7,7 +7,7 @@ Parquet with pyarrow; everything else goes through the `datasets` package, whose
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -117,7 +117,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
     shown_bars = datasets.utils.logging.is_progress_bar_enabled()
     datasets.utils.logging.disable_progress_bar()
     try:
-        return datasets.load_dataset(spec.path, spec.name, **options)
+        loaded = datasets.load_dataset(spec.path, spec.name, **options)
     except Exception as error:  # the loader raises many kinds; all of them mean "this data is not to be had"
         name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
         reason = " ".join(str(error).split())[:400]
@@ -132,26 +132,55 @@ def _load_dataset(spec: SourceSpec) -> Any:
     finally:
         if shown_bars:
             datasets.utils.logging.enable_progress_bar()
+    if not isinstance(loaded, Mapping):
+        raise DataError(
+            Fault(
+                spec.where, "dataset_kwargs.split leaves one split alone", "all splits", "Remove dataset_kwargs.split"
+            )
+        )
+    return loaded
 
 
 def open_source(spec: SourceSpec) -> Source:
     """The source that a specification means. Local files are looked for at once, data is read later."""
-    is_ours = set(spec.options) <= _FILE_OPTIONS
-    if spec.path in FILE_BUILDERS and is_ours and spec.options.get("data_files") is not None:
+    if spec.path in FILE_BUILDERS and spec.options.get("data_files") is not None:
         named = _data_files(spec)
-        if named is not None:
+        if named is None:
+            return HubSource(spec)
+        if _is_ours(spec.options):
             return FileSource(named, _read_options(spec), spec.where)
+        # `datasets` knows nothing of the task file's folder, so it gets the files that were found.
+        found = {split: [str(path.resolve()) for path in paths] for split, paths in named.items()}
+        options = {key: value for key, value in spec.options.items() if key != "data_dir"}
+        return HubSource(replace(spec, options={**options, "data_files": found}))
     folder = _local_folder(spec)
-    if folder is not None and not spec.options.get("data_files"):
-        found = files.by_split(folder, spec.name)
+    return HubSource(spec) if folder is None else _folder_source(spec, folder)
+
+
+def _is_ours(options: Mapping[str, Any]) -> bool:
+    """Whether our own readers honour every setting."""
+    separator = options.get("sep") or options.get("delimiter") or ","
+    return set(options) <= _FILE_OPTIONS and len(str(separator)) == 1 and options.get("header") in (None, 0, "infer")
+
+
+def _folder_source(spec: SourceSpec, folder: Path) -> Source:
+    is_builder = spec.path in FILE_BUILDERS
+    inner = folder if is_builder else folder / (spec.options.get("data_dir") or "")
+    if _is_ours(spec.options) and not spec.options.get("data_files"):
+        found = files.by_split(inner, spec.name) if inner.is_dir() else {}
         if found:
             return FileSource(found, _read_options(spec), spec.where)
-        raise DataError(
-            Fault(
-                spec.where, f"{folder} holds no data files", "files such as test.jsonl or test.parquet, one per split"
+        if not any(path.is_file() for path in inner.rglob("*")):
+            raise DataError(
+                Fault(
+                    spec.where,
+                    f"{inner} holds no data files",
+                    "files such as test.jsonl or test.parquet, one per split",
+                )
             )
-        )
-    return HubSource(spec)
+    if is_builder:
+        return HubSource(replace(spec, options={**spec.options, "data_dir": str(folder.resolve())}))
+    return HubSource(replace(spec, path=str(folder.resolve())))
 
 
 def _read_options(spec: SourceSpec) -> files.ReadOptions:
@@ -159,7 +188,7 @@ def _read_options(spec: SourceSpec) -> files.ReadOptions:
     return files.ReadOptions(
         extension=FILE_BUILDERS.get(spec.path),
         field=options.get("field"),
-        separator=options.get("sep") or options.get("delimiter") or ",",
+        separator=options.get("sep") or options.get("delimiter"),
         columns=tuple(options.get("column_names") or options.get("names") or ()),
         has_header=options.get("header", 0) is not None if "header" in options else None,
     )
@@ -167,9 +196,10 @@ def _read_options(spec: SourceSpec) -> files.ReadOptions:
 
 def _local_folder(spec: SourceSpec) -> Path | None:
     bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
-    for base in bases:
-        folder = base / spec.path
-        if spec.path and spec.path not in FILE_BUILDERS and folder.is_dir():
+    name = spec.options.get("data_dir") if spec.path in FILE_BUILDERS else spec.path
+    for base in bases if name else ():
+        folder = base / Path(str(name)).expanduser()
+        if folder.is_dir():
             return folder
     return None
 

@@ -95,7 +95,7 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
         raise DataError(_undefined_fault(error, fields, where)) from error
     except SecurityError as error:
         raise TaskFileError(Fault(where, f"template does what the sandbox forbids: {error}")) from error
-    except (TemplateError, TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
+    except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, re.error) as error:
         raise DataError(Fault(where, f"template fails on a document: {type(error).__name__}: {error}")) from error
 
 

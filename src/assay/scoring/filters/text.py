@@ -14,6 +14,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.protocols import Filter
 
 INVALID = "[invalid]"
+_NEVER = re.compile(r"(?!)")
 
 
 def _per_draw(change: Callable[[Any], Any]) -> Filter:
@@ -32,12 +33,12 @@ def remove_whitespace() -> Filter:
 
 def lowercase() -> Filter:
     """Lower case."""
-    return _per_draw(str.lower)
+    return _per_draw(lambda draw: draw.lower() if isinstance(draw, str) else draw)
 
 
 def uppercase() -> Filter:
     """Upper case."""
-    return _per_draw(str.upper)
+    return _per_draw(lambda draw: draw.upper() if isinstance(draw, str) else draw)
 
 
 def map_values(mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> Filter:
@@ -49,7 +50,12 @@ def map_values(mapping_dict: Mapping[Any, Any] | None = None, default_value: Any
 def regex(regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = INVALID) -> Filter:
     """Extracts one match of a pattern; the fallback where there is none."""
     pattern = re.compile(regex_pattern)
-    return _per_draw(lambda draw: _find(pattern, draw, group_select) or fallback)
+
+    def extract(draw: Any) -> str:
+        found = _find(pattern, draw, group_select)
+        return fallback if found is None else found
+
+    return _per_draw(extract)
 
 
 def _find(pattern: re.Pattern[str], draw: Any, place: int) -> str | None:
@@ -89,7 +95,7 @@ def multi_choice_regex(
     def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
         if "choices" not in document:
             raise DataError(Fault("filter multi_choice_regex", "the document has no column choices", "a list of texts"))
-        choices = [normalise(choice) for choice in document["choices"]]
+        choices = [normalise(str(choice).strip()) for choice in document["choices"]]
         find = _choice_finder(pattern, group_select, fallback, choices, normalise)
         return [[find(draw) for draw in draws] if isinstance(draws, list) else find(draws) for draws in responses]
 
@@ -99,22 +105,24 @@ def multi_choice_regex(
 def _choice_finder(
     pattern: re.Pattern[str], place: int, fallback: str, choices: list[str], normalise: Callable[[str], str]
 ) -> Callable[[Any], str]:
+    """Looks in three ways, each for the match at `place`. A choice of which nothing is left is not looked for."""
     letters = string.ascii_uppercase[: len(choices)]
-    by_text = {choice: f"({letter})" for letter, choice in zip(letters, choices, strict=False)}
+    by_text = {choice: f"({letter})" for letter, choice in zip(letters, choices, strict=False) if choice}
+    labels = {choice.strip(): label for choice, label in by_text.items()}
     longest_first = sorted(by_text, key=len, reverse=True)
-    text_pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-    letter_pattern = re.compile(rf":[\s]*([{letters}])") if letters else None
+    text_pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else _NEVER
+    letter_pattern = re.compile(rf":[\s]*([{letters}])") if letters else _NEVER
 
     def find(draw: Any) -> str:
         text = draw if isinstance(draw, str) else ""
         found = _find(pattern, text, place)
         if found:
             return found
-        match = text_pattern.search(normalise(text)) if text_pattern else None
-        if match:
-            return by_text[match.group()]
-        match = letter_pattern.search(text) if letter_pattern else None
-        return f"({match.group(1)})" if match else fallback
+        found = _find(text_pattern, normalise(text), place)
+        if found:
+            return labels[found]
+        found = _find(letter_pattern, text, place)
+        return f"({found})" if found else fallback
 
     return find
 

@@ -16,19 +16,40 @@ from assay.tasks.templates import literal, render
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Any]
 
+# Digits of a number that points at a choice; a longer text of digits is a text.
+LONGEST_NUMBER = 18
+
 
 def text_reader(value: Any, columns: Collection[str], has_choices: bool, where: str) -> Reader:
     """Reads `doc_to_text`: a text, or a number that points at a choice."""
     if isinstance(value, int):
         return lambda row: value
     if value in columns:
-        return lambda row: row[value]
+        return _column_reader(value, where)
 
     def read(row: Row) -> Any:
         text = render(value, row, where)
-        return int(text) if has_choices and text.isdigit() else text
+        return int(text) if has_choices and _is_number(text) else text
 
     return read
+
+
+def _column_reader(name: str, where: str) -> Reader:
+    """Reads a column as it is. Only an example can lack one: the evaluated rows have the columns of the first."""
+
+    def read(row: Row) -> Any:
+        try:
+            return row[name]
+        except KeyError:
+            found = ", ".join(map(str, row))
+            raise DataError(Fault(where, f'a few-shot example has no column "{name}"', f"one of: {found}")) from None
+
+    return read
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text means a place among the choices. lm-eval's test, `isdigit`, also takes "²" and then fails."""
+    return text.isdecimal() and len(text) <= LONGEST_NUMBER
 
 
 def target_reader(value: Any, columns: Collection[str], has_choices: bool, where: str) -> Reader:
@@ -36,16 +57,16 @@ def target_reader(value: Any, columns: Collection[str], has_choices: bool, where
     if not isinstance(value, str):
         return lambda row: value
     if value in columns:
-        return lambda row: row[value]
+        return _column_reader(value, where)
 
     def read(row: Row) -> Any:
         text = render(value, row, where)
-        if has_choices and text.isdigit():
+        if has_choices and _is_number(text):
             return int(text)
         if len(text) >= 2 and text[0] == "[" and text[-1] == "]":
             try:
                 return ast.literal_eval(text)
-            except (ValueError, SyntaxError):
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
                 return text
         return text
 
@@ -54,28 +75,25 @@ def target_reader(value: Any, columns: Collection[str], has_choices: bool, where
 
 def choices_reader(value: Any, columns: Collection[str], where: str) -> Reader:
     """Reads `doc_to_choice`: always a list of texts."""
-    if isinstance(value, dict):
-        fixed = [_choice(item, where) for item in value.values()]
+    if isinstance(value, (dict, list)):
+        items = list(value.values()) if isinstance(value, dict) else value
+        fixed = [_choice(item, where, "Quote it in the YAML file") for item in items]
         return lambda row: fixed
-    if isinstance(value, list):
-        listed = [_choice(item, where) for item in value]
-        return lambda row: listed
+    raw = _column_reader(value, where) if value in columns else None
 
     def read(row: Row) -> list[str]:
-        found = row[value] if value in columns else literal(render(value, row, where), where)
+        found = raw(row) if raw is not None else literal(render(value, row, where), where)
         if not isinstance(found, (list, tuple)) or not found:
             raise DataError(Fault(where, f"gives {found!r} for a document", "a list of choices"))
-        return [_choice(item, where) for item in found]
+        return [_choice(item, where, "Write a template such as {{ COLUMN | map('string') | list }}") for item in found]
 
     return read
 
 
-def _choice(item: Any, where: str) -> str:
+def _choice(item: Any, where: str, advice: str) -> str:
     if isinstance(item, str):
         return item
-    raise DataError(
-        Fault(where, f"has the choice {item!r} ({type(item).__name__})", "text", "Quote it in the YAML file")
-    )
+    raise DataError(Fault(where, f"has the choice {item!r} ({type(item).__name__})", "text", advice))
 
 
 def optional_reader(value: str | None, where: str) -> Callable[[Row], str]:
@@ -84,6 +102,8 @@ def optional_reader(value: str | None, where: str) -> Callable[[Row], str]:
         return lambda row: ""
 
     def read(row: Row) -> str:
-        return str(row[value]) if value in row else render(value, row, where)
+        if value in row:
+            return "" if row[value] is None else str(row[value])
+        return render(value, row, where)
 
     return read

@@ -43,6 +43,8 @@ def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str)
     Without sampling the temperature is 0, whatever the file says.
     """
     until = merged.get("until") or []
+    if not isinstance(until, (str, list, tuple)):
+        raise TaskFileError(Fault(f"{where}.until", f"is {until!r}", "text or a list of texts"))
     stops = [until] if isinstance(until, str) else list(until)
     temperature = _number(merged.get("temperature", 0.0), f"{where}.temperature")
     do_sample = bool(merged.get("do_sample", temperature > 0))

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.core.specs import GroupMetricSpec
-from assay.tasks.harness.read import TaskFile
+from assay.tasks.harness.read import KeyPath, Place, TaskFile
 
 _GROUP_OWN_KEYS = frozenset({"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list"})
 _AGGREGATE_KEYS = frozenset({"metric", "aggregation", "weight_by_size", "filter_list"})
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Top-level keys that a group sets in the tasks below it, and where each is written."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[KeyPath, Place] = field(default_factory=dict)
+
+    def over(self, weaker: Changes) -> Changes:
+        """Both; where they differ, these win."""
+        kept = {keys: place for keys, place in weaker.places.items() if keys[0] not in self.data}
+        return Changes({**weaker.data, **self.data}, {**kept, **self.places})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +33,13 @@ class Member:
 
     name: str
     is_group: bool
-    data: Mapping[str, Any]
+    changes: Changes
     place: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDefinition:
-    """A group as its file defines it. `overrides` reach every task below it."""
+    """A group as its file defines it. `changes` reach every task below it."""
 
     file: TaskFile
     name: str
@@ -34,7 +47,7 @@ class GroupDefinition:
     version: Any
     members: tuple[Member, ...]
     metrics: tuple[GroupMetricSpec, ...]
-    overrides: Mapping[str, Any]
+    changes: Changes
 
 
 def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tuple[Any, ...] = ()) -> GroupDefinition:
@@ -50,17 +63,21 @@ def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tupl
         version=metadata.get("version") if isinstance(metadata, dict) else None,
         members=tuple(_member(file, item, (*above, "task", place)) for place, item in enumerate(listed)),
         metrics=_aggregates(file, data.get("aggregate_metric_list"), above),
-        overrides={key: value for key, value in data.items() if key not in _GROUP_OWN_KEYS},
+        changes=_changes(file, {key: value for key, value in data.items() if key not in _GROUP_OWN_KEYS}, above),
     )
+
+
+def _changes(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) -> Changes:
+    return Changes(data, {keys: place for keys, place in file.below(*above).items() if keys[0] in data})
 
 
 def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:
     if isinstance(item, str):
-        return Member(item, False, {}, place)
-    if isinstance(item, dict) and isinstance(item.get("group"), str):
-        return Member(item["group"], True, {key: value for key, value in item.items() if key != "group"}, place)
-    if isinstance(item, dict) and isinstance(item.get("task"), str):
-        return Member(item["task"], False, {key: value for key, value in item.items() if key != "task"}, place)
+        return Member(item, False, Changes(), place)
+    for key, is_group in (("group", True), ("task", False)):
+        if isinstance(item, dict) and isinstance(item.get(key), str):
+            rest = {name: value for name, value in item.items() if name != key}
+            return Member(item[key], is_group, _changes(file, rest, place), place)
     raise TaskFileError(Fault(file.where(*place), f"is {item!r}", "a name, {task: name, …} or {group: name, …}"))
 
 

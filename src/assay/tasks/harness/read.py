@@ -5,7 +5,7 @@ Takes a path, gives the merged mapping and the place of every key in it. Nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,9 @@ import yaml
 from assay.core.errors import Fault, TaskFileError
 
 KeyPath = tuple[Any, ...]
+
+# Keys and items of one file. Aliases that refer to aliases can make a short file stand for any number of them.
+MOST_PLACES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,18 @@ class TaskFile:
                 return f"{place.file}:{place.line}  {show_path(keys)}"
         return f"{self.path}  {show_path(keys)}" if keys else str(self.path)
 
+    def below(self, *keys: Any) -> dict[KeyPath, Place]:
+        """The places of what stands below a key, as if it were a file of its own."""
+        depth = len(keys)
+        return {
+            path[depth:]: place for path, place in self.places.items() if len(path) > depth and path[:depth] == keys
+        }
+
+    def changed(self, data: Mapping[str, Any], places: Mapping[KeyPath, Place]) -> TaskFile:
+        """The same file with some top-level keys set from elsewhere."""
+        kept = {keys: place for keys, place in self.places.items() if keys[0] not in data}
+        return TaskFile(self.path, {**self.data, **data}, {**kept, **places})
+
 
 def show_path(keys: KeyPath) -> str:
     """`filter_list[1].filter[0].function`."""
@@ -95,11 +110,27 @@ def _parse(path: Path, stamp: tuple[int, int]) -> tuple[dict[str, Any], dict[Key
         data = loader.construct_document(node) if node is not None else None
     except yaml.YAMLError as error:
         raise TaskFileError(_yaml_fault(path, error)) from error
+    except (ValueError, RecursionError) as error:  # a date such as 2024-13-45, a number such as 0x_, endless nesting
+        raise TaskFileError(
+            Fault(str(path), f"holds a value that YAML cannot read: {error}", next="Quote it")
+        ) from error
     finally:
         loader.dispose()
     if not isinstance(data, dict):
-        raise TaskFileError(Fault(str(path), f"holds a {_kind(data)}", "a mapping of keys such as task: my_task"))
-    return data, dict(_lines(node, ()))
+        raise TaskFileError(Fault(str(path), f"holds {_kind(data)}", "a mapping of keys such as task: my_task"))
+    return data, _places(path, node)
+
+
+def _places(path: Path, node: yaml.Node | None) -> dict[KeyPath, int]:
+    places: dict[KeyPath, int] = {}
+    try:
+        for keys, line in _lines(node, ()):
+            places[keys] = line
+            if len(places) > MOST_PLACES:
+                raise TaskFileError(Fault(str(path), f"holds more than {MOST_PLACES:,} keys and items", "a small file"))
+    except RecursionError as error:
+        raise TaskFileError(Fault(str(path), "holds an alias that refers to itself", "plain data")) from error
+    return places
 
 
 def _read_text(path: Path) -> str:
@@ -112,7 +143,7 @@ def _read_text(path: Path) -> str:
 
 
 def _kind(data: Any) -> str:
-    return "nothing" if data is None else type(data).__name__
+    return "nothing" if data is None else f"a {type(data).__name__}"
 
 
 def _yaml_fault(path: Path, error: yaml.YAMLError) -> Fault:
@@ -138,23 +169,30 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 
 def read_task_file(path: Path) -> TaskFile:
     """A task file and all it includes. Merging is shallow: the file's own keys win, then later includes."""
-    return _read(path, ())
+    return _read(path, (), str(path))
 
 
-def _read(path: Path, above: tuple[Path, ...]) -> TaskFile:
-    if path in above:
-        chain = " → ".join(str(step) for step in (*above, path))
-        raise TaskFileError(Fault(str(above[-1]), f"include cycle: {chain}", next="Break the cycle"))
+def _read(path: Path, above: tuple[Path, ...], where: str) -> TaskFile:
+    """One file and its includes.
+
+    Args:
+        path: the file.
+        above: the files that include it, resolved, outermost first.
+        where: the line that asks for it, for errors.
+    """
+    resolved = path.resolve()
+    if resolved in above:
+        chain = " → ".join(str(step) for step in (*above, resolved))
+        raise TaskFileError(Fault(where, f"include cycle: {chain}", next="Break the cycle"))
     try:
         stat = path.stat()
     except OSError as error:
-        where = str(above[-1]) + "  include" if above else str(path)
         raise TaskFileError(Fault(where, f'no file "{path}": {error.strerror}', "an existing task file")) from error
     own, lines = _parse(path, (stat.st_mtime_ns, stat.st_size))
     data: dict[str, Any] = {}
     places: dict[KeyPath, Place] = {}
     for included in _includes(path, own, lines):
-        base = _read(included, (*above, path))
+        base = _read(included, (*above, resolved), f"{path}:{lines.get(('include',), 1)}  include")
         base_data = {key: value for key, value in base.data.items() if key != "task_list"}
         _merge(data, places, base_data, base.places)
     own_data = {key: value for key, value in own.items() if key != "include"}

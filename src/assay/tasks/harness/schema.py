@@ -165,9 +165,11 @@ def _key_faults(
     faults = []
     for key, value in data.items():
         where = file.where(*above, key)
-        if key in CODE_KEYS or isinstance(value, FunctionReference) or value is None:
+        if isinstance(value, FunctionReference) or value is None:
             continue
-        if key in UNSERVED_KEYS and not above:
+        if key in CODE_KEYS:
+            faults.append(Fault(where, f"is {_show(value)}", next="Remove the key: it can only name Python code"))
+        elif key in UNSERVED_KEYS and not above:
             faults.append(Fault(where, "is not served by this version of Assay", next="Remove the key"))
         elif key not in keys:
             faults.append(Fault(where, f'unknown key "{key}"{did_you_mean(str(key), keys)}'))
@@ -217,7 +219,13 @@ def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
         metric, aggregation = entry["metric"], entry.get("aggregation")
         if isinstance(metric, str):
             faults += _metric_name_faults(file.where(*where, "metric"), metric, kind, names)
-        if isinstance(aggregation, str) and aggregation not in names.aggregations:
+        elif not isinstance(metric, FunctionReference):
+            faults.append(Fault(file.where(*where, "metric"), f"is {_show(metric)}", "a metric's name"))
+        if aggregation is None or isinstance(aggregation, FunctionReference):
+            continue
+        if not isinstance(aggregation, str):
+            faults.append(Fault(file.where(*where, "aggregation"), f"is {_show(aggregation)}", "an aggregation's name"))
+        elif aggregation not in names.aggregations:
             hint = did_you_mean(aggregation, names.aggregations)
             faults.append(
                 Fault(
@@ -241,11 +249,17 @@ def _metric_name_faults(where: str, metric: str, kind: Any, names: KnownNames) -
 
 def _filter_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     faults = []
+    seen: set[str] = set()
     for number, entry in enumerate(_as_list(file.data.get("filter_list"))):
         where = ("filter_list", number)
         if not isinstance(entry, dict) or not isinstance(entry.get("filter"), list) or "name" not in entry:
             faults.append(Fault(file.where(*where), f"is {_show(entry)}", "{name: …, filter: [{function: …}, …]}"))
             continue
+        if str(entry["name"]) in seen:
+            faults.append(
+                Fault(file.where(*where, "name"), f'"{entry["name"]}" is the name of two pipelines', "two names")
+            )
+        seen.add(str(entry["name"]))
         for step, item in enumerate(entry["filter"]):
             place = file.where(*where, "filter", step, "function")
             function = item.get("function") if isinstance(item, dict) else None

@@ -1,0 +1,53 @@
+"""Outputs as flat values for a table, and back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.errors import AssayError
+from assay.core.responses import Logprob, Output, Text, flatten, unflatten
+
+COUNT = st.integers(0, 2**40)
+NOTES = st.lists(st.text(max_size=10), max_size=3).map(tuple)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+# A high surrogate before a low one is excluded: JSON reads the two as one character.
+TEXTS = st.text(st.characters(codec=None)).filter(lambda text: not re.search("[\ud800-\udbff][\udc00-\udfff]", text))
+LOGPROBS = st.builds(Logprob, FLOATS, COUNT, st.booleans(), COUNT, COUNT, NOTES)
+WRITTEN = st.builds(Text, TEXTS, st.sampled_from(["stop", "eos", "length"]), COUNT, COUNT, COUNT, NOTES)
+
+
+@given(LOGPROBS | WRITTEN)
+def test_an_output_survives_exactly(output: Output) -> None:
+    assert unflatten(flatten(output)) == output
+
+
+@given(LOGPROBS | WRITTEN)
+def test_what_goes_into_a_table_is_valid_utf8(output: Output) -> None:
+    extra = flatten(output)[-1]
+    assert extra is None or extra.encode("ascii")
+
+
+def test_a_pair_of_surrogates_comes_back_as_its_character() -> None:
+    assert unflatten(flatten(Text("\ud83d\ude42"))) == Text("🙂")
+
+
+def test_a_plain_log_probability_carries_no_json() -> None:
+    assert flatten(Logprob(-1.5, 2, True, 3, 4)) == (-1.5, True, 2, 3, 4, None)
+
+
+def test_an_empty_text_is_a_text() -> None:
+    assert unflatten(flatten(Text("", "length"))) == Text("", "length")
+
+
+def test_numbers_of_sqlite_become_truth_values() -> None:
+    assert unflatten((-1.0, 1, 1, 0, 0, None)).is_greedy is True  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("extra", [None, "{}", '{"label_scores": [1]}'])
+def test_a_row_of_a_newer_version_is_refused(extra: str | None) -> None:
+    with pytest.raises(AssayError, match="newer Assay"):
+        unflatten((None, None, 0, 0, 0, extra))

@@ -1,0 +1,75 @@
+"""The same with a real torch model: killed in the middle, resumed, every answer within 1e-5 of an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODEL = Path(__file__).parents[3] / "shared" / "data" / "models" / "stories260k"
+TASKS = "demo_questions,demo_text,demo_scramble_cycle"
+
+pytestmark = pytest.mark.skipif(not MODEL.is_dir(), reason="needs the developers' ../shared folder")
+
+
+def start(store: Path, output: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "assay", "run", "--model", "hf", "--model_args", f"pretrained={MODEL},dtype=float32"]
+    command += ["--tasks", TASKS, "--store", str(store), "--output_path", str(output), "--batch_size", "4"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def stored(store: Path) -> dict[bytes, tuple[Any, ...]]:
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+        rows = connection.execute("SELECT key, total, is_greedy, extra FROM responses").fetchall()
+    return {row[0]: row[1:] for row in rows}
+
+
+def wait_for_answers(worker: subprocess.Popen[str], store: Path, count: int) -> None:
+    while worker.poll() is None:
+        try:
+            if len(stored(store)) >= count:
+                return
+        except sqlite3.OperationalError:
+            pass  # not created yet
+        time.sleep(0.01)
+    raise AssertionError("the run was over before it could be killed")
+
+
+def finish(worker: subprocess.Popen[str]) -> str:
+    printed, errors = worker.communicate(timeout=200)
+    assert worker.returncode == 0, errors[-3000:]
+    return printed
+
+
+def scores(output: Path) -> dict[str, Any]:
+    (path,) = output.rglob("results_*.json")
+    results: dict[str, Any] = json.loads(path.read_text())["results"]
+    return results
+
+
+def test_a_killed_torch_run_resumes_to_the_same_answers(tmp_path: Path) -> None:
+    finish(start(tmp_path / "whole.db", tmp_path / "whole"))
+    for count in (30, 300):
+        worker = start(tmp_path / "killed.db", tmp_path / "never")
+        wait_for_answers(worker, tmp_path / "killed.db", count)
+        worker.send_signal(signal.SIGKILL)
+        worker.communicate()
+    kept = len(stored(tmp_path / "killed.db"))
+    printed = finish(start(tmp_path / "killed.db", tmp_path / "resumed"))
+    assert f"{kept:,} already known" in printed
+    whole, resumed = stored(tmp_path / "whole.db"), stored(tmp_path / "killed.db")
+    assert whole.keys() == resumed.keys()
+    for key, (total, is_greedy, extra) in whole.items():
+        assert resumed[key][1:] == (is_greedy, extra)
+        assert resumed[key][0] == (None if total is None else pytest.approx(total, abs=1e-5, rel=0))
+    for name, entry in scores(tmp_path / "whole").items():
+        for key, value in entry.items():
+            again = scores(tmp_path / "resumed")[name][key]
+            assert again == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value)

@@ -1,0 +1,115 @@
+"""Few-shot draws: lm-eval's stream, kept by place so that neither limit nor order changes it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.errors import DataError
+from assay.tasks.fewshot import FirstSampler, RandomSampler
+
+Row = dict[str, Any]
+
+
+def lm_eval_stream(pool: list[Row], n: int, seed: int, documents: Sequence[Row | None]) -> list[list[Row]]:
+    """lm-eval's stateful default sampler, written out; a document of None is not kept out."""
+    rng = random.Random(seed)
+    found = []
+    for document in documents:
+        if document is None:
+            found.append(rng.sample(pool, n))
+            continue
+        drawn = [row for row in rng.sample(pool, n + 1) if row != document][:n]
+        if len(drawn) < n:
+            drawn = rng.sample([row for row in pool if row != document], n)
+        found.append(drawn)
+    return found
+
+
+def sampler(pool: list[Row], n: int, seed: int | None, documents: list[Row] | None) -> RandomSampler:
+    return RandomSampler(pool, n, seed, documents.__getitem__ if documents is not None else None, "task toy")
+
+
+def rows(values: Sequence[int]) -> list[Row]:
+    return [{"x": value} for value in values]
+
+
+# Values from a small range, so that the pool has duplicates and documents that are in it.
+POOLS = st.lists(st.integers(0, 5), min_size=1, max_size=9).map(rows)
+
+
+@given(POOLS, st.integers(1, 4), st.integers(0, 2000), st.integers(1, 6))
+def test_draws_are_those_of_lm_eval(pool: list[Row], n: int, seed: int, count: int) -> None:
+    if len(pool) < n:
+        return
+    drawn = sampler(pool, n, seed, None)
+    expected = lm_eval_stream(pool, n, seed, [None] * count)
+    assert [[pool[place] for place in drawn.places(number)] for number in range(count)] == expected
+
+
+@given(POOLS, st.integers(1, 3), st.integers(0, 2000), st.lists(st.integers(0, 7), min_size=1, max_size=6))
+def test_draws_without_the_document_are_those_of_lm_eval(pool: list[Row], n: int, seed: int, asked: list[int]) -> None:
+    documents = rows(asked)
+    fewest = min(sum(row != document for row in pool) for document in documents)
+    if len(pool) < n + 1 or fewest < n:
+        return
+    drawn = sampler(pool, n, seed, documents)
+    found = [[pool[place] for place in drawn.places(number)] for number in range(len(documents))]
+    assert found == lm_eval_stream(pool, n, seed, documents)
+    assert all(document not in examples for document, examples in zip(documents, found, strict=True))
+
+
+@given(st.permutations(range(6)), st.booleans())
+def test_neither_order_nor_limit_changes_a_draw(order: list[int], is_excluding: bool) -> None:
+    pool = rows(range(8))
+    documents = pool if is_excluding else None
+    in_order = sampler(pool, 3, 1234, documents)
+    expected = [in_order.places(number) for number in range(6)]
+    shuffled = sampler(pool, 3, 1234, documents)
+    assert {number: shuffled.places(number) for number in order} == dict(enumerate(expected))
+    assert sampler(pool, 3, 1234, documents).places(2) == expected[2]
+
+
+def test_asking_twice_gives_the_same_examples() -> None:
+    drawn = sampler(rows(range(9)), 3, 1234, None)
+    assert drawn.places(4) == drawn.places(4)
+
+
+def test_another_seed_gives_other_examples() -> None:
+    pool = rows(range(50))
+    assert sampler(pool, 5, 1, None).places(0) != sampler(pool, 5, 2, None).places(0)
+
+
+def test_no_seed_means_entropy_but_still_one_draw_per_place() -> None:
+    drawn = sampler(rows(range(1000)), 5, None, None)
+    assert drawn.places(0) == drawn.places(0)
+    assert drawn.places(0) != sampler(rows(range(1000)), 5, None, None).places(0)
+
+
+def test_copies_of_the_document_are_drawn_around() -> None:
+    pool = rows([1, 1, 1, 2, 3])
+    drawn = sampler(pool, 2, 1234, rows([1] * 20))
+    for number in range(20):
+        assert {pool[place]["x"] for place in drawn.places(number)} == {2, 3}
+
+
+def test_a_pool_too_small_is_an_error_with_advice() -> None:
+    with pytest.raises(DataError, match="task toy: 3 few-shot examples are wanted, but the pool has 2 rows"):
+        sampler(rows([1, 2]), 3, 1, None).places(0)
+    with pytest.raises(DataError, match="2 few-shot examples and one to spare .* 2 rows. Lower --num_fewshot"):
+        sampler(rows([1, 2]), 2, 1, rows([9])).places(0)
+    with pytest.raises(DataError, match="2 few-shot examples are wanted, but the pool has 1 rows"):
+        sampler(rows([1, 1, 1, 2]), 2, 1, rows([1])).places(0)
+
+
+def test_first_takes_the_first_rows_without_the_document() -> None:
+    pool = rows([1, 2, 3, 4])
+    assert FirstSampler(pool, 2, None, "toy").places(0) == (0, 1)
+    assert FirstSampler(pool, 2, pool.__getitem__, "toy").places(0) == (1, 2)
+    with pytest.raises(DataError, match="4 few-shot examples are wanted, but the pool has 3 rows"):
+        FirstSampler(pool, 4, pool.__getitem__, "toy").places(0)

@@ -1,0 +1,154 @@
+"""Templates: what they render, what they refuse, and that the fast way gives what Jinja gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.errors import DataError, TaskFileError
+from assay.tasks.templates import LONGEST_LITERAL, check_syntax, is_plain, literal, render
+
+PLAIN_JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.sampled_from(["{{ x }}", "<b>&amp;", "{%"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+TEXTS = st.text().filter(lambda text: not any(mark in text for mark in ("{", "}", "#", "%")))
+
+
+@given(TEXTS, VALUES, TEXTS, VALUES)
+def test_plain_names_render_as_jinja_renders_them(before: str, first: Any, between: str, second: Any) -> None:
+    text = before + "{{ first }}" + between + "{{second}}"
+    fields = {"first": first, "second": second}
+    assert render(text, fields, "here") == PLAIN_JINJA.from_string(text).render(fields)
+
+
+@given(TEXTS)
+def test_text_without_marks_is_itself_but_for_line_ends(text: str) -> None:
+    assert render(text, {}, "here") == text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ a }}{{ b }}",
+        "{{- a -}}  {{ b }}\n",
+        "{% if b %}{{ a }}{% endif %}",
+        "{{ a.upper() }}",
+        "{{ b[0] }}-{{ b|length }}",
+        "{# nothing #}{{ a }}",
+        "{{ a if b else '' }}{{ [a, b] }}",
+        "{% for item in b %}{{ loop.index }}{{ item }}{% endfor %}",
+        "{{ range }}"[:2] + " a }}",
+    ],
+)
+def test_any_template_renders_as_in_jinja(text: str) -> None:
+    fields = {"a": "x{{b}}", "b": ["1", "2"]}
+    assert render(text, fields, "here") == PLAIN_JINJA.from_string(text).render(fields)
+
+
+def test_trailing_newlines_are_kept() -> None:
+    assert render("{{ a }}\n\n", {"a": 1}, "here") == "1\n\n"
+    assert render("text\n", {}, "here") == "text\n"
+
+
+def test_data_that_looks_like_a_template_stays_text() -> None:
+    hostile = "{{ ''.__class__ }}{% for x in range(9) %}"
+    assert render("Q: {{ q }}", {"q": hostile}, "here") == "Q: " + hostile
+    assert render("Q: {{ q | trim }}", {"q": hostile}, "here") == "Q: " + hostile
+
+
+def test_regex_replace_is_a_filter() -> None:
+    assert render("{{ a | regex_replace('[0-9]+', '#') }}", {"a": "1 and 22"}, "here") == "# and #"
+    assert render("{{ a | regex_replace('[0-9]', '#', 1) }}", {"a": "1 and 2"}, "here") == "# and 2"
+
+
+def test_a_bad_pattern_in_regex_replace_is_the_users_error() -> None:
+    with pytest.raises(DataError, match="here: template fails on a document"):
+        render("{{ a | regex_replace('(', '#') }}", {"a": "x"}, "here")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ x.__init__ }}",
+        "{{ x.__init__.__globals__ }}",
+        "{{ x.append(4) }}",
+        "{{ x.clear() }}",
+        "{{ d.update({'a': 2}) }}",
+        "{{ ''['__class__'] }}",
+        "{{ (x | attr('__class__')) }}",
+        "{{ '{0.__class__}'.format(x) }}",
+    ],
+)
+def test_the_sandbox_gives_nothing_away(text: str) -> None:
+    fields = {"x": [1, 2], "d": {"a": 1}}
+    with pytest.raises((TaskFileError, DataError)) as caught:
+        render(text, fields, "my.yaml:3  doc_to_text")
+    assert str(caught.value).startswith("my.yaml:3  doc_to_text: ")
+    assert fields == {"x": [1, 2], "d": {"a": 1}}
+
+
+def test_an_endless_range_is_refused() -> None:
+    with pytest.raises(DataError, match="Range too big"):
+        render("{% for i in range(10**9) %}x{% endfor %}", {}, "here")
+
+
+def test_an_unknown_column_is_named_with_the_near_ones() -> None:
+    with pytest.raises(DataError) as caught:
+        render("{{ qestion }}", {"question": 1, "answer": 2}, "my.yaml:3  doc_to_text")
+    text = str(caught.value)
+    assert "my.yaml:3  doc_to_text: 'qestion' is undefined" in text
+    assert 'did you mean "question"?' in text
+    assert "question, answer" in text
+
+
+def test_a_known_and_an_unknown_name_are_still_an_error() -> None:
+    with pytest.raises(DataError, match="'b' is undefined"):
+        render("{{ a }}{{ b }}", {"a": 1}, "here")
+
+
+def test_globals_of_jinja_are_not_taken_for_columns() -> None:
+    assert render("{{ range(3) | list }}", {}, "here") == "[0, 1, 2]"
+    assert render("{{ dict }}", {"dict": "a column"}, "here") == "a column"
+
+
+@pytest.mark.parametrize("text", ["{{ a", "{% if %}", "{% for x in y %}", "{{ a | nofilter }}"])
+def test_bad_syntax_is_found_without_a_document(text: str) -> None:
+    problem = check_syntax(text)
+    assert problem is not None and problem.startswith("template does not parse (line 1 of it)")
+
+
+def test_good_syntax_has_no_problem() -> None:
+    assert check_syntax("{{ a }} and {% if b %}c{% endif %}") is None
+
+
+def test_errors_of_a_template_name_the_document_problem() -> None:
+    with pytest.raises(DataError, match="ZeroDivisionError"):
+        render("{{ 1 / a }}", {"a": 0}, "here")
+    with pytest.raises(DataError, match="TypeError"):
+        render("{{ a + 1 }}", {"a": "text"}, "here")
+
+
+@given(VALUES)
+def test_plainness_is_about_marks_alone(value: Any) -> None:
+    text = str(value)
+    assert is_plain(text) == (not any(mark in text for mark in ("{{", "{%", "{#", "\r")))
+
+
+def test_a_literal_is_read_and_nothing_else() -> None:
+    assert literal("['a', \"b\"]", "here") == ["a", "b"]
+    for text in ("open('x')", "[a, b]", "[", ""):
+        with pytest.raises(DataError, match="a Python list such as"):
+            literal(text, "here")
+
+
+def test_a_literal_is_not_read_beyond_any_size() -> None:
+    with pytest.raises(DataError, match="1,000,001 characters"):
+        literal("1" * (LONGEST_LITERAL + 1), "here")
