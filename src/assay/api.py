@@ -214,7 +214,7 @@ def plan_run(
     total = sum(plan.works)
     tokens = None
     if setup.model.capabilities.can_tokenize and isinstance(setup.model, Tokenizes):
-        tokens = setup.model.count_tokens(missing)
+        tokens = setup.model.count_tokens(missing) if missing else 0
     seen: set[bytes] = set()
     rows = []
     for item in posed:

@@ -112,7 +112,7 @@ def test_one_proportion_has_an_interval_but_no_error() -> None:
 
 def test_two_values_have_a_wide_interval() -> None:
     found = mean_estimate([0.0, 3.0])
-    assert (found.value, found.stderr) == (1.5, 1.5)
+    assert (found.value, found.stderr) == pytest.approx((1.5, 1.5))
     assert found.high == pytest.approx(1.5 + 12.706204736 * 1.5, abs=1e-6)
 
 

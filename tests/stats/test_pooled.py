@@ -53,8 +53,8 @@ def test_a_group_of_one_leaf_is_that_leaf(n: int, hits: int) -> None:
     own = mean_estimate([1.0] * min(hits, n) + [0.0] * (n - min(hits, n)))
     found = group_estimate([own], [n], True)
     assert found.value == pytest.approx(own.value)
-    expected = (None, None) if n == 1 else pytest.approx((own.low, own.high))
-    assert (found.low, found.high) == expected
+    assert (found.low, found.high) == pytest.approx((own.low, own.high))
+    assert found.stderr == (None if n == 1 else pytest.approx(own.stderr))
 
 
 def test_leaves_that_are_all_right_still_have_a_width() -> None:

@@ -33,13 +33,17 @@ def print_document(
     _heading(console, f"{instance.task}, document {document.id}")
     previous: Prompt | None = None
     for place, request in enumerate(instance.requests):
+        view = tokens[place] if place < len(tokens) else None
         prompt = getattr(request, "prompt", None)
         if prompt is not None and prompt != previous:
             _label(console, "prompt", prompt_text(prompt))
+            if view is not None:
+                _print_context(console, view, is_chat=not isinstance(prompt, str))
             previous = prompt
         _print_request(console, request, place)
-        if place < len(tokens):
-            _print_tokens(console, tokens[place])
+        if view is not None and view.continuation_ids:
+            text = _tokens(view.continuation_ids, view.continuation_pieces)
+            _label(console, f"  scored, {len(view.continuation_ids)} tokens", text)
     _label(console, "target", repr(instance.target))
     if instance.choices:
         _label(console, "gold", repr(instance.gold))
@@ -63,15 +67,12 @@ def _print_request(console: Console, request: Request, place: int) -> None:
         _label(console, "text", request.text)
 
 
-def _print_tokens(console: Console, view: TokenView) -> None:
-    if view.prompt_text is not None:
+def _print_context(console: Console, view: TokenView, is_chat: bool) -> None:
+    if is_chat and view.prompt_text is not None:
         _label(console, "  prompt as the model sees it", view.prompt_text)
     if view.truncated:
         _label(console, "  cut from the left", f"{view.truncated} tokens")
     _label(console, f"  context, {len(view.context_ids)} tokens", _tokens(view.context_ids, view.context_pieces))
-    if view.continuation_ids:
-        text = _tokens(view.continuation_ids, view.continuation_pieces)
-        _label(console, f"  scored, {len(view.continuation_ids)} tokens", text)
 
 
 def _tokens(ids: tuple[int, ...], pieces: tuple[str, ...]) -> str:

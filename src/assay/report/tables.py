@@ -28,6 +28,7 @@ class Row:
 
 
 HEADINGS = ("Task", "Version", "Filter", "Shots", "Metric", "", "Value", "Stderr", "95 % interval", "n")
+NARROW_HEADINGS = ("Task and metric", "Value ± stderr", "95 % interval", "n")
 
 
 def result_rows(result: RunResult) -> list[Row]:

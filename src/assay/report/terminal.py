@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -21,10 +22,11 @@ from rich.text import Text
 
 from assay.core.results import RunResult
 from assay.report.names import printable
-from assay.report.tables import HEADINGS, format_seconds, result_rows
+from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, format_seconds, result_rows
 
 _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
+_TEXT_HEADINGS = ("Task", NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -111,7 +113,7 @@ class ProgressView:
 
 def show_result(result: RunResult, console: Console, files: Sequence[Path] = ()) -> None:
     """The table, what it leaves out, and where the record is."""
-    console.print(_results_table(result))
+    console.print(_results_table(result_rows(result), console.width))
     show_notices(result.notices, console)
     counts = result.counts
     console.print(
@@ -131,14 +133,34 @@ def show_notices(notices: Sequence[str], console: Console) -> None:
         console.print("note: " + printable(notice), style="yellow", markup=False)
 
 
-def _results_table(result: RunResult) -> Table:
+def _results_table(rows: Sequence[Row], width: int) -> Table:
+    """The whole table, or one with fewer and joined columns where the screen is too narrow for it."""
+    wide = [
+        (r.name, r.version, r.filter, r.shots, r.metric, r.direction, r.value, r.stderr, r.interval, r.n) for r in rows
+    ]
+    columns = list(zip(HEADINGS, *wide, strict=True))
+    if sum(max(map(cell_len, column)) + 2 for column in columns) <= width + 2:
+        return _filled_table(HEADINGS, wide)
+    return _filled_table(NARROW_HEADINGS, [cells for row in rows for cells in _narrow_cells(row)])
+
+
+def _narrow_cells(row: Row) -> Iterator[tuple[str, str, str, str]]:
+    """A task's name on a line of its own, its metrics below it."""
+    if row.name:
+        yield row.name, "", "", ""
+    if row.metric:
+        pipeline = f" ({row.filter})" if row.filter else ""
+        metric = f"      {row.metric}{pipeline} {row.direction}"
+        yield metric, f"{row.value} ± {row.stderr}", row.interval, row.n
+
+
+def _filled_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    right = {"Value", "Stderr", "n", "Shots"}
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=heading != "Task")
-    for row in result_rows(result):
-        cells = (row.name, row.version, row.filter, row.shots, row.metric, row.direction)
-        table.add_row(*(Text(cell) for cell in (*cells, row.value, row.stderr, row.interval, row.n)))
+    for heading in headings:
+        is_text = heading in _TEXT_HEADINGS
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
     return table
 
 

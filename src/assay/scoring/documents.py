@@ -15,7 +15,7 @@ from assay.core.scores import Sample
 from assay.core.specs import MetricSpec, PipelineSpec, Scoring
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
-from assay.scoring.registry import VIEWS, View, make_filter, metric_definition
+from assay.scoring.registry import SCORERS, View, make_filter, metric_definition
 
 _EXTRACTING = ("regex", "multi_choice_regex")
 
@@ -75,11 +75,12 @@ def _holds(item: Any, fallbacks: frozenset[str]) -> bool:
 
 def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
     """Resolves a task's scoring; errors name the task."""
-    if scoring.scorer not in VIEWS:
-        raise _unknown("question shape", scoring.scorer, list(VIEWS), where)
+    if scoring.scorer not in SCORERS:
+        raise _unknown("scorer", scoring.scorer, SCORERS.names(), where)
     metrics = tuple((spec, _value(spec, scoring.scorer, where)) for spec in scoring.metrics)
     pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
-    return DocumentScorer(VIEWS[scoring.scorer], metrics, pipelines)
+    view: View = SCORERS.get(scoring.scorer, where)
+    return DocumentScorer(view, metrics, pipelines)
 
 
 def _value(spec: MetricSpec, shape: str, where: str) -> Value:

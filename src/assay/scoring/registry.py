@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from assay.core.errors import Fault, UserError
@@ -11,9 +11,6 @@ from assay.core.registry import Registry
 from assay.core.requests import Instance
 from assay.core.specs import FilterSpec
 from assay.scoring.metrics.definitions import MetricDefinition
-from assay.scoring.scorers.answer import answer_view
-from assay.scoring.scorers.choice import choice_view
-from assay.scoring.scorers.likelihood import likelihood_view
 
 View = Callable[[Instance, Sequence[Any]], Any]
 
@@ -53,12 +50,16 @@ METRICS = Registry(
 )
 
 # Question shape → how a metric sees a document of it.
-VIEWS: Mapping[str, View] = {
-    "multiple_choice": choice_view,
-    "loglikelihood": likelihood_view,
-    "loglikelihood_rolling": likelihood_view,
-    "generate_until": answer_view,
-}
+SCORERS = Registry(
+    "scorer",
+    {
+        "multiple_choice": "assay.scoring.scorers.choice:choice_view",
+        "loglikelihood": "assay.scoring.scorers.likelihood:likelihood_view",
+        "loglikelihood_rolling": "assay.scoring.scorers.likelihood:likelihood_view",
+        "generate_until": "assay.scoring.scorers.answer:answer_view",
+    },
+    "assay.scorers",
+)
 
 
 def make_filter(spec: FilterSpec, where: str) -> Filter:

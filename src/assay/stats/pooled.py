@@ -27,9 +27,11 @@ def group_estimate(leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bo
     value = math.fsum(w * (leaf.value or 0.0) for w, leaf in zip(weights, leaves, strict=True)) / total
     n = sum(sizes)
     shares = [weight / total for weight in weights]
-    if any(leaf.stderr is None or leaf.low is None or leaf.high is None for leaf in leaves):
-        return Estimate(value, None, None, None, n, "group", LEVEL)
-    error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves])
+    error = None
+    if all(leaf.stderr is not None for leaf in leaves):
+        error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves])
+    if any(leaf.low is None or leaf.high is None for leaf in leaves):
+        return Estimate(value, error, None, None, n, "group", LEVEL)
     below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves])
     above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves])
     return Estimate(value, error, value - below, value + above, n, "mover", LEVEL)

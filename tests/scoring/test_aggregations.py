@@ -1,0 +1,122 @@
+"""Aggregations: documents' values in, estimates out; F1 and Matthews' correlation by their confusion matrices."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.registry import METRICS, metric_definition
+
+PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
+MANY = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30)
+
+
+def plain_f1(pairs: list[tuple[int, int]]) -> float:
+    hits = sum(right == picked == 1 for right, picked in pairs)
+    precise, found = sum(picked == 1 for _, picked in pairs), sum(right == 1 for right, _ in pairs)
+    if not hits:
+        return 0.0
+    precision, recall = hits / precise, hits / found
+    return 2 * precision * recall / (precision + recall)
+
+
+def plain_matthews(pairs: list[tuple[int, int]]) -> float:
+    """scikit-learn's way: covariances of the one-hot labels."""
+    labels = sorted({label for pair in pairs for label in pair})
+    n = len(pairs)
+
+    def covariance(left: int, right: int) -> float:
+        total = 0.0
+        for label in labels:
+            mean_left = sum(pair[left] == label for pair in pairs) / n
+            mean_right = sum(pair[right] == label for pair in pairs) / n
+            total += sum(((p[left] == label) - mean_left) * ((p[right] == label) - mean_right) for p in pairs)
+        return total
+
+    spread = covariance(0, 0) * covariance(1, 1)
+    return covariance(0, 1) / math.sqrt(spread) if spread > 1e-12 else 0.0
+
+
+@given(PAIRS)
+def test_f1_is_that_of_the_confusion_matrix(pairs: list[tuple[int, int]]) -> None:
+    assert AGGREGATIONS["f1"].estimate(pairs).value == pytest.approx(plain_f1(pairs), abs=1e-12)
+
+
+@given(PAIRS | MANY)
+def test_matthews_is_that_of_the_confusion_matrix(pairs: list[tuple[int, int]]) -> None:
+    found = AGGREGATIONS["matthews_corrcoef"].estimate(pairs).value
+    assert found == pytest.approx(plain_matthews(pairs), abs=1e-9)
+
+
+def test_matthews_by_hand() -> None:
+    """TP 6, TN 3, FP 1, FN 2."""
+    pairs = [(1, 1)] * 6 + [(0, 0)] * 3 + [(0, 1)] + [(1, 0)] * 2
+    assert AGGREGATIONS["matthews_corrcoef"].estimate(pairs).value == pytest.approx(16 / math.sqrt(7 * 8 * 4 * 5))
+    assert AGGREGATIONS["f1"].estimate(pairs).value == pytest.approx(12 / 15)
+
+
+@pytest.mark.parametrize(("name", "plain"), [("f1", plain_f1), ("matthews_corrcoef", plain_matthews)])
+def test_their_errors_are_lm_evals_bootstrap(name: str, plain: object) -> None:
+    assert callable(plain)
+    pairs = [(1, 1), (1, 0), (0, 0), (0, 1), (1, 1), (0, 0), (1, 1)]
+    generator = random.Random(0)
+    replicates = [plain(generator.choices(pairs, k=len(pairs))) for _ in range(200)]
+    assert AGGREGATIONS[name].harness_stderr(pairs, 200) == pytest.approx(statistics.stdev(replicates), rel=1e-9)
+
+
+def test_the_median_is_the_upper_middle_one() -> None:
+    found = AGGREGATIONS["median"].estimate([5.0, 1.0, 9.0, 2.0])
+    assert (found.value, found.method, found.n) == (5.0, "bootstrap", 4)
+
+
+def test_nanmean_leaves_out_what_is_no_number() -> None:
+    found = AGGREGATIONS["nanmean"].estimate([1.5, math.nan, 2.5])
+    assert (found.value, found.n) == (2.0, 2)
+    assert AGGREGATIONS["nanmean"].estimate([math.nan]).value is None
+
+
+def test_nanmean_has_lm_evals_error() -> None:
+    values, generator = [1.5, 2.5, 4.0, 0.5], random.Random(0)
+    means = [statistics.fmean(generator.choices(values, k=4)) for _ in range(100)]
+    assert AGGREGATIONS["nanmean"].harness_stderr(values, 100) == pytest.approx(statistics.stdev(means))
+
+
+def test_weighted_ones_are_ratios_of_sums() -> None:
+    values = [(-10.0, 4), (-20.0, 6)]
+    assert AGGREGATIONS["weighted_perplexity"].estimate(values).value == pytest.approx(math.exp(3))
+    assert AGGREGATIONS["bits_per_byte"].estimate(values).value == pytest.approx(3 / math.log(2))
+
+
+@pytest.mark.parametrize("name", ["weighted_perplexity", "bits_per_byte", "brier_score", "bypass"])
+def test_some_have_no_error_in_lm_eval(name: str) -> None:
+    assert AGGREGATIONS[name].harness_stderr([(-1.0, 2), (-3.0, 4)], 1000) is None
+
+
+def test_no_iterations_turn_every_error_off() -> None:
+    assert AGGREGATIONS["mean"].harness_stderr([0.0, 1.0], 100) == 0.5
+    assert AGGREGATIONS["mean"].harness_stderr([0.0, 1.0], 0) is None
+    assert AGGREGATIONS["perplexity"].harness_stderr([-1.0, -2.0], 0) is None
+
+
+def test_unscored_answers_give_lm_evals_number() -> None:
+    found = AGGREGATIONS["bypass"].estimate([None, None])
+    assert (found.value, found.stderr, found.n) == (999.0, None, 2)
+
+
+@pytest.mark.parametrize("name", sorted(set(AGGREGATIONS) - {"bypass"}))
+def test_no_documents_give_no_number(name: str) -> None:
+    found = AGGREGATIONS[name].estimate([])
+    assert (found.value, found.n) == (None, 0)
+    assert AGGREGATIONS[name].harness_stderr([], 1000) is None
+
+
+def test_every_metric_has_a_known_aggregation() -> None:
+    definitions = [metric_definition(name) for name in METRICS.table]
+    assert [definition.name for definition in definitions] == list(METRICS.table)
+    assert {definition.aggregation for definition in definitions} <= set(AGGREGATIONS)

@@ -1,0 +1,153 @@
+"""Filters: outputs in, outputs out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.core.errors import DataError, UnknownName, UserError
+from assay.core.responses import Logprob
+from assay.core.specs import FilterSpec
+from assay.scoring.registry import FILTERS, make_filter
+
+VERDICTS = {"choices": ["Guilty", "Guilty of Romance", "Not"]}
+
+
+def apply(name: str, responses: list[Any], document: dict[str, Any] | None = None, **options: Any) -> list[Any]:
+    return make_filter(FilterSpec(name, options), "t")(responses, document or {})
+
+
+def test_take_first_unwraps_the_first_draw() -> None:
+    assert apply("take_first", [["a", "b"], ["c"]]) == ["a", "c"]
+
+
+def test_take_first_k_keeps_lists() -> None:
+    assert apply("take_first_k", [["a", "b", "c"], ["d", "e"]], k=2) == [["a", "b"], ["d", "e"]]
+
+
+def test_take_first_k_refuses_too_few_draws() -> None:
+    with pytest.raises(DataError, match="there are 1 draws; expected 2. Set repeats: 2 or more"):
+        apply("take_first_k", [["a", "b"], ["c"]], k=2)
+
+
+def test_majority_wins_and_the_first_seen_wins_a_tie() -> None:
+    assert apply("majority_vote", [["a", "b", "b"], ["y", "x", "x", "y"], ["z"]]) == [["b"], ["y"], ["z"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I have 5 and then 12.50 left", "12.50"),
+        ("none", "[invalid]"),
+        (None, "[invalid]"),
+        ("", "[invalid]"),
+        ("only 7", "7"),
+    ],
+)
+def test_the_last_number_is_extracted_as_lm_eval_does(text: Any, expected: str) -> None:
+    pattern = r"(-?[$0-9.,]{2,})|(-?[0-9]+)"
+    assert apply("regex", [[text]], regex_pattern=pattern, group_select=-1) == [[expected]]
+
+
+def test_regex_has_gsm8ks_pattern_by_default() -> None:
+    assert apply("regex", [["so\n#### -1,234.5 ", "5"]]) == [["-1,234.5", "[invalid]"]]
+
+
+def test_a_place_beyond_the_matches_is_no_answer() -> None:
+    assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=2, fallback="?") == [["?"]]
+    assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=-3) == [["[invalid]"]]
+    assert apply("regex", [["a1 b2"]], regex_pattern=r"\d", group_select=1) == [["2"]]
+
+
+def test_the_first_filled_group_counts() -> None:
+    assert apply("regex", [["b", "c"]], regex_pattern=r"(a)?(b)?(c)?") == [["b", "c"]]
+    assert apply("regex", [["zzz"]], regex_pattern=r"(a)?(b)?") == [["[invalid]"]]
+
+
+def test_a_match_is_stripped_and_may_be_empty() -> None:
+    assert apply("regex", [["x=  5 ;", "x=   ;"]], regex_pattern=r"x=([^;]*);") == [["5", ""]]
+
+
+def test_a_scalar_stays_a_scalar() -> None:
+    assert apply("regex", ["#### 5"]) == ["5"]
+    assert apply("lowercase", ["ABC"]) == ["abc"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The answer is (B).", "(B)"),
+        ("it is guilty of romance!", "(B)"),
+        ("simply guilty", "(A)"),
+        ("Answer: C", "(C)"),
+        ("Answer: D", "[invalid]"),
+        ("zzz", "[invalid]"),
+        (None, "[invalid]"),
+    ],
+)
+def test_a_choice_is_extracted_as_lm_eval_does(text: Any, expected: str) -> None:
+    options = {"regex_pattern": r"(\([A-Z]\))", "ignore_case": True, "ignore_punctuation": True}
+    assert apply("multi_choice_regex", [[text]], VERDICTS, **options) == [[expected]]
+
+
+def test_the_place_counts_for_choices_and_letters_too() -> None:
+    options = {"regex_pattern": r"(\([A-Z]\))", "group_select": -1}
+    said = ["first Guilty, at last Not", "x: A y: B", "(A) or (C)"]
+    assert apply("multi_choice_regex", [said], VERDICTS, **options) == [["(C)", "(B)", "(C)"]]
+
+
+def test_blanks_around_a_choice_are_not_looked_for() -> None:
+    assert apply("multi_choice_regex", [["it is red."]], {"choices": [" blue", " red "]}) == [["(B)"]]
+
+
+def test_a_choice_of_which_nothing_is_left_is_never_found() -> None:
+    document = {"choices": ["!!!", "yes"]}
+    assert apply("multi_choice_regex", [["yes", "no"]], document, ignore_punctuation=True) == [["(B)", "[invalid]"]]
+
+
+def test_regexes_to_ignore_are_taken_from_both_sides() -> None:
+    document = {"choices": ["the cat", "a dog"]}
+    options = {"regexes_to_ignore": [r"\bthe ", r"\ba "]}
+    assert apply("multi_choice_regex", [["dog", "cat"]], document, **options) == [["(B)", "(A)"]]
+
+
+def test_choices_are_needed() -> None:
+    with pytest.raises(DataError, match="no column choices"):
+        apply("multi_choice_regex", [["x"]], {"options": []})
+
+
+def test_no_choices_at_all_find_nothing() -> None:
+    assert apply("multi_choice_regex", [["x: A"]], {"choices": []}) == [["[invalid]"]]
+
+
+def test_white_space_and_case_are_changed_per_draw() -> None:
+    assert apply("remove_whitespace", [[" a b\n", "c"]]) == [["a b", "c"]]
+    assert apply("lowercase", [["AbÜ", "C"]]) == [["abü", "c"]]
+    assert apply("uppercase", [["aß"]]) == [["ASS"]]
+
+
+@pytest.mark.parametrize("name", ["remove_whitespace", "lowercase", "uppercase"])
+def test_what_is_no_text_passes_unchanged(name: str) -> None:
+    logprob = Logprob(-1.0, 1, False)
+    assert apply(name, [[logprob, None]]) == [[logprob, None]]
+
+
+def test_map_looks_up_and_falls_back() -> None:
+    assert apply("map", [["a", "z"]], mapping_dict={"a": "1"}, default_value="?") == [["1", "?"]]
+    assert apply("map", [["a"]]) == [[None]]
+
+
+def test_an_unknown_filter_is_named() -> None:
+    with pytest.raises(UnknownName, match=r't.yaml: unknown filter "regx" \(did you mean "regex"'):
+        make_filter(FilterSpec("regx"), "t.yaml")
+
+
+@pytest.mark.parametrize("options", [{"regex_patern": "x"}, {"regex_pattern": "("}])
+def test_wrong_settings_are_the_users_error(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match='t.yaml: filter "regex" does not take'):
+        make_filter(FilterSpec("regex", options), "t.yaml")
+
+
+def test_every_filter_of_the_table_exists() -> None:
+    assert all(callable(FILTERS.get(name)) for name in FILTERS.table)

@@ -1,0 +1,152 @@
+"""What one document is worth under each metric."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.requests import Instance
+from assay.core.responses import Logprob
+from assay.scoring.scorers import answer, choice, likelihood
+from assay.scoring.scorers.answer import AnswerView, answer_view
+from assay.scoring.scorers.choice import ChoiceView, choice_view
+from assay.scoring.scorers.likelihood import likelihood_view
+
+
+def view(totals: list[float], choices: list[str], gold: Any, greedy: int = -1) -> ChoiceView:
+    logprobs = [Logprob(total, 1, place == greedy) for place, total in enumerate(totals)]
+    return choice_view(Instance("t", 0, (), choices=tuple(choices), gold=gold), logprobs)
+
+
+def test_the_likeliest_choice_counts() -> None:
+    assert choice.accuracy(view([-2, -1, -3], ["a", "b", "c"], 1), {}) == 1.0
+    assert choice.accuracy(view([-2, -1, -3], ["a", "b", "c"], 0), {}) == 0.0
+
+
+def test_the_first_choice_wins_a_tie() -> None:
+    assert choice.accuracy(view([-2, -1, -1], ["a", "b", "c"], 1), {}) == 1.0
+    assert choice.accuracy(view([-2, -1, -1], ["a", "b", "c"], 2), {}) == 0.0
+
+
+def test_characters_normalise() -> None:
+    long_first = view([-6.0, -4.0], ["abcdef", "ab"], 0)
+    assert choice.accuracy(long_first, {}) == 0.0
+    assert choice.accuracy_per_character(long_first, {}) == 1.0
+
+
+def test_characters_and_bytes_differ_for_other_scripts() -> None:
+    """-3 over 2 letters or 6 bytes; -2 over 2 letters or 2 bytes."""
+    shown = view([-3.0, -2.0], ["世界", "ab"], 0)
+    assert choice.accuracy_per_character(shown, {}) == 0.0
+    assert choice.accuracy_per_byte(shown, {}) == 1.0
+
+
+def test_a_lone_surrogate_has_three_bytes() -> None:
+    assert choice.accuracy_per_byte(view([-3.0, -2.0], ["\ud800", "a"], 0), {}) == 1.0
+
+
+def test_an_empty_choice_is_never_picked_after_normalising() -> None:
+    shown = view([-0.1, -9.0], ["", "abc"], 0)
+    assert choice.accuracy(shown, {}) == 1.0
+    assert choice.accuracy_per_character(shown, {}) == choice.accuracy_per_byte(shown, {}) == 0.0
+
+
+def test_mutual_information_subtracts_what_a_choice_is_worth_alone() -> None:
+    instance = Instance("t", 0, (), choices=("common", "rare"), gold=1)
+    logprobs = [Logprob(total, 1, False) for total in (-1.0, -3.0, -1.0, -9.0)]
+    shown = choice_view(instance, logprobs)
+    assert choice.accuracy(shown, {}) == 0.0
+    assert choice.accuracy_mutual_information(shown, {}) == 1.0
+
+
+@pytest.mark.parametrize(("gold", "expected"), [((0, 2), 0.0), ((1, 2), 1.0), ((), 0.0)])
+def test_one_of_several_right_choices_suffices(gold: tuple[int, ...], expected: float) -> None:
+    shown = view([-2, -1, -3], ["a", "b", "c"], gold)
+    assert shown.is_multiple
+    assert choice.accuracy(shown, {}) == choice.accuracy_per_character(shown, {}) == expected
+
+
+@pytest.mark.parametrize("gold", [-100, -1, 3])
+def test_an_invalid_gold_is_never_right(gold: int) -> None:
+    shown = view([-2, -1, -1], ["a", "b", "c"], gold, greedy=2)
+    assert choice.accuracy(shown, {}) == choice.accuracy_per_character(shown, {}) == 0.0
+    assert choice.exact_match(shown, {}) == 0.0
+
+
+def test_exact_match_of_a_choice_is_its_greedy_flag() -> None:
+    assert choice.exact_match(view([-2, -1], ["a", "b"], 0, greedy=0), {}) == 1.0
+    assert choice.exact_match(view([-2, -1], ["a", "b"], 1, greedy=0), {}) == 0.0
+    assert choice.exact_match(view([-2, -1], ["a", "b"], (0, 1), greedy=0), {}) == 1.0
+
+
+def test_labels_are_right_and_picked() -> None:
+    assert choice.label_pair(view([-2, -1], ["no", "yes"], 0), {}) == (0, 1)
+
+
+def test_brier_by_hand() -> None:
+    """Probabilities 0.8 and 0.2."""
+    totals = [math.log(0.8) - 7, math.log(0.2) - 7]
+    assert choice.brier(view(totals, ["a", "b"], 0), {}) == pytest.approx(2 * 0.2**2)
+    assert choice.brier(view(totals, ["a", "b"], 1), {}) == pytest.approx(2 * 0.8**2)
+
+
+@given(st.lists(st.floats(-1e5, 0), min_size=2, max_size=6), st.integers(0, 1))
+def test_brier_lies_between_0_and_2(totals: list[float], gold: int) -> None:
+    assert 0.0 <= choice.brier(view(totals, ["x"] * len(totals), gold), {}) <= 2.0 + 1e-12
+
+
+def said(text: Any, gold: Any) -> AnswerView:
+    return answer_view(Instance("t", 0, (), gold=gold), [text])
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "options", "expected"),
+    [
+        ("4", "4", {}, 1.0),
+        ("4", 4, {}, 1.0),
+        ("4 ", "4", {}, 0.0),
+        ("Yes", "yes", {}, 0.0),
+        ("Yes", "yes", {"ignore_case": True}, 1.0),
+        ("it's!", "its", {"ignore_punctuation": True}, 1.0),
+        ("«its»", "its", {"ignore_punctuation": True}, 0.0),
+        ("a1b2", "ab", {"ignore_numbers": True}, 1.0),
+        ("$1,234", "1234", {"regexes_to_ignore": [",", r"\$"]}, 1.0),
+        ("The CAT.", "cat", {"regexes_to_ignore": ["(?i)the "], "ignore_case": True, "ignore_punctuation": True}, 1.0),
+        ("4", "4", {"regexes_to_ignore": []}, 1.0),
+        ("4", "4", {"regexes_to_ignore": None}, 1.0),
+        (None, "", {}, 1.0),
+    ],
+)
+def test_exact_match_ignores_what_it_is_told(text: Any, gold: Any, options: dict[str, Any], expected: float) -> None:
+    assert answer.exact_match(said(text, gold), options) == expected
+
+
+def test_any_of_several_answers_is_right() -> None:
+    assert answer.exact_match(said("b", ("a", "b")), {}) == 1.0
+    assert answer.exact_match(said("c", ("a", "b")), {}) == 0.0
+
+
+def test_several_draws_count_by_their_share() -> None:
+    assert answer.exact_match(said(["b", "x", "b", "y"], "b"), {}) == 0.5
+    assert answer.exact_match(said([], "b"), {}) == 0.0
+
+
+def test_a_continuation_is_greedy_or_not() -> None:
+    for greedy in (True, False):
+        shown = likelihood_view(Instance("t", 0, (), target="x"), [Logprob(-2.5, 3, greedy)])
+        assert likelihood.greedy(shown, {}) == float(greedy)
+        assert likelihood.log_probability(shown, {}) == -2.5
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "size"),
+    [("two words", 2, 9), (" leading", 2, 8), ("a \n\t b ", 3, 7), ("", 1, 0), ("世界 ü", 2, 9), ("\ud800", 1, 3)],
+)
+def test_words_and_bytes_are_counted_as_lm_eval_does(text: str, words: int, size: int) -> None:
+    shown = likelihood_view(Instance("t", 0, (), target=text), [Logprob(-2.5, 3, False)])
+    assert likelihood.per_word(shown, {}) == (-2.5, words)
+    assert likelihood.per_byte(shown, {}) == (-2.5, size)
