@@ -228,7 +228,7 @@ def plan_run(
         plan.unique,
         plan.known,
         len(missing),
-        Counter(request.kind for request in missing),
+        dict(Counter(request.kind for request in missing)),
         tokens,
         sum(getattr(request, "max_tokens", None) or 0 for request in missing),
         total,

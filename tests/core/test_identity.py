@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.fingerprints import Fingerprint
-from assay.core.identity import KEY_VERSION, canonical_json, digest, digest_all, request_digest, response_key
+from assay.core.identity import (
+    KEY_VERSION,
+    RequestDigests,
+    canonical_json,
+    digest,
+    digest_all,
+    request_digest,
+    response_key,
+)
 from assay.core.requests import Generation, Loglikelihood, Message, Request, RollingLoglikelihood, Sampling
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=30)
@@ -90,10 +98,29 @@ def test_canonical_json_does_not_depend_on_the_order_of_keys(value: dict[str, in
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_the_fast_path_of_a_digest_equals_the_general_one(prompt: str, continuation: str) -> None:
-    request = Loglikelihood(prompt, continuation)
-    text = canonical_json([KEY_VERSION, request.kind, *request.identity()])
-    assert request_digest(request) == hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+def test_a_digest_is_that_of_the_canonical_json(prompt: str, continuation: str) -> None:
+    text = canonical_json([KEY_VERSION, "loglikelihood", prompt, continuation])
+    expected = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    assert request_digest(Loglikelihood(prompt, continuation)) == expected
+
+
+def test_the_fast_path_gives_the_frozen_digests() -> None:
+    fast = RequestDigests()
+    assert [fast(request).hex() for request, _ in GOLDEN * 2] == [expected for _, expected in GOLDEN * 2]
+
+
+REQUESTS = st.one_of(
+    st.builds(Loglikelihood, st.sampled_from(["", "a", "shared \ud800"]) | ANY_TEXT, ANY_TEXT),
+    st.builds(Loglikelihood, st.just((Message("user", "a"),)), ANY_TEXT),
+    st.builds(RollingLoglikelihood, ANY_TEXT, st.integers(1, 9)),
+    st.builds(Generation, ANY_TEXT),
+)
+
+
+@given(st.lists(REQUESTS, max_size=8))
+def test_the_fast_path_of_a_digest_equals_the_general_one(requests: list[Request]) -> None:
+    fast = RequestDigests()
+    assert [fast(request) for request in requests] == [request_digest(request) for request in requests]
 
 
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT, ANY_TEXT)

@@ -77,7 +77,7 @@ def test_a_fallback_of_its_own_is_known_too() -> None:
             UserError,
             'task t: metric "acc" cannot score generate_until',
         ),
-        (Scoring("generate", MATCH), UserError, 'unknown question shape "generate"'),
+        (Scoring("generate", MATCH), UserError, 'unknown scorer "generate"'),
         (
             Scoring("generate_until", (MetricSpec("exact_match", aggregation="meen"),)),
             UserError,

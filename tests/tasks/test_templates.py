@@ -14,7 +14,12 @@ from assay.tasks.templates import LONGEST_LITERAL, check_syntax, is_plain, liter
 
 PLAIN_JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.sampled_from(["{{ x }}", "<b>&amp;", "{%"]),
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["{{ x }}", "<b>&amp;", "{%"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )

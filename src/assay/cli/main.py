@@ -37,6 +37,7 @@ example: assay run --model smollm2 --tasks demo
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
+    _mend_streams()
     given = sys.argv[1:] if arguments is None else arguments
     if not given or given[0] in ("-h", "--help", "help"):
         sys.stdout.write(usage())
@@ -51,6 +52,19 @@ def main(arguments: list[str] | None = None) -> int:
     return _run_command(given[0], with_underscores(given[1:]))
 
 
+def _mend_streams() -> None:
+    """A terminal that knows no arrows gets question marks, and a closed stream swallows what it is told."""
+    import io
+    import os
+
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (stays open to the end)
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
 def with_underscores(arguments: list[str]) -> list[str]:
     """The arguments with `--some-option` written `--some_option`; values stay as they are."""
     found = []
@@ -63,6 +77,7 @@ def with_underscores(arguments: list[str]) -> list[str]:
 
 
 def _run_command(name: str, arguments: list[str]) -> int:
+    import errno
     import importlib
     import os
 
@@ -82,6 +97,12 @@ def _run_command(name: str, arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if is_debugging or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or error.filename is not None:
+            return _explain_or_raise(error, is_debugging)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"error: standard output: could not be written: {error.strerror}. Make room and try again\n")
+        return 2
     except SystemExit as ending:
         # argparse ends so after --help; rich ends with 1 when the reader of a pipe has seen enough.
         return 0 if isinstance(ending.__context__, BrokenPipeError) else int(ending.code or 0)
@@ -89,9 +110,7 @@ def _run_command(name: str, arguments: list[str]) -> int:
         sys.stderr.write("\ninterrupted; what was answered so far is kept: run the same command again to go on\n")
         return 130
     except Exception as error:
-        if is_debugging:
-            raise
-        return _explain(error)
+        return _explain_or_raise(error, is_debugging)
 
 
 @contextmanager
@@ -111,6 +130,12 @@ def _interrupted_by_termination() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, earlier)
+
+
+def _explain_or_raise(error: Exception, is_debugging: bool) -> int:
+    if is_debugging:
+        raise error
+    return _explain(error)
 
 
 def _explain(error: Exception) -> int:

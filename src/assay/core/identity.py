@@ -64,12 +64,25 @@ def digest_all(values: Iterable[Any]) -> str:
 
 def request_digest(request: Request) -> bytes:
     """32 bytes that stand for a request, whoever answers it. All its fields count."""
-    if type(request) is Loglikelihood and type(request.prompt) is str:
-        # The same text as below, put together by hand: this is the hot path of every multiple-choice run.
-        text = f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},{_quote(request.continuation)}]'
-    else:
-        text = _encode([KEY_VERSION, request.kind, *request.identity()])
-    return hashlib.sha256(to_bytes(text)).digest()
+    return hashlib.sha256(to_bytes(_encode([KEY_VERSION, request.kind, *request.identity()]))).digest()
+
+
+class RequestDigests:
+    """`request_digest` for many requests in a row: a prompt that several of them share is read once."""
+
+    def __init__(self) -> None:
+        self._prompt: object = None
+        self._begun = hashlib.sha256()
+
+    def __call__(self, request: Request) -> bytes:
+        if type(request) is not Loglikelihood or type(request.prompt) is not str:
+            return request_digest(request)
+        if request.prompt is not self._prompt:
+            self._prompt = request.prompt
+            self._begun = hashlib.sha256(to_bytes(f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},'))
+        state = self._begun.copy()
+        state.update(to_bytes(_quote(request.continuation) + "]"))
+        return state.digest()
 
 
 def response_key(fingerprint: str, request: bytes) -> bytes:

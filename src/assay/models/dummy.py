@@ -70,26 +70,26 @@ class DummyModel:
 
     def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
         key = hashlib.blake2b(str(self.seed).encode(), digest_size=16).digest()
+        keyed = hashlib.blake2b(digest_size=8, key=key)
         for index, request in enumerate(requests):
-            yield index, _answer(request, key)
+            yield index, _write(request, key) if isinstance(request, Generation) else _score(request, keyed)
 
     def close(self) -> None:
         pass
 
 
-def _answer(request: Request, key: bytes) -> Output:
-    if isinstance(request, Loglikelihood):
-        prompt = _plain(request.prompt)
-        # The length says where the prompt ends, so ("a b", "c") and ("a", " bc") hash differently.
-        return _score(f"c{len(prompt)}:{prompt}{request.continuation}", request.continuation, key)
-    if isinstance(request, RollingLoglikelihood):
-        return _score(f"r{request.overlap}:{request.text}", request.text, key)
-    return _write(request, key)
-
-
-def _score(hashed: str, scored: str, key: bytes) -> Logprob:
+def _score(request: Loglikelihood | RollingLoglikelihood, keyed: hashlib.blake2b) -> Logprob:
     """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
-    value = int.from_bytes(hashlib.blake2b(to_bytes(hashed), digest_size=8, key=key).digest(), "big")
+    if isinstance(request, Loglikelihood):
+        prompt, scored = _plain(request.prompt), request.continuation
+        # The length says where the prompt ends, so ("a b", "c") and ("a", " bc") hash differently.
+        hashed = f"c{len(prompt)}:{prompt}{scored}"
+    else:
+        scored = request.text
+        hashed = f"r{request.overlap}:{scored}"
+    state = keyed.copy()
+    state.update(to_bytes(hashed))
+    value = int.from_bytes(state.digest(), "big")
     count = len(scored.split()) or 1
     share = (value >> 11) / (1 << 53)
     return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1))

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.core.identity import request_digest, response_key
+from assay.core.identity import RequestDigests, response_key
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
 
 # Characters that writing one token is worth, against reading: a decoding step costs about as much as reading
@@ -60,6 +60,7 @@ def find_keys(instances: Iterable[Instance], fingerprint: str) -> Keys:
     by_instance: list[tuple[bytes, ...]] = []
     requests: dict[bytes, Request] = {}
     prompts = hashlib.sha256()
+    request_digest = RequestDigests()
     for instance in instances:
         own = []
         for request in instance.requests:

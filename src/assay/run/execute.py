@@ -58,14 +58,14 @@ def execute(plan: Plan, model: Model, store: Store, listener: Listener) -> Execu
                 failures[keys[place]] = checked
             else:
                 outputs[keys[place]] = checked
-                writer.put(Response(keys[place], checked))
-                now = time.perf_counter()
                 # A slow answer is worth waiting for its commit before the model goes on: a kill then loses nothing.
-                # The rest of a batch follows at once and is committed while the model works on the next one.
-                if now - last > _SLOW_ANSWER_SECONDS:
+                # The rest of a batch follows at once and is committed while the model works on the next one. (When
+                # the writer is busy, the wait was for it and not for the model.)
+                is_slow = time.perf_counter() - last > _SLOW_ANSWER_SECONDS and writer.is_idle
+                writer.put(Response(keys[place], checked))
+                if is_slow:
                     writer.settle()
-                    now = time.perf_counter()
-                last = now
+                last = time.perf_counter()
             meter.advance(place, len(failures))
     for place, still_open in enumerate(is_open):
         if still_open:

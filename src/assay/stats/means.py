@@ -68,7 +68,10 @@ def wilson_interval(successes: float, n: int, level: float = LEVEL) -> tuple[flo
     scale = 1 + z * z / n
     centre = (p + z * z / (2 * n)) / scale
     reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / scale
-    return max(0.0, centre - reach), min(1.0, centre + reach)
+    # Exactly 0 and 1 at the ends, where rounding would leave a hair's breadth on either side.
+    low = max(0.0, centre - reach) if successes > 0 else 0.0
+    high = min(1.0, centre + reach) if successes < n else 1.0
+    return low, high
 
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:

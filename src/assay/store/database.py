@@ -187,6 +187,8 @@ def _fault(path: str, verb: str, reason: str) -> Fault:
     advice = "Choose another place with --store"
     if "full" in lowered or "no space" in lowered or "too large" in lowered:
         advice = "Free some space and run the same command again: what was answered so far is kept"
+    elif "i/o error" in lowered:  # what SQLite says of a quota, too
+        advice = "Is the disk full or failing? Mend that and run the same command again: what was answered is kept"
     elif "malformed" in lowered or "not a database" in lowered:
         advice = "Move the file away, or choose another place with --store"
     return Fault(f"store {path}", f"could not be {verb}: {reason}", next=advice)

@@ -100,13 +100,21 @@ class ResponseWriter:
         self._fingerprint = fingerprint
         self._queue: queue.SimpleQueue[Response | threading.Event | None] = queue.SimpleQueue()
         self._error: Exception | None = None
+        self._handed = 0
+        self._committed = 0
         self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
 
     def put(self, response: Response) -> None:
         """Hands a response over."""
         if self._error is not None:
             raise self._error
+        self._handed += 1
         self._queue.put(response)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything handed over so far is committed."""
+        return self._handed == self._committed
 
     def settle(self) -> None:
         """Waits until everything handed over so far is committed."""
@@ -139,6 +147,7 @@ class ResponseWriter:
                     self._responses.put(batch, self._fingerprint)
                 except Exception as error:  # handed to the main thread, which raises it
                     self._error = error
+            self._committed += len(batch)
             if isinstance(mark, threading.Event):
                 mark.set()
 

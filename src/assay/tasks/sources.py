@@ -236,14 +236,12 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
     )
 
 
-def split_rows(source: Source, split: str, key: str, where: str) -> list[Row]:
+def split_rows(source: Source, split: str, where: str) -> list[Row]:
     """The rows of a split, or an error that names the splits there are."""
     known = source.splits()
     if split not in known:
-        raise DataError(
-            Fault(where, f'{key}: no split "{split}"{did_you_mean(split, known)}', "one of: " + ", ".join(known))
-        )
+        raise DataError(Fault(where, f'no split "{split}"{did_you_mean(split, known)}', "one of: " + ", ".join(known)))
     rows = source.rows(split)
     if not rows:
-        raise DataError(Fault(where, f'{key}: the split "{split}" is empty', "at least one document"))
+        raise DataError(Fault(where, f'the split "{split}" is empty', "at least one document"))
     return rows

@@ -75,13 +75,14 @@ class Poser:
         row = document.fields
         choices = tuple(self._own.choices(row)) if self._own.choices is not None else ()
         target = self._own.target(row)
-        requests = self._requests(document, choices, target)
-        repeated = tuple(_draw(request, place) for request in requests for place in range(self._definition.repeats))
+        requests, draws = self._requests(document, choices, target), self._definition.repeats
+        if draws > 1:
+            requests = [_draw(request, place) for request in requests for place in range(draws)]
         return Instance(
             document.task,
             document.id,
-            repeated,
-            draws=self._definition.repeats,
+            tuple(requests),
+            draws=draws,
             choices=choices,
             target=target,
             gold=self._gold(row, choices, target),
@@ -161,6 +162,10 @@ class Poser:
         question, answer = self._shown.text(row), self._shown.target(row)
         choices = self._shown.choices(row) if self._shown.choices is not None else []
         if self._has_many_prompts:
+            if not _is_place(question, choices):
+                where = self._definition.file.where("doc_to_text")
+                expected = f"a place among {len(choices)} choices"
+                raise DataError(Fault(where, f"gives {question!r} for an example", expected))
             question, choices = choices[question], []
         if not isinstance(question, str):
             where = self._definition.file.where("fewshot_config", "doc_to_text")

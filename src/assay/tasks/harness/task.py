@@ -76,8 +76,8 @@ class HarnessTask:
         rows = self._rows(self.definition.evaluated_split, key)
         return [Document(self.definition.name, place, row) for place, row in enumerate(rows)]
 
-    def _rows(self, split: str, key: str) -> list[dict[str, Any]]:
-        return split_rows(self._source, split, key, self.definition.file.where(key))
+    def _rows(self, split: str, *key: str) -> list[dict[str, Any]]:
+        return split_rows(self._source, split, self.definition.file.where(*key))
 
     @cached_property
     def _generation_kwargs(self) -> dict[str, Any]:
@@ -99,7 +99,9 @@ class HarnessTask:
         """Rows that examples may come from; the order of the sources is lm-eval's."""
         definition = self.definition
         if definition.fewshot.split is not None:
-            return self._rows(definition.fewshot.split, "fewshot_split")
+            inner = ("fewshot_config", "split")
+            place = inner if inner in definition.file.places else ("fewshot_split",)
+            return self._rows(definition.fewshot.split, *place)
         if definition.fewshot.samples is not None:
             return definition.fewshot.samples
         for key in ("training_split", "validation_split", "test_split"):

@@ -1,0 +1,70 @@
+"""`assay ls`: every noun as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+KNOWN = {
+    "tasks": "demo_cloze",
+    "groups": "demo_arithmetic",
+    "models": "ngram",
+    "metrics": "exact_match",
+    "filters": "multi_choice_regex",
+}
+
+
+@pytest.mark.parametrize(("noun", "name"), KNOWN.items())
+def test_every_noun_has_its_list(cli: Cli, noun: str, name: str) -> None:
+    done = cli("ls", noun)
+    assert (done.code, done.err) == (0, "")
+    assert name in done.out
+    rows = json.loads(cli("ls", noun, "--json").out)
+    assert name in [row["name"] for row in rows]
+    assert done.out.splitlines()[-1] == f"{len(rows)} {noun}"
+
+
+def test_a_text_narrows_the_list(cli: Cli) -> None:
+    rows = json.loads(cli("ls", "tasks", "SCRAMBLE_C", "--json").out)
+    assert [row["name"] for row in rows] == ["demo_scramble_cycle"]
+    assert cli("ls", "tasks", "zzz").out.splitlines()[-1] == "0 tasks"
+
+
+def test_tags_and_tasks_of_a_folder(cli: Cli, task_folder: Path) -> None:
+    (row,) = json.loads(cli("ls", "tags", "--include_path", task_folder, "--json").out)
+    assert row == {"name": "paint", "members": "colours", "file": ""}
+    (row,) = json.loads(cli("ls", "tasks", "colours", "--include-path", task_folder, "--json").out)
+    assert (row["type"], row["tags"]) == ("multiple_choice", "paint")
+
+
+def test_broken_files_of_a_folder_are_noted(cli: Cli, task_folder: Path) -> None:
+    (task_folder / "bad.yaml").write_text("task: [\n", encoding="utf-8")
+    done = cli("ls", "tasks", "--include_path", task_folder, "--json")
+    assert done.code == 0
+    assert "note: task file left out: " in done.err
+    assert "colours" in [row["name"] for row in json.loads(done.out)]
+
+
+def test_runs_are_listed_newest_first(cli: Cli, task_folder: Path) -> None:
+    assert json.loads(cli("ls", "runs", "--json").out) == []
+    for _ in range(2):
+        cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder)
+    rows = json.loads(cli("ls", "runs", "--json").out)
+    assert [(row["status"], row["model"], row["tasks"]) for row in rows] == [("finished", "dummy", "colours")] * 2
+    assert rows[0]["run"] != rows[1]["run"]
+
+
+def test_an_unknown_noun_is_told_with_the_known_ones(cli: Cli) -> None:
+    done = cli("ls", "metric")
+    assert done.code == 2
+    assert "invalid choice: 'metric'" in done.err and "metrics" in done.err
+
+
+def test_a_folder_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:
+    done = cli("ls", "tasks", "--include_path", tmp_path / "nowhere")
+    assert (done.code, "--include_path: no folder" in done.err) == (2, True)

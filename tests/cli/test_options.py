@@ -1,0 +1,112 @@
+"""Options: lm-eval's names and forms, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli.options import WITHOUT_EFFECT, parse_seeds, split_names
+from assay.core.errors import UserError
+from assay.core.specs import Seeds
+
+Cli = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, Seeds(0, 1234, 1234, 1234)),
+        ("7", Seeds(7, 7, 7, 7)),
+        ("1,2,3", Seeds(1, 2, 3, 1234)),
+        ("1, 2, 3, 4", Seeds(1, 2, 3, 4)),
+        ("None", Seeds(None, None, None, None)),
+        ("0,none,8,52", Seeds(0, None, 8, 52)),
+    ],
+)
+def test_seeds(text: str | None, expected: Seeds) -> None:
+    assert parse_seeds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["1,2", "1,2,3,4,5", "x", "", "1.5"])
+def test_wrong_seeds_are_told(text: str) -> None:
+    with pytest.raises(UserError, match="--seed: .*1, 3 or 4"):
+        parse_seeds(text)
+
+
+def test_task_names_may_be_given_with_blanks_and_commas() -> None:
+    assert split_names(["a,b", "c", " d , ,"]) == ["a", "b", "c", "d"]
+
+
+@pytest.fixture
+def run(cli: Cli, task_folder: Path) -> Cli:
+    """`assay run` of the task `colours` with the dummy model and further words."""
+    return lambda *words: cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder, *words)
+
+
+def test_options_of_lm_eval_without_effect_are_taken_with_a_note(run: Cli) -> None:
+    done = run("--use_cache", "x", "--verbosity", "INFO", "--cache_requests", "true", "--trust_remote_code")
+    assert done.code == 0
+    for name in ("use_cache", "verbosity", "cache_requests", "trust_remote_code"):
+        assert f"note: --{name} has no effect: {WITHOUT_EFFECT[name]}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "what"),
+    [
+        (["--limit", "0"], "--limit", "is 0.0; expected a count of 1 or more"),
+        (["--limit", "-3"], "--limit", "is -3.0"),
+        (["--limit", "nan"], "--limit", "is nan"),
+        (["--limit", "many"], "argument --limit/-L", "invalid float value: 'many'"),
+        (["--num_fewshot", "-1"], "--num_fewshot", "is -1; expected 0 or more"),
+        (["--limit", "3", "--samples", '{"colours": [1]}'], "--limit", "is given together with --samples"),
+        (["--samples", "{"], "--samples", "is not JSON"),
+        (["--samples", "nowhere.json"], "--samples", '"nowhere.json" cannot be read: No such file'),
+        (["--samples", '{"colours": 3}'], "--samples", 'has another shape; expected {"task": [0, 5]}'),
+        (["--samples", '{"colours": [true]}'], "--samples", "has another shape"),
+        (["--samples", '{"colours": [99]}'], "--samples colours", "no documents [99]; expected places from 0 to 19"),
+        (["--fewshot_as_multiturn", "maybe"], "--fewshot_as_multiturn", 'is "maybe"; expected true or false'),
+        (["--fewshot_as_multiturn"], "--fewshot_as_multiturn", "needs --apply_chat_template"),
+        (["--seed", "1,2"], "--seed", "has 2 values; expected 1, 3 or 4"),
+        (["--log_samples"], "--log_samples", "needs a place to write to. Add --output_path DIR"),
+        (["--predict_only"], "--predict_only", "needs a place to write to. Add --output_path DIR"),
+        (["--model_args", "pretrained"], "--model_args", '"pretrained" has no name'),
+        (["--model_args", "sed=1"], "model_args", 'dummy has no "sed" (did you mean "seed"?)'),
+        (["--gen_kwargs", "{"], "--gen_kwargs", "is not JSON"),
+        (["--num_fewshot", "50"], "num_fewshot", "50 few-shot examples are wanted, but the pool has 20 rows"),
+    ],
+)
+def test_a_wrong_option_is_told_in_one_line(run: Cli, words: list[str], where: str, what: str) -> None:
+    done = run(*words)
+    assert done.code == 2
+    (line,) = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert where in line and what in line
+    assert "Traceback" not in done.err
+
+
+def test_samples_that_are_not_text_are_told(run: Cli, tmp_path: Path) -> None:
+    (tmp_path / "places.json").write_bytes(b"\xff\xfe")
+    done = run("--samples", tmp_path / "places.json")
+    assert (done.code, "--samples: is not JSON" in done.err) == (2, True)
+
+
+def test_samples_as_text_and_as_a_file(run: Cli, tmp_path: Path) -> None:
+    (tmp_path / "places.json").write_text('{"colours": [5, 0, 5]}', encoding="utf-8")
+    for given in ('{"colours": [5, 0]}', tmp_path / "places.json"):
+        assert "6 requests posed" in run("--samples", given).out
+
+
+def test_a_limit_is_a_count_or_a_share(run: Cli) -> None:
+    assert "9 requests posed" in run("--limit", "3").out
+    assert "15 requests posed" in run("-L", "0.25").out
+    assert "3 requests posed" in run("--limit", "1.0").out
+
+
+def test_unknown_names_of_model_and_tasks_come_together(cli: Cli) -> None:
+    done = cli("run", "--model", "dumy", "--tasks", "demo_clze", "demo_txt,demo")
+    assert done.code == 2
+    assert 'error: --tasks: unknown task "demo_clze" (did you mean "demo_cloze"' in done.err
+    assert 'error: --tasks: unknown task "demo_txt" (did you mean "demo_text"' in done.err
+    assert 'error: unknown model "dumy" (did you mean "dummy"?). See: assay ls models' in done.err

@@ -1,0 +1,117 @@
+"""Asking: what comes back is kept, and whatever a model does wrong is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from assay.core.errors import AssayError
+from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.requests import REQUEST_KINDS, Instance, Loglikelihood, Request
+from assay.core.responses import Failure, Logprob, Output
+from assay.plan.planning import Plan, find_keys, make_plan
+from assay.run.events import Event, Progressed, ignore
+from assay.run.execute import execute
+from assay.store.store import Store
+from assay.testing import ScriptedModel
+
+Stream = Iterator[tuple[int, Output | Failure]]
+FINE = Logprob(-1.0, 1, False)
+
+
+@dataclass(frozen=True)
+class StreamModel:
+    """A model whose whole stream is a function."""
+
+    stream: Callable[[Sequence[Request]], Stream]
+    fingerprint: ClassVar = Fingerprint("stream")
+    capabilities: ClassVar = Capabilities(frozenset(REQUEST_KINDS))
+
+    def respond(self, requests: Sequence[Request]) -> Stream:
+        return self.stream(requests)
+
+    def close(self) -> None:
+        pass
+
+
+def plan_of(count: int) -> Plan:
+    asked = tuple(Loglikelihood("q", f" {number}") for number in range(count))
+    keys = find_keys([Instance("t", 0, asked)], StreamModel.fingerprint.digest)
+    return make_plan({"t": keys.by_instance}, keys.requests, set())
+
+
+def kept_after(model: StreamModel, plan: Plan, error: type[BaseException], match: str) -> int:
+    with Store() as store:
+        with pytest.raises(error, match=match):
+            execute(plan, model, store, ignore)
+        return store.responses.count()
+
+
+def test_nothing_missing_asks_nothing() -> None:
+    model = ScriptedModel(lambda request: -1.0)
+    with Store() as store:
+        executed = execute(plan_of(0), model, store, ignore)
+    assert (executed.failures, executed.work, executed.seconds) == ({}, 0, 0.0)
+    assert model.asked == []
+
+
+def test_any_order_will_do() -> None:
+    plan = plan_of(50)
+    backwards = StreamModel(lambda asked: ((i, Logprob(-float(i), 1, False)) for i in reversed(range(len(asked)))))
+    with Store() as store:
+        executed = execute(plan, backwards, store, ignore)
+        found = store.responses.get(list(plan.missing))
+    assert [found[key].total for key in plan.missing] == [-float(i) for i in range(50)]  # type: ignore[union-attr]
+    assert (executed.failures, executed.work) == ({}, sum(plan.works))
+
+
+def test_an_answer_given_twice_is_a_fault_of_the_model() -> None:
+    model = StreamModel(lambda asked: iter([(0, FINE), (1, FINE), (0, FINE)]))
+    assert kept_after(model, plan_of(3), AssayError, "model stream answered request 0 twice") == 2
+
+
+@pytest.mark.parametrize("place", [-1, 3])
+def test_an_answer_to_nothing_is_a_fault_of_the_model(place: int) -> None:
+    model = StreamModel(lambda asked: iter([(0, FINE), (place, FINE)]))
+    assert kept_after(model, plan_of(3), AssayError, "none such was asked") == 1
+
+
+def test_a_request_without_an_answer_is_a_failure() -> None:
+    plan = plan_of(3)
+    with Store() as store:
+        executed = execute(plan, StreamModel(lambda asked: iter([(0, FINE), (2, FINE)])), store, ignore)
+        assert store.responses.count() == 2
+    assert {key: failure.kind for key, failure in executed.failures.items()} == {list(plan.missing)[1]: "no_answer"}
+
+
+@pytest.mark.parametrize("total", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_a_failure(total: float) -> None:
+    model = StreamModel(lambda asked: iter([(0, Logprob(total, 1, False)), (1, FINE)]))
+    with Store() as store:
+        executed = execute(plan_of(2), model, store, ignore)
+        assert store.responses.count() == 1
+    assert [failure.kind for failure in executed.failures.values()] == ["not_finite"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of luck"), KeyboardInterrupt("out of luck")])
+def test_what_was_answered_before_a_crash_is_kept(error: BaseException) -> None:
+    def stream(asked: Sequence[Request]) -> Stream:
+        for place in range(60):
+            yield place, FINE
+        raise error
+
+    assert kept_after(StreamModel(stream), plan_of(100), type(error), "out of luck") == 60
+
+
+def test_progress_ends_with_everything_counted() -> None:
+    events: list[Event] = []
+    model = ScriptedModel(lambda request: Failure("error", "no") if request.continuation == " 3" else -1.0)  # type: ignore[union-attr]
+    plan = plan_of(20)
+    with Store() as store:
+        execute(plan, model, store, events.append)
+    assert events[0] == Progressed("requests", 0, 20, 0, sum(plan.works), 0)
+    assert events[-1] == Progressed("requests", 20, 20, sum(plan.works), sum(plan.works), 1)

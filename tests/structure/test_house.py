@@ -1,0 +1,171 @@
+"""The house rules that a reader relies on, checked on the source itself."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import assay
+
+SOURCE = Path(assay.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+NAMES = [path.relative_to(SOURCE).as_posix() for path in FILES]
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in zip(NAMES, FILES, strict=True)}
+MOST_LINES, MOST_FUNCTION_LINES = 600, 60
+
+HEAVY = ("torch", "transformers", "datasets", "pandas", "numpy", "scipy", "rich", "yaml", "jinja2", "pyarrow")
+# Package → the places that may import it: a file, or a folder with a slash.
+HOMES = {
+    "torch": ("models/",),
+    "transformers": ("models/",),
+    "tokenizers": ("models/",),
+    "safetensors": ("models/",),
+    "gguf": ("models/",),
+    "datasets": ("tasks/sources.py",),
+    "sqlite3": ("store/",),
+    "rich": ("report/terminal.py", "cli/"),
+    "scipy": ("stats/",),
+    "httpx": ("models/openai_http.py",),
+    "ray": ("models/ray_pool.py",),
+    "matplotlib": ("report/plots.py",),
+}
+# These cost seconds to import, or are optional: never at the top of a module.
+INSIDE_FUNCTIONS = (
+    "torch",
+    "transformers",
+    "datasets",
+    "pandas",
+    "scipy",
+    "gguf",
+    "pyarrow",
+    "httpx",
+    "ray",
+    "matplotlib",
+)
+FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+
+
+def imported(node: ast.AST) -> list[str]:
+    """Top-level packages that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.level == 0:
+        return [(node.module or "").partition(".")[0]]
+    return []
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def walk(node: ast.AST, into_functions: bool) -> Iterator[ast.AST]:
+    """Every node below, without what only a type checker reads."""
+    for child in ast.iter_child_nodes(node):
+        if is_type_checking(child):
+            continue
+        if not into_functions and isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        yield child
+        yield from walk(child, into_functions)
+
+
+def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+
+
+def test_there_is_a_house() -> None:
+    assert len(FILES) > 80
+    assert {"api.py", "core/identity.py", "run/session.py"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_says_what_it_is(name: str) -> None:
+    text = ast.get_docstring(TREES[name])
+    assert text, f"{name} has no docstring"
+    assert text.split("\n")[0].strip().endswith((".", ":", "?", "…")), f"{name}: the first line is no sentence"
+
+
+def test_every_room_has_a_card() -> None:
+    cards = [name for name in NAMES if name.count("/") == 1 and name.endswith("__init__.py")]
+    assert {"core/__init__.py", "models/__init__.py", "testing/__init__.py"} <= set(cards)
+    missing = [name for name in cards if "May import" not in (ast.get_docstring(TREES[name]) or "")]
+    assert missing == []
+
+
+def test_no_file_is_too_long() -> None:
+    sizes = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in zip(NAMES, FILES, strict=True)}
+    assert {name: size for name, size in sizes.items() if size > MOST_LINES} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    sizes = {
+        f"{name}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for name, tree in TREES.items()
+        for node in functions(tree)
+    }
+    assert {name: size for name, size in sizes.items() if size > MOST_FUNCTION_LINES} == {}
+
+
+def test_a_dependency_has_one_home() -> None:
+    strays = [
+        f"{name} imports {package}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        for package in imported(node)
+        if package in HOMES and not name.startswith(HOMES[package])
+    ]
+    assert strays == []
+
+
+def test_heavy_imports_stand_inside_functions() -> None:
+    strays = [
+        f"{name}:{node.lineno} imports {package}"  # type: ignore[attr-defined]
+        for name, tree in TREES.items()
+        for node in walk(tree, into_functions=False)
+        for package in imported(node)
+        if package in INSIDE_FUNCTIONS
+    ]
+    assert strays == []
+
+
+def test_nothing_is_pickled_or_evaluated() -> None:
+    strays = []
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            found = FORBIDDEN_MODULES & set(imported(node))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec"):
+                found = {node.func.id}
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.load":
+                found = {"torch.load"}
+            strays += [f"{name}: {item}" for item in found]
+    assert strays == []
+
+
+def test_no_drawer_for_odds_and_ends() -> None:
+    drawers = {"utils", "util", "common", "helpers", "misc", "manager"}
+    assert [name for name in NAMES if drawers & set(name.removesuffix(".py").split("/"))] == []
+
+
+def loaded_by(code: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has loaded after running some code."""
+    script = f"import sys\n{code}\nprint(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_assay_loads_nothing_heavy() -> None:
+    assert loaded_by("import assay; assay.Loglikelihood('a', 'b')") == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded_by(f"from assay.cli.main import main; main({arguments!r})") == set()
+
+
+def test_this_check_of_loaded_packages_can_fail() -> None:
+    assert loaded_by("import numpy") == {"numpy"}

@@ -1,0 +1,134 @@
+"""Tasks in Python: the decorator in all four shapes, from rows to scores."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+import assay
+from assay.core.errors import DataError
+from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec
+from assay.tasks.python import PythonTask
+from assay.testing import ScriptedModel, check_task
+
+ROWS = [{"country": "France", "capital": "Paris"}, {"country": "Italy", "capital": "Rome"}]
+
+
+@assay.task("choose", rows=ROWS)
+def choose(row: Any) -> Any:
+    return assay.Choose(f"{row['country']}:", ["Paris", "Rome"], ["Paris", "Rome"].index(row["capital"]))
+
+
+@assay.task("complete", rows=ROWS)
+def complete(row: Any) -> Any:
+    return assay.Complete(f"The capital of {row['country']} is", " " + row["capital"])
+
+
+@assay.task("write", rows=lambda: iter(ROWS), version=3)
+def write(row: Any) -> Any:
+    return assay.Write(f"{row['country']}:", row["capital"], stop=("\n",), max_tokens=4)
+
+
+@assay.task("read", rows=ROWS)
+def read(row: Any) -> Any:
+    return assay.Read(f"{row['capital']} is in {row['country']}.")
+
+
+ALL = (choose, complete, write, read)
+
+
+def perfect(request: Any) -> Any:
+    """Knows the two capitals."""
+    right = {"France": "Paris", "Italy": "Rome"}
+    if isinstance(request, Generation):
+        return right[request.prompt.rstrip(":")]  # type: ignore[union-attr]
+    if isinstance(request, Loglikelihood):
+        country = [name for name in right if name in request.prompt][0]  # noqa: RUF015
+        return -1.0 if right[country] in request.continuation else -9.0
+    return -10.0
+
+
+@pytest.mark.parametrize("task", ALL, ids=lambda task: task.card.name)
+def test_every_shape_satisfies_the_contract(task: PythonTask) -> None:
+    check_task(task)
+
+
+def test_every_shape_poses_its_kind_of_request() -> None:
+    posed = [task.pose(task.documents()[0]).requests for task in ALL]
+    assert posed[0] == (Loglikelihood("France:", " Paris"), Loglikelihood("France:", " Rome"))
+    assert posed[1] == (Loglikelihood("The capital of France is", " Paris"),)
+    assert posed[2] == (Generation("France:", ("\n",), 4),)
+    assert posed[3] == (RollingLoglikelihood("Paris is in France."),)
+
+
+def test_every_shape_has_its_metrics() -> None:
+    result = assay.evaluate(ScriptedModel(perfect), list(ALL), store=":memory:", bootstrap_iters=0)
+    found = {(task.name, metric.metric) for task in result.tasks for metric in task.metrics}
+    assert found == {
+        ("choose", "acc"),
+        ("choose", "acc_norm"),
+        ("complete", "perplexity"),
+        ("complete", "acc"),
+        ("write", "exact_match"),
+        ("read", "word_perplexity"),
+        ("read", "byte_perplexity"),
+        ("read", "bits_per_byte"),
+    }
+    assert result.task("choose").metric("acc").estimate.value == 1.0
+    assert result.task("write").metric("exact_match").estimate.value == 1.0
+
+
+def test_the_card_says_where_the_task_is_from() -> None:
+    card = write.card
+    assert (card.name, card.version, card.kind, card.num_fewshot) == ("write", 3, "generate_until", 0)
+    assert card.source == __file__
+    assert card.config["function"] == "write"
+
+
+def test_the_function_can_still_be_called() -> None:
+    assert complete(ROWS[0]).continuation == " Paris"
+
+
+def test_metrics_and_filters_may_be_named() -> None:
+    strip = PipelineSpec("strip", (FilterSpec("remove_whitespace"), FilterSpec("take_first")))
+    metric = MetricSpec("exact_match", options={"ignore_case": True})
+    task = PythonTask("t", ROWS, write, metrics=[metric], filters=[strip])
+    shouting = ScriptedModel(lambda request: f"  {perfect(request).upper()} ")
+    result = assay.evaluate(shouting, task, store=":memory:", bootstrap_iters=0)
+    assert result.task("t").metric("exact_match").estimate.value == 1.0
+
+
+def test_several_answers_may_be_right() -> None:
+    task = PythonTask("t", ROWS, lambda row: assay.Write("?", ["x", "y"]))
+    assert task.pose(task.documents()[0]).gold == ("x", "y")
+
+
+def test_any_callable_may_pose() -> None:
+    task = PythonTask("t", ROWS, partial(lambda prompt, row: assay.Read(prompt), "text"))
+    assert task.card.config["function"] == ""
+
+
+def test_no_rows_are_an_error() -> None:
+    with pytest.raises(DataError, match="task t: has no rows; expected at least one document"):
+        PythonTask("t", [], choose).documents()
+
+
+def test_a_function_that_gives_no_question_is_told() -> None:
+    with pytest.raises(DataError, match="task t: its function gave a str; expected Choose, Complete, Write or Read"):
+        _ = PythonTask("t", ROWS, lambda row: "a question").card  # type: ignore[arg-type,return-value]
+
+
+def test_a_change_of_shape_is_told_with_the_document() -> None:
+    task = PythonTask("t", ROWS, lambda row: read(row) if row["country"] == "France" else write(row))
+    with pytest.raises(DataError, match="task t, document 1: was posed as a Write; expected the same shape"):
+        task.pose(task.documents()[1])
+
+
+@pytest.mark.parametrize("answer", [2, -1])
+def test_an_answer_that_is_none_of_the_choices_is_told(answer: int) -> None:
+    task = PythonTask("t", ROWS, lambda row: assay.Choose("?", ["a", "b"], answer))
+    with pytest.raises(DataError, match=f"task t, document 0: has the answer {answer}; expected a place among its 2"):
+        task.pose(task.documents()[0])
