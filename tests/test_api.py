@@ -186,3 +186,8 @@ def test_public_names_are_sorted_and_all_there() -> None:
 def test_an_unknown_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'evalute'"):
         assay.evalute  # noqa: B018
+
+
+def test_samples_of_a_task_outside_the_run_are_refused() -> None:
+    with pytest.raises(UserError, match='"demo_tex".*did you mean "demo_text"'):
+        evaluate("dummy", "demo_text", store=":memory:", samples={"demo_tex": [0]})

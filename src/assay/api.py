@@ -8,26 +8,21 @@ print(result.task("demo_questions").metric("acc").estimate)
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from assay.core.arguments import parse_arguments
-from assay.core.documents import Document
-from assay.core.errors import DataError, Fault, UserError
-from assay.core.protocols import Model, Task, Tokenizes, TokenView
-from assay.core.requests import Instance
+from assay.core.errors import Fault, UserError
+from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
 from assay.report.files import check_output_path, write_results
 from assay.run.events import Listener, ignore
-from assay.run.posing import chosen_documents
-from assay.run.resolve import check_model, resolve, resolve_tasks
-from assay.run.session import Session, prepare, run
+from assay.run.forecast import PlanReport, forecast
+from assay.run.session import Session, run
+from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
-from assay.tasks.catalog import Catalog
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -155,46 +150,6 @@ def evaluate(
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlan:
-    """What one task would ask: `missing` counts requests that no earlier task of the run asks too."""
-
-    name: str
-    documents: int
-    posed: int
-    unique: int
-    missing: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlanReport:
-    """A dry run.
-
-    Attributes:
-        posed: requests in all.
-        unique: distinct ones.
-        known: distinct ones that the store can answer.
-        missing: those that would be asked.
-        kinds: missing requests by kind.
-        tokens: tokens that the missing requests hold; None when the model cannot say.
-        generated_tokens: most tokens that would be written.
-        work: size of the missing work, as measured against earlier runs.
-        seconds: forecast from this model's earlier runs in the store; None when there are none.
-        tasks: the same per task.
-    """
-
-    posed: int
-    unique: int
-    known: int
-    missing: int
-    kinds: Mapping[str, int]
-    tokens: int | None
-    generated_tokens: int
-    work: int
-    seconds: float | None
-    tasks: tuple[TaskPlan, ...]
-
-
 def plan_run(
     model: str | Model,
     tasks: Tasks,
@@ -207,44 +162,7 @@ def plan_run(
     wanted = _split_tasks(tasks)
     spec = _specified(model, wanted, settings)
     with Store(store if store is not None else default_path()) as opened:
-        session = Session(spec, opened, listener)
-        setup, posed, plan = prepare(session, wanted, None if isinstance(model, str) else model)
-        speed = opened.runs.speed(setup.model.fingerprint)
-    missing = list(plan.missing.values())
-    total = sum(plan.works)
-    tokens = None
-    if setup.model.capabilities.can_tokenize and isinstance(setup.model, Tokenizes):
-        tokens = setup.model.count_tokens(missing) if missing else 0
-    seen: set[bytes] = set()
-    rows = []
-    for item in posed:
-        own = item.keys.requests.keys()
-        new = sum(key in plan.missing and key not in seen for key in own)
-        seen.update(own)
-        count = sum(len(keys) for keys in item.keys.by_instance)
-        rows.append(TaskPlan(item.task.card.name, len(item.documents), count, len(own), new))
-    return PlanReport(
-        plan.posed,
-        plan.unique,
-        plan.known,
-        len(missing),
-        dict(Counter(request.kind for request in missing)),
-        tokens,
-        sum(getattr(request, "max_tokens", None) or 0 for request in missing),
-        total,
-        total / speed if speed else None,
-        tuple(rows),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDocument:
-    """A document as it would be asked; token views when a model was named."""
-
-    task: Task
-    document: Document
-    instance: Instance
-    tokens: tuple[TokenView, ...] = ()
+        return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model)
 
 
 def show_document(
@@ -253,23 +171,4 @@ def show_document(
     """The document at a place of a task (of every task, for a group), posed and, with a model, tokenised."""
     wanted = _split_tasks(task)
     spec = _specified(model if model is not None else "none", wanted, settings)
-    opened = None if model is None or isinstance(model, str) else model
-    if model is None:
-        chosen = resolve_tasks(spec, wanted, Catalog(spec.include_path)).tasks
-    else:
-        setup = resolve(spec, wanted, opened, ignore)
-        chosen, opened = setup.tasks, setup.model
-        check_model(opened, chosen, spec.options.chat)
-    return [_shown(one, place, spec, opened) for one in chosen]
-
-
-def _shown(task: Task, place: int, spec: RunSpec, model: Model | None) -> ShownDocument:
-    documents = chosen_documents(task.card.name, task.documents(), spec)
-    if not 0 <= place < len(documents):
-        where = f"task {task.card.name}"
-        raise DataError(Fault(where, f"has no document {place}", f"a place from 0 to {len(documents) - 1}"))
-    instance = task.pose(documents[place])
-    views: tuple[TokenView, ...] = ()
-    if model is not None and model.capabilities.can_tokenize and isinstance(model, Tokenizes):
-        views = tuple(model.view(request) for request in instance.requests)
-    return ShownDocument(task, documents[place], instance, views)
+    return show_documents(spec, wanted, place, model)

@@ -20,8 +20,19 @@ pytestmark = pytest.mark.skipif(not MODEL.is_dir(), reason="needs the developers
 
 
 def start(store: Path, output: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "assay", "run", "--model", "hf", "--model_args", f"pretrained={MODEL},dtype=float32"]
-    command += ["--tasks", TASKS, "--store", str(store), "--output_path", str(output), "--batch_size", "4"]
+    command = [sys.executable, "-m", "assay", "run", "--model", "hf"]
+    command += [
+        "--model_args",
+        f"pretrained={MODEL},dtype=float32",
+        "--tasks",
+        TASKS,
+        "--store",
+        str(store),
+        "--output_path",
+        str(output),
+        "--batch_size",
+        "4",
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -1,6 +1,6 @@
 """One lap of the crash test: evaluates a slow scripted model on three toy tasks; is killed from outside.
 
-    python worker.py STORE LOG OUTPUT DELAY
+python worker.py STORE LOG OUTPUT DELAY
 """
 
 import sys

@@ -44,7 +44,8 @@ def hub() -> Iterator[str]:
 
 def run_assay(hub: str, scratch: Path, arithmetic: str, batch_size: str) -> dict[str, Any]:
     settings = {case: golden(case)["settings"] for case in CASES}
-    cases = [{"case": case, **{key: s[key] for key in ("task", "limit", "num_fewshot")}} for case, s in settings.items()]
+    keys = ("task", "limit", "num_fewshot")
+    cases = [{"case": case, **{key: own[key] for key in keys}} for case, own in settings.items()]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     environment = kept | {"HF_ENDPOINT": hub, "HF_HOME": str(scratch), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "driver.py"), str(MODEL), arithmetic, batch_size, json.dumps(cases)]
@@ -89,7 +90,8 @@ def test_log_likelihoods_are_the_same(case: str, compatible: dict[str, Any]) -> 
 @pytest.mark.parametrize("case", ["arc_easy_0shot", "arc_easy_2shot", "wikitext", "lambada"])
 def test_exact_arithmetic_differs_by_rounding_only(case: str, exact: dict[str, Any]) -> None:
     for ours, theirs in zip(exact[case]["documents"], golden(case)["documents"], strict=True):
-        for total, tokens, reference in zip(ours["loglikelihoods"], ours["tokens"], theirs["loglikelihoods"], strict=True):
+        pairs = zip(ours["loglikelihoods"], theirs["loglikelihoods"], strict=True)
+        for (total, reference), tokens in zip(pairs, ours["tokens"], strict=True):
             assert abs(total - reference) <= TOLERANCE_PER_TOKEN * tokens
         assert ours["is_greedy"] == theirs.get("is_greedy", ours["is_greedy"])
 

@@ -11,8 +11,8 @@ import pytest
 
 from assay.core.errors import AssayError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.requests import REQUEST_KINDS, Instance, Loglikelihood, Request
-from assay.core.responses import Failure, Logprob, Output
+from assay.core.requests import REQUEST_KINDS, Generation, Instance, Loglikelihood, Request
+from assay.core.responses import Failure, Logprob, Output, Text
 from assay.plan.planning import Plan, find_keys, make_plan
 from assay.run.events import Event, Progressed, ignore
 from assay.run.execute import execute
@@ -115,3 +115,34 @@ def test_progress_ends_with_everything_counted() -> None:
         execute(plan, model, store, events.append)
     assert events[0] == Progressed("requests", 0, 20, 0, sum(plan.works), 0)
     assert events[-1] == Progressed("requests", 20, 20, sum(plan.works), sum(plan.works), 1)
+
+
+@pytest.mark.parametrize("wrong", [None, 7, Text("yes"), "text"])
+def test_an_answer_of_the_wrong_kind_is_a_failure_and_costs_no_other_its_place(wrong: object) -> None:
+    model = StreamModel(lambda requests: iter([(0, FINE), (1, wrong), (2, FINE)]))  # type: ignore[list-item]
+    with Store() as store:
+        executed = execute(plan_of(3), model, store, ignore)
+        assert store.responses.count() == 2
+    (failure,) = executed.failures.values()
+    assert failure.kind == "invalid"
+    assert "loglikelihood" in failure.message
+
+
+def test_answers_at_hand_equal_those_read_back_from_the_store() -> None:
+    odd = Logprob(-1, 1, 1)  # type: ignore[arg-type]
+    with Store() as store:
+        executed = execute(plan_of(1), StreamModel(lambda requests: iter([(0, odd)])), store, ignore)
+        (key, output), *_ = executed.outputs.items()
+        read = store.responses.get([key])[key]
+    assert repr(output) == repr(read) == repr(Logprob(-1.0, 1, True))
+
+
+def test_halves_of_a_character_are_joined_before_they_are_scored() -> None:
+    asked = Generation("q")
+    keys = find_keys([Instance("t", 0, (asked,))], StreamModel.fingerprint.digest)
+    plan = make_plan({"t": keys.by_instance}, keys.requests, set())
+    with Store() as store:
+        model = StreamModel(lambda requests: iter([(0, Text("\ud83d\ude00 \ud83d"))]))
+        executed = execute(plan, model, store, ignore)
+        (key, output), *_ = executed.outputs.items()
+        assert output == store.responses.get([key])[key] == Text("\U0001f600 \ud83d")

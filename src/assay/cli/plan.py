@@ -6,7 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from assay.api import PlanReport, plan_run
+from assay.api import plan_run
 from assay.cli.options import (
     add_ignored_options,
     add_model_options,
@@ -19,6 +19,7 @@ from assay.cli.options import (
 )
 from assay.report.tables import format_seconds
 from assay.report.terminal import make_console, plain_table, show_notices
+from assay.run.forecast import PlanReport
 
 
 def main(arguments: list[str]) -> int:

@@ -112,7 +112,7 @@ def _task_scores(task: TaskResult) -> dict[str, Any]:
 
 
 def _group_scores(group: GroupResult) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": group.spec.name, "alias": group.spec.alias}
+    entry: dict[str, Any] = {"alias": group.spec.alias, "name": group.spec.name}
     if not group.metrics:
         return entry
     counts = {f"{metric.metric},{metric.filter}": metric.estimate.n for metric in group.metrics}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.core.errors import AssayError
 from assay.core.protocols import Model
-from assay.core.responses import Failure, Logprob, Output, Response
+from assay.core.requests import Generation, Request
+from assay.core.responses import Failure, Logprob, Output, Response, Text
 from assay.plan.planning import Plan
 from assay.run.events import Listener, Progressed
 from assay.store.responses import ResponseWriter
@@ -53,7 +54,7 @@ def execute(plan: Plan, model: Model, store: Store, listener: Listener) -> Execu
                     f"model {model.fingerprint.name} answered request {place} twice, or none such was asked"
                 )
             is_open[place] = 0
-            checked = _checked(answer)
+            checked = _checked(answer, requests[place])
             if isinstance(checked, Failure):
                 failures[keys[place]] = checked
             else:
@@ -74,11 +75,26 @@ def execute(plan: Plan, model: Model, store: Store, listener: Listener) -> Execu
     return Executed(outputs, failures, meter.done_work, time.perf_counter() - started)
 
 
-def _checked(answer: Output | Failure) -> Output | Failure:
-    """A number that is not finite would win or lose every comparison in silence; it is a failure instead."""
-    if isinstance(answer, Logprob) and not math.isfinite(answer.total):
-        return Failure("not_finite", f"the log-likelihood is {answer.total}")
-    return answer
+def _checked(answer: object, request: Request) -> Output | Failure:
+    """An answer fit to be stored. What is of the wrong kind or not finite would mislead in silence: a failure."""
+    if isinstance(answer, Failure):
+        return answer
+    if isinstance(request, Generation):
+        if isinstance(answer, Text):
+            return answer if answer.text.isascii() else _with_whole_characters(answer)
+    elif isinstance(answer, Logprob):
+        if not math.isfinite(answer.total):
+            return Failure("not_finite", f"the log-likelihood is {answer.total}")
+        if type(answer.total) is float and type(answer.is_greedy) is bool:
+            return answer
+        return replace(answer, total=float(answer.total), is_greedy=bool(answer.is_greedy))
+    return Failure("invalid", f"a {request.kind} request was answered with a {type(answer).__name__}", retryable=False)
+
+
+def _with_whole_characters(answer: Text) -> Text:
+    """Two halves of a character become one, as they would on the way through the store."""
+    whole = answer.text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return answer if whole == answer.text else replace(answer, text=whole)
 
 
 class _Meter:

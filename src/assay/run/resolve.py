@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.core.errors import Fault, ModelError, UserError
+from assay.core.errors import Fault, ModelError, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ChatSpec, GroupSpec, RunSpec
@@ -74,7 +74,16 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     if selection is None or model is None:
         raise UserError(*faults)
     check_model(model, selection.tasks, spec.options.chat)
+    _check_samples(spec, selection.tasks)
     return Setup(selection.tasks, tuple(scorers), selection.groups, model, tuple(catalog.notices))
+
+
+def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
+    names = [task.card.name for task in tasks]
+    unknown = [name for name in spec.samples or () if name not in names]
+    if unknown:
+        found = ", ".join(f'"{name}"{did_you_mean(name, names)}' for name in unknown)
+        raise UserError(Fault("--samples", f"names tasks that are not in this run: {found}", ", ".join(names)))
 
 
 def _progress(listener: Listener) -> ProgressReport:
@@ -89,7 +98,7 @@ def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     faults = []
     able = model.capabilities
     for task in tasks:
-        kind = REQUEST_KIND[task.card.kind]
+        kind = REQUEST_KIND.get(task.card.kind, task.card.kind)
         if kind not in able.kinds:
             can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
             faults.append(

@@ -55,8 +55,7 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         tasks: names or task objects; the specification's names when empty.
         model: a model object; the specification's model is opened when None.
     """
-    setup, posed, plan = prepare(session, tasks, model)
-    try:
+    with prepared(session, tasks, model) as (setup, posed, plan):
         manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
         run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
         with _record(session, run_id):
@@ -71,27 +70,28 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         status = INCOMPLETE if executed.failures else FINISHED
         session.store.runs.end(run_id, status, _summary(result, executed))
         return result
+
+
+@contextmanager
+def prepared(
+    session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None
+) -> Iterator[tuple[Setup, list[PosedTask], Plan]]:
+    """The stages before asking: resolve, pose, plan. Also the dry run. A model opened here is closed afterwards."""
+    with session.stage("resolve"):
+        setup = resolve(session.spec, tasks, model, session.listener)
+    try:
+        for notice in (*setup.notices, *session.store.notices):
+            session.listener(Noticed(notice))
+        posed = []
+        for task in setup.tasks:
+            with session.stage("pose", task.card.name):
+                posed.append(pose_task(task, session.spec, setup.model.fingerprint.digest))
+        with session.stage("plan"):
+            plan = _plan(session, posed)
+        yield setup, posed, plan
     finally:
         if model is None:
             setup.model.close()
-
-
-def prepare(
-    session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None
-) -> tuple[Setup, list[PosedTask], Plan]:
-    """The stages before asking: resolve, pose, plan. Also the dry run."""
-    with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener)
-        fingerprint = setup.model.fingerprint.digest
-    for notice in (*setup.notices, *session.store.notices):
-        session.listener(Noticed(notice))
-    posed = []
-    for task in setup.tasks:
-        with session.stage("pose", task.card.name):
-            posed.append(pose_task(task, session.spec, fingerprint))
-    with session.stage("plan"):
-        plan = _plan(session, posed)
-    return setup, posed, plan
 
 
 def _plan(session: Session, posed: Sequence[PosedTask]) -> Plan:

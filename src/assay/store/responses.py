@@ -71,7 +71,7 @@ class Responses:
         """The number of a model in this file; it is added when new."""
         digest = fingerprint.digest
         if digest not in self._models:
-            text = json.dumps(fingerprint.to_json(), sort_keys=True)
+            text = json.dumps(fingerprint.to_json(), sort_keys=True, default=str)
             with self._database.write() as connection:
                 connection.execute("INSERT OR IGNORE INTO models (digest, fingerprint) VALUES (?, ?)", (digest, text))
             self._models[digest] = self._database.read("SELECT id FROM models WHERE digest = ?", (digest,))[0][0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Union
 
@@ -67,15 +68,15 @@ class _Builder:
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
         if not isinstance(item, str):
-            self._try(lambda: self._add_task(item, {}))
+            self._try(partial(self._add_task, item, {}))
         elif item.endswith((".yaml", ".yml")):
             path = Path(item).expanduser()
             for match in files.matching(path) or [path]:
-                self._try(lambda match=match: self._add_path(match))  # type: ignore[misc]
+                self._try(partial(self._add_path, match))
         elif not self._catalog_has(item) and Path(item).expanduser().is_dir():
             self._add_folder(Path(item).expanduser())
         else:
-            self._try(lambda: self._add_pattern(item))
+            self._try(partial(self._add_pattern, item))
 
     def _try(self, add: Callable[[], object]) -> None:
         """Keeps the faults of one item, so that those of the others are found too."""
@@ -95,7 +96,7 @@ class _Builder:
     def _add_folder(self, folder: Path) -> None:
         """Every task and group that stands directly in a folder. Files that are there to be included are not run."""
         for path in sorted(folder.glob("*.yaml")):
-            self._try(lambda path=path: self._add_path(path, is_named=False))  # type: ignore[misc]
+            self._try(partial(self._add_path, path, is_named=False))
 
     def _add_pattern(self, pattern: str) -> None:
         names = self._catalog.select(pattern)

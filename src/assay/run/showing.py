@@ -1,0 +1,54 @@
+"""Looks at single documents: how they are posed and, with a model, what tokens that makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault
+from assay.core.protocols import Model, Task, Tokenizes, TokenView
+from assay.core.requests import Instance
+from assay.core.specs import RunSpec
+from assay.run.events import ignore
+from assay.run.posing import chosen_documents
+from assay.run.resolve import resolve, resolve_tasks
+from assay.tasks.catalog import Catalog
+from assay.tasks.selection import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """A document as it would be asked; token views when a model was named."""
+
+    task: Task
+    document: Document
+    instance: Instance
+    tokens: tuple[TokenView, ...] = ()
+
+
+def show_documents(
+    spec: RunSpec, tasks: Sequence[Wanted], place: int, model: str | Model | None
+) -> list[ShownDocument]:
+    """The document at a place of every task."""
+    if model is None:
+        chosen = resolve_tasks(spec, tasks, Catalog(spec.include_path)).tasks
+        return [_shown(task, place, spec, None) for task in chosen]
+    setup = resolve(spec, tasks, None if isinstance(model, str) else model, ignore)
+    try:
+        return [_shown(task, place, spec, setup.model) for task in setup.tasks]
+    finally:
+        if isinstance(model, str):
+            setup.model.close()
+
+
+def _shown(task: Task, place: int, spec: RunSpec, model: Model | None) -> ShownDocument:
+    documents = chosen_documents(task.card.name, task.documents(), spec)
+    if not 0 <= place < len(documents):
+        where = f"task {task.card.name}"
+        raise DataError(Fault(where, f"has no document {place}", f"a place from 0 to {len(documents) - 1}"))
+    instance = task.pose(documents[place])
+    views: tuple[TokenView, ...] = ()
+    if model is not None and model.capabilities.can_tokenize and isinstance(model, Tokenizes):
+        views = tuple(model.view(request) for request in instance.requests)
+    return ShownDocument(task, documents[place], instance, views)
