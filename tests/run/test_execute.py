@@ -11,11 +11,13 @@ import pytest
 
 from assay.core.errors import AssayError
 from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.protocols import Model
 from assay.core.requests import REQUEST_KINDS, Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.plan.planning import Plan, find_keys, make_plan
-from assay.run.events import Event, Progressed, ignore
-from assay.run.execute import execute
+from assay.run.events import Event, Listener, Progressed, ignore
+from assay.run.execute import Executed, execute
+from assay.store.responses import ResponseWriter
 from assay.store.store import Store
 from assay.testing import ScriptedModel
 
@@ -38,6 +40,11 @@ class StreamModel:
         pass
 
 
+def ask(plan: Plan, model: Model, store: Store, listener: Listener) -> Executed:
+    with ResponseWriter(store.responses, model.fingerprint) as writer:
+        return execute(plan, model, writer, listener)
+
+
 def plan_of(count: int) -> Plan:
     asked = tuple(Loglikelihood("q", f" {number}") for number in range(count))
     keys = find_keys([Instance("t", 0, asked)], StreamModel.fingerprint.digest)
@@ -47,14 +54,14 @@ def plan_of(count: int) -> Plan:
 def kept_after(model: StreamModel, plan: Plan, error: type[BaseException], match: str) -> int:
     with Store() as store:
         with pytest.raises(error, match=match):
-            execute(plan, model, store, ignore)
+            ask(plan, model, store, ignore)
         return store.responses.count()
 
 
 def test_nothing_missing_asks_nothing() -> None:
     model = ScriptedModel(lambda request: -1.0)
     with Store() as store:
-        executed = execute(plan_of(0), model, store, ignore)
+        executed = ask(plan_of(0), model, store, ignore)
     assert (executed.failures, executed.work, executed.seconds) == ({}, 0, 0.0)
     assert model.asked == []
 
@@ -63,7 +70,7 @@ def test_any_order_will_do() -> None:
     plan = plan_of(50)
     backwards = StreamModel(lambda asked: ((i, Logprob(-float(i), 1, False)) for i in reversed(range(len(asked)))))
     with Store() as store:
-        executed = execute(plan, backwards, store, ignore)
+        executed = ask(plan, backwards, store, ignore)
         found = store.responses.get(list(plan.missing))
     assert [found[key].total for key in plan.missing] == [-float(i) for i in range(50)]  # type: ignore[union-attr]
     assert (executed.failures, executed.work) == ({}, sum(plan.works))
@@ -83,7 +90,7 @@ def test_an_answer_to_nothing_is_a_fault_of_the_model(place: int) -> None:
 def test_a_request_without_an_answer_is_a_failure() -> None:
     plan = plan_of(3)
     with Store() as store:
-        executed = execute(plan, StreamModel(lambda asked: iter([(0, FINE), (2, FINE)])), store, ignore)
+        executed = ask(plan, StreamModel(lambda asked: iter([(0, FINE), (2, FINE)])), store, ignore)
         assert store.responses.count() == 2
     assert {key: failure.kind for key, failure in executed.failures.items()} == {list(plan.missing)[1]: "no_answer"}
 
@@ -92,7 +99,7 @@ def test_a_request_without_an_answer_is_a_failure() -> None:
 def test_a_number_that_is_not_finite_is_a_failure(total: float) -> None:
     model = StreamModel(lambda asked: iter([(0, Logprob(total, 1, False)), (1, FINE)]))
     with Store() as store:
-        executed = execute(plan_of(2), model, store, ignore)
+        executed = ask(plan_of(2), model, store, ignore)
         assert store.responses.count() == 1
     assert [failure.kind for failure in executed.failures.values()] == ["not_finite"]
 
@@ -112,7 +119,7 @@ def test_progress_ends_with_everything_counted() -> None:
     model = ScriptedModel(lambda request: Failure("error", "no") if request.continuation == " 3" else -1.0)  # type: ignore[union-attr]
     plan = plan_of(20)
     with Store() as store:
-        execute(plan, model, store, events.append)
+        ask(plan, model, store, events.append)
     assert events[0] == Progressed("requests", 0, 20, 0, sum(plan.works), 0)
     assert events[-1] == Progressed("requests", 20, 20, sum(plan.works), sum(plan.works), 1)
 
@@ -121,7 +128,7 @@ def test_progress_ends_with_everything_counted() -> None:
 def test_an_answer_of_the_wrong_kind_is_a_failure_and_costs_no_other_its_place(wrong: object) -> None:
     model = StreamModel(lambda requests: iter([(0, FINE), (1, wrong), (2, FINE)]))  # type: ignore[list-item]
     with Store() as store:
-        executed = execute(plan_of(3), model, store, ignore)
+        executed = ask(plan_of(3), model, store, ignore)
         assert store.responses.count() == 2
     (failure,) = executed.failures.values()
     assert failure.kind == "invalid"
@@ -131,8 +138,8 @@ def test_an_answer_of_the_wrong_kind_is_a_failure_and_costs_no_other_its_place(w
 def test_answers_at_hand_equal_those_read_back_from_the_store() -> None:
     odd = Logprob(-1, 1, 1)  # type: ignore[arg-type]
     with Store() as store:
-        executed = execute(plan_of(1), StreamModel(lambda requests: iter([(0, odd)])), store, ignore)
-        (key, output), *_ = executed.outputs.items()
+        executed = ask(plan_of(1), StreamModel(lambda requests: iter([(0, odd)])), store, ignore)
+        (key, output), *_ = executed.answers.items()
         read = store.responses.get([key])[key]
     assert repr(output) == repr(read) == repr(Logprob(-1.0, 1, True))
 
@@ -143,6 +150,6 @@ def test_halves_of_a_character_are_joined_before_they_are_scored() -> None:
     plan = make_plan({"t": keys.by_instance}, keys.requests, set())
     with Store() as store:
         model = StreamModel(lambda requests: iter([(0, Text("\ud83d\ude00 \ud83d"))]))
-        executed = execute(plan, model, store, ignore)
-        (key, output), *_ = executed.outputs.items()
+        executed = ask(plan, model, store, ignore)
+        (key, output), *_ = executed.answers.items()
         assert output == store.responses.get([key])[key] == Text("\U0001f600 \ud83d")

@@ -25,7 +25,7 @@ with Store(path) as store, ResponseWriter(store.responses, model) as writer:
     for place in range(count):
         # Half of the keys are shared with another process.
         name = f"{number if place % 2 else number % 2} {place}"
-        writer.put(Response(hashlib.sha256(name.encode()).digest(), Logprob(-float(place), number, False)))
+        writer.put([Response(hashlib.sha256(name.encode()).digest(), Logprob(-float(place), number, False))])
         if place % 500 == 0:
             store.responses.known([b"x"])
     run_id = store.runs.begin(model, {}, {})

@@ -92,7 +92,7 @@ def test_a_second_connection_knows_the_model(tmp_path: Path) -> None:
 
 def test_a_writer_commits_while_it_is_open() -> None:
     with Store() as store, ResponseWriter(store.responses, MODEL) as writer:
-        writer.put(Response(key(0), Text("x")))
+        writer.put([Response(key(0), Text("x"))])
         deadline = time.monotonic() + 10
         while not store.responses.known([key(0)]) and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -103,7 +103,7 @@ def test_leaving_a_writer_waits_for_the_last_commit() -> None:
     with Store() as store:
         with ResponseWriter(store.responses, MODEL) as writer:
             for response in many(3000):
-                writer.put(response)
+                writer.put([response])
         assert store.responses.count() == 3000
 
 
@@ -111,7 +111,7 @@ def test_an_error_of_the_main_thread_loses_nothing(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         with pytest.raises(RuntimeError, match="model fell over"), ResponseWriter(store.responses, MODEL) as writer:
             for response in many(700):
-                writer.put(response)
+                writer.put([response])
             raise RuntimeError("model fell over")
         assert store.responses.count() == 700
 
@@ -121,7 +121,7 @@ def test_an_error_of_the_writer_reaches_the_main_thread() -> None:
     responses = Responses(database)
     database.close()
     with pytest.raises(StoreError, match="the store is closed"), ResponseWriter(responses, MODEL) as writer:
-        writer.put(Response(key(0), Text("x")))
+        writer.put([Response(key(0), Text("x"))])
 
 
 def test_a_writer_that_failed_refuses_more() -> None:
@@ -131,7 +131,7 @@ def test_a_writer_that_failed_refuses_more() -> None:
     deadline = time.monotonic() + 10
     with pytest.raises(StoreError, match="the store is closed"), ResponseWriter(responses, MODEL) as writer:
         while time.monotonic() < deadline:
-            writer.put(Response(key(0), Text("x")))
+            writer.put([Response(key(0), Text("x"))])
             time.sleep(0.001)
         pytest.fail("put never raised")
 
@@ -141,5 +141,5 @@ def test_the_main_threads_own_error_is_not_hidden() -> None:
     responses = Responses(database)
     database.close()
     with pytest.raises(RuntimeError, match="mine"), ResponseWriter(responses, MODEL) as writer:
-        writer.put(Response(key(0), Text("x")))
+        writer.put([Response(key(0), Text("x"))])
         raise RuntimeError("mine")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError, TaskFileError
-from assay.tasks.templates import LONGEST_LITERAL, check_syntax, is_plain, literal, render
+from assay.tasks.templates import LONGEST_LITERAL, check_syntax, literal, render
 
 PLAIN_JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
 VALUES = st.recursive(
@@ -138,12 +138,6 @@ def test_errors_of_a_template_name_the_document_problem() -> None:
         render("{{ 1 / a }}", {"a": 0}, "here")
     with pytest.raises(DataError, match="TypeError"):
         render("{{ a + 1 }}", {"a": "text"}, "here")
-
-
-@given(VALUES)
-def test_plainness_is_about_marks_alone(value: Any) -> None:
-    text = str(value)
-    assert is_plain(text) == (not any(mark in text for mark in ("{{", "{%", "{#", "\r")))
 
 
 def test_a_literal_is_read_and_nothing_else() -> None:

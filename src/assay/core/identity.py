@@ -46,7 +46,10 @@ def canonical_json(value: Any) -> str:
 
 def to_bytes(text: str) -> bytes:
     """UTF-8, also for lone surrogates, which real datasets contain."""
-    return text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def digest(value: Any) -> str:

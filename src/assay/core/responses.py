@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from assay.core.errors import AssayError
 
@@ -79,9 +79,8 @@ class Failure:
     retryable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An output and the key it is stored under."""
+class Response(NamedTuple):
+    """An output and the key it is stored under. A tuple, as it is made once per answer of the fastest models."""
 
     key: bytes
     output: Output

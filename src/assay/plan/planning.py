@@ -62,14 +62,12 @@ def find_keys(instances: Iterable[Instance], fingerprint: str) -> Keys:
     prompts = hashlib.sha256()
     request_digest = RequestDigests()
     for instance in instances:
-        own = []
-        for request in instance.requests:
-            asked = request_digest(request)
-            prompts.update(asked)
-            key = response_key(fingerprint, asked)
+        asked = [request_digest(request) for request in instance.requests]
+        prompts.update(b"".join(asked))
+        own = tuple([response_key(fingerprint, one) for one in asked])
+        by_instance.append(own)
+        for key, request in zip(own, instance.requests, strict=True):
             requests.setdefault(key, request)
-            own.append(key)
-        by_instance.append(tuple(own))
     return Keys(by_instance, requests, prompts.hexdigest())
 
 

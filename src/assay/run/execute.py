@@ -14,10 +14,11 @@ from assay.core.responses import Failure, Logprob, Output, Response, Text
 from assay.plan.planning import Plan
 from assay.run.events import Listener, Progressed
 from assay.store.responses import ResponseWriter
-from assay.store.store import Store
 
 _SECONDS_BETWEEN_EVENTS = 0.1
 _SLOW_ANSWER_SECONDS = 0.002
+_STREAK_OF_A_FAST_MODEL = 1000
+_HANDED_OVER_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,54 +26,48 @@ class Executed:
     """What asking brought.
 
     Attributes:
-        outputs: key → output; the store holds the same.
+        answers: key → output or failure; the store holds the same outputs.
         failures: key → failure.
         work: work done.
         seconds: time it took.
     """
 
-    outputs: Mapping[bytes, Output]
+    answers: Mapping[bytes, Output | Failure]
     failures: Mapping[bytes, Failure]
     work: int
     seconds: float
 
 
-def execute(plan: Plan, model: Model, store: Store, listener: Listener) -> Executed:
-    """Asks everything that is missing. Answers are safe in the store when this returns or raises."""
+def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener) -> Executed:
+    """Asks everything that is missing. Answers are safe in the store when the writer is left."""
     if not plan.missing:
         return Executed({}, {}, 0, 0.0)
     keys, requests = list(plan.missing), list(plan.missing.values())
     meter = _Meter(plan.works, listener)
-    outputs: dict[bytes, Output] = {}
+    answers: dict[bytes, Output | Failure] = {}
     failures: dict[bytes, Failure] = {}
     is_open = bytearray(b"\x01") * len(keys)
-    started = last = time.perf_counter()
-    with ResponseWriter(store.responses, model.fingerprint) as writer:
+    started = time.perf_counter()
+    with _Keeper(writer) as keeper:
         for place, answer in model.respond(requests):
             if not 0 <= place < len(keys) or not is_open[place]:
                 raise AssayError(
                     f"model {model.fingerprint.name} answered request {place} twice, or none such was asked"
                 )
             is_open[place] = 0
-            checked = _checked(answer, requests[place])
+            key = keys[place]
+            answers[key] = checked = _checked(answer, requests[place])
             if isinstance(checked, Failure):
-                failures[keys[place]] = checked
+                failures[key] = checked
             else:
-                outputs[keys[place]] = checked
-                # A slow answer is worth waiting for its commit before the model goes on: a kill then loses nothing.
-                # The rest of a batch follows at once and is committed while the model works on the next one. (When
-                # the writer is busy, the wait was for it and not for the model.)
-                is_slow = time.perf_counter() - last > _SLOW_ANSWER_SECONDS and writer.is_idle
-                writer.put(Response(keys[place], checked))
-                if is_slow:
-                    writer.settle()
-                last = time.perf_counter()
+                keeper.keep(Response(key, checked))
             meter.advance(place, len(failures))
     for place, still_open in enumerate(is_open):
         if still_open:
             failures[keys[place]] = Failure("no_answer", "the model ended without answering this request")
+    answers.update(failures)
     meter.finish(len(failures))
-    return Executed(outputs, failures, meter.done_work, time.perf_counter() - started)
+    return Executed(answers, failures, meter.done_work, time.perf_counter() - started)
 
 
 def _checked(answer: object, request: Request) -> Output | Failure:
@@ -97,6 +92,45 @@ def _with_whole_characters(answer: Text) -> Text:
     return answer if whole == answer.text else replace(answer, text=whole)
 
 
+class _Keeper:
+    """Hands answers to the writer so that a kill loses none that was worth waiting for.
+
+    After a slow answer it waits for the commit before the model goes on. The rest of a batch follows at once and is
+    handed over one by one, to be committed while the model works on the next batch. Only a model that has given a
+    thousand answers without a pause has them handed over a few dozen at a time.
+    """
+
+    def __init__(self, writer: ResponseWriter) -> None:
+        self._writer = writer
+        self._pending: list[Response] = []
+        self._streak = 0
+        self._last = time.perf_counter()
+
+    def keep(self, response: Response) -> None:
+        self._pending.append(response)
+        if time.perf_counter() - self._last > _SLOW_ANSWER_SECONDS:
+            # While the writer was busy, the pause was for it and not for the model.
+            was_idle, self._streak = self._writer.is_idle, 0
+            self._hand_over()
+            if was_idle:
+                self._writer.settle()
+        else:
+            self._streak += 1
+            if self._streak < _STREAK_OF_A_FAST_MODEL or len(self._pending) >= _HANDED_OVER_AT_ONCE:
+                self._hand_over()
+        self._last = time.perf_counter()
+
+    def _hand_over(self) -> None:
+        self._writer.put(self._pending)
+        self._pending = []
+
+    def __enter__(self) -> _Keeper:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._hand_over()
+
+
 class _Meter:
     """Counts requests and work, and reports now and then."""
 
@@ -112,12 +146,10 @@ class _Meter:
     def advance(self, place: int, failed: int) -> None:
         self._count += 1
         self.done_work += self._works[place]
-        # Looking at the clock costs as much as a fast model's answer, so not after each.
-        if self._count & 15 == 0 or self._count < 64:
-            now = time.monotonic()
-            if now - self._last >= _SECONDS_BETWEEN_EVENTS:
-                self._last = now
-                self._report(failed)
+        now = time.monotonic()
+        if now - self._last >= _SECONDS_BETWEEN_EVENTS:
+            self._last = now
+            self._report(failed)
 
     def finish(self, failed: int) -> None:
         self._report(failed)

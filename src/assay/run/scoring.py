@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from assay.core.requests import Instance
-from assay.core.responses import Failure, Output
+from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.run.execute import Executed
@@ -46,13 +46,12 @@ def score_task(
 
 def _answered(posed: PosedTask, responses: Responses, executed: Executed) -> Iterator[Answered]:
     """Documents with their answers: those of this run are at hand, the others come from the store."""
-    at_hand: dict[bytes, Output | Failure] = {**executed.outputs, **executed.failures}
+    at_hand, keys = executed.answers, posed.keys.by_instance
     for start in range(0, len(posed.documents), _DOCUMENTS_AT_ONCE):
         part = range(start, min(start + _DOCUMENTS_AT_ONCE, len(posed.documents)))
-        wanted = {key for place in part for key in posed.keys.by_instance[place]}
-        found = responses.get([key for key in wanted if key not in at_hand])
+        found = responses.get(list({key for place in part for key in keys[place] if key not in at_hand}))
         for place in part:
-            outputs = tuple(at_hand.get(key) or found.get(key) or _MISSING for key in posed.keys.by_instance[place])
+            outputs = tuple([at_hand.get(key) or found.get(key) or _MISSING for key in keys[place]])
             yield Answered(posed.documents[place], posed.instances[place], outputs)
 
 

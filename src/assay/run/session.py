@@ -22,6 +22,7 @@ from assay.run.posing import PosedTask, pose_task
 from assay.run.resolve import Setup, resolve
 from assay.run.scoring import score_task
 from assay.scoring.aggregate import aggregate_groups
+from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
 from assay.tasks.selection import Wanted
@@ -59,13 +60,15 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
         run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
         with _record(session, run_id):
-            with session.stage("execute"):
-                executed = execute(plan, setup.model, session.store, session.listener)
-            if executed.failures:
-                session.store.runs.add_failures(run_id, executed.failures.items())
-            with session.stage("score"):
-                results = score(session, setup, posed, executed)
-                groups = aggregate_groups(setup.groups, results)
+            # The last answers are committed while the first are scored; leaving the writer waits for them all.
+            with ResponseWriter(session.store.responses, setup.model.fingerprint) as writer:
+                with session.stage("execute"):
+                    executed = execute(plan, setup.model, writer, session.listener)
+                if executed.failures:
+                    session.store.runs.add_failures(run_id, executed.failures.items())
+                with session.stage("score"):
+                    results = score(session, setup, posed, executed)
+                    groups = aggregate_groups(setup.groups, results)
             result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
         status = INCOMPLETE if executed.failures else FINISHED
         session.store.runs.end(run_id, status, _summary(result, executed))

@@ -98,18 +98,18 @@ class ResponseWriter:
     def __init__(self, responses: Responses, fingerprint: Fingerprint) -> None:
         self._responses = responses
         self._fingerprint = fingerprint
-        self._queue: queue.SimpleQueue[Response | threading.Event | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Sequence[Response] | threading.Event | None] = queue.SimpleQueue()
         self._error: Exception | None = None
         self._handed = 0
         self._committed = 0
         self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
 
-    def put(self, response: Response) -> None:
-        """Hands a response over."""
+    def put(self, responses: Sequence[Response]) -> None:
+        """Hands responses over."""
         if self._error is not None:
             raise self._error
-        self._handed += 1
-        self._queue.put(response)
+        self._handed += len(responses)
+        self._queue.put(responses)
 
     @property
     def is_idle(self) -> bool:
@@ -152,13 +152,13 @@ class ResponseWriter:
                 mark.set()
 
     def _gather(self, batch: list[Response]) -> threading.Event | bool | None:
-        """Waits for one response and takes all that are there, up to a mark to settle, which it gives.
+        """Waits for responses and takes all that are there, up to a mark to settle, which it gives.
 
         True when there is more to come without a mark, None after the last one.
         """
         item = self._queue.get()
-        while isinstance(item, Response):
-            batch.append(item)
+        while item is not None and not isinstance(item, threading.Event):
+            batch.extend(item)
             if len(batch) >= _ROWS_PER_COMMIT or self._queue.empty():
                 return True
             item = self._queue.get()

@@ -17,6 +17,7 @@ class ChoiceView:
 
     Attributes:
         logprobs: one per choice.
+        totals: their log-likelihoods.
         unconditional: the same without the question; empty when not asked.
         choices: the choices' texts, without delimiter.
         golds: places of the right choices; a negative one is never picked.
@@ -24,6 +25,7 @@ class ChoiceView:
     """
 
     logprobs: Sequence[Logprob]
+    totals: Sequence[float]
     unconditional: Sequence[Logprob]
     choices: Sequence[str]
     golds: tuple[int, ...]
@@ -35,16 +37,14 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     size = len(instance.choices)
     is_multiple = isinstance(instance.gold, tuple)
     golds = instance.gold if is_multiple else (instance.gold,)
-    return ChoiceView(results[:size], results[size : 2 * size], instance.choices, golds, is_multiple)
+    logprobs = results[:size]
+    totals = [logprob.total for logprob in logprobs]
+    return ChoiceView(logprobs, totals, results[size : 2 * size], instance.choices, golds, is_multiple)
 
 
 def highest(scores: Sequence[float]) -> int:
     """Place of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
     return max(range(len(scores)), key=scores.__getitem__)
-
-
-def _totals(view: ChoiceView) -> list[float]:
-    return [logprob.total for logprob in view.logprobs]
 
 
 def _per(total: float, length: int) -> float:
@@ -54,7 +54,7 @@ def _per(total: float, length: int) -> float:
 
 def pick(view: ChoiceView) -> int:
     """The choice of highest log-likelihood."""
-    return highest(_totals(view))
+    return highest(view.totals)
 
 
 def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
@@ -64,14 +64,14 @@ def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
 
 def accuracy_per_character(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """The same after division by the choice's characters."""
-    scores = [_per(total, len(choice)) for total, choice in zip(_totals(view), view.choices, strict=True)]
+    scores = [_per(total, len(choice)) for total, choice in zip(view.totals, view.choices, strict=True)]
     return float(highest(scores) in view.golds)
 
 
 def accuracy_per_byte(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """The same after division by the choice's UTF-8 bytes."""
     sizes = [len(choice.encode("utf-8", "surrogatepass")) for choice in view.choices]
-    scores = [_per(total, size) for total, size in zip(_totals(view), sizes, strict=True)]
+    scores = [_per(total, size) for total, size in zip(view.totals, sizes, strict=True)]
     return float(highest(scores) in view.golds)
 
 
@@ -93,7 +93,7 @@ def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
 
 def brier(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """Squared distance between the choices' probabilities and the truth."""
-    totals = _totals(view)
+    totals = view.totals
     top = max(totals)
     weights = [math.exp(total - top) for total in totals]
     scale = math.fsum(weights)

@@ -77,23 +77,26 @@ def choices_reader(value: Any, columns: Collection[str], where: str) -> Reader:
     """Reads `doc_to_choice`: always a list of texts."""
     if isinstance(value, (dict, list)):
         items = list(value.values()) if isinstance(value, dict) else value
-        fixed = [_choice(item, where, "Quote it in the YAML file") for item in items]
-        return lambda row: fixed
+        for item in items:
+            if not isinstance(item, str):
+                raise _no_text(item, where, "Quote it in the YAML file")
+        return lambda row: items
     raw = _column_reader(value, where) if value in columns else None
 
     def read(row: Row) -> list[str]:
         found = raw(row) if raw is not None else literal(render(value, row, where), where)
         if not isinstance(found, (list, tuple)) or not found:
             raise DataError(Fault(where, f"gives {found!r} for a document", "a list of choices"))
-        return [_choice(item, where, "Write a template such as {{ COLUMN | map('string') | list }}") for item in found]
+        for item in found:
+            if not isinstance(item, str):
+                raise _no_text(item, where, "Write a template such as {{ COLUMN | map('string') | list }}")
+        return list(found)
 
     return read
 
 
-def _choice(item: Any, where: str, advice: str) -> str:
-    if isinstance(item, str):
-        return item
-    raise DataError(Fault(where, f"has the choice {item!r} ({type(item).__name__})", "text", advice))
+def _no_text(item: Any, where: str, advice: str) -> DataError:
+    return DataError(Fault(where, f"has the choice {item!r} ({type(item).__name__})", "text", advice))
 
 
 def optional_reader(value: str | None, where: str) -> Callable[[Row], str]:

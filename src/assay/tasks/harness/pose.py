@@ -67,6 +67,8 @@ class Poser:
         self._describe = optional_reader(definition.description, definition.file.where("description"))
         self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(first), int)
         self._has_many_targets = isinstance(self._own.target(first), (list, tuple))
+        self._delimiter = self._answer_delimiter()
+        self._asks_unconditionally = any(spec.name == "acc_mutual_info" for spec in definition.scoring.metrics)
         self._example = lru_cache(maxsize=None)(self._render_example)
         self._opening_text = lru_cache(maxsize=256)(self._render_opening_text)
 
@@ -104,7 +106,7 @@ class Poser:
         return [Generation(prompt, settings.stop, settings.max_tokens, settings.sampling)]
 
     def _choice_requests(self, document: Document, choices: tuple[str, ...], target: Any) -> list[Request]:
-        delimiter = self._answer_delimiter()
+        delimiter = self._delimiter
         if self._has_many_prompts:
             answer = delimiter + str(target)
             posed: list[Request] = [
@@ -113,7 +115,7 @@ class Poser:
         else:
             prompt = self._prompt(document, self._question(document.fields))
             posed = [Loglikelihood(prompt, delimiter + choice) for choice in choices]
-        if any(metric.name == "acc_mutual_info" for metric in self._definition.scoring.metrics):
+        if self._asks_unconditionally:
             posed += [Loglikelihood("", delimiter + choice) for choice in choices]
         return posed
 
