@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assay.core.fingerprints import Fingerprint
 from assay.core.identity import (
     KEY_VERSION,
-    RequestDigests,
+    Keyring,
     canonical_json,
     digest,
     digest_all,
@@ -105,8 +105,9 @@ def test_a_digest_is_that_of_the_canonical_json(prompt: str, continuation: str) 
 
 
 def test_the_fast_path_gives_the_frozen_digests() -> None:
-    fast = RequestDigests()
-    assert [fast(request).hex() for request, _ in GOLDEN * 2] == [expected for _, expected in GOLDEN * 2]
+    ring = Keyring("f")
+    expected = [response_key("f", bytes.fromhex(digest)) for _, digest in GOLDEN * 2]
+    assert [ring.key(request) for request, _ in GOLDEN * 2] == expected
 
 
 REQUESTS = st.one_of(
@@ -119,8 +120,10 @@ REQUESTS = st.one_of(
 
 @given(st.lists(REQUESTS, max_size=8))
 def test_the_fast_path_of_a_digest_equals_the_general_one(requests: list[Request]) -> None:
-    fast = RequestDigests()
-    assert [fast(request) for request in requests] == [request_digest(request) for request in requests]
+    ring = Keyring("f")
+    asked = [request_digest(request) for request in requests]
+    assert [ring.key(request) for request in requests] == [response_key("f", digest) for digest in asked]
+    assert ring.asked.digest() == hashlib.sha256(b"".join(asked)).digest()
 
 
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT, ANY_TEXT)

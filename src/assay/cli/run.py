@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
-    gc.set_threshold(1_000_000, 50, 100)
+    gc.set_threshold(5_000_000, 20, 20)
     with ProgressView(make_console(stderr=True)) as view:
         for line in ignored(options):
             view.say("note: " + line, style="yellow")

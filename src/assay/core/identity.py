@@ -10,6 +10,7 @@ import hashlib
 import json
 import json.encoder
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 from assay.core.requests import Loglikelihood, Request
@@ -58,34 +59,17 @@ def digest(value: Any) -> str:
 
 
 def digest_all(values: Iterable[Any]) -> str:
-    """sha256 over the canonical JSON of many values, one line each."""
+    """sha256 over the canonical JSON of many values, as lists of a hundred: encoding one by one takes longer."""
     total = hashlib.sha256()
-    for value in values:
-        total.update(to_bytes(_encode_loose(value) + "\n"))
+    remaining = iter(values)
+    while some := list(islice(remaining, 100)):
+        total.update(to_bytes(_encode_loose(some) + "\n"))
     return total.hexdigest()
 
 
 def request_digest(request: Request) -> bytes:
     """32 bytes that stand for a request, whoever answers it. All its fields count."""
     return hashlib.sha256(to_bytes(_encode([KEY_VERSION, request.kind, *request.identity()]))).digest()
-
-
-class RequestDigests:
-    """`request_digest` for many requests in a row: a prompt that several of them share is read once."""
-
-    def __init__(self) -> None:
-        self._prompt: object = None
-        self._begun = hashlib.sha256()
-
-    def __call__(self, request: Request) -> bytes:
-        if type(request) is not Loglikelihood or type(request.prompt) is not str:
-            return request_digest(request)
-        if request.prompt is not self._prompt:
-            self._prompt = request.prompt
-            self._begun = hashlib.sha256(to_bytes(f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},'))
-        state = self._begun.copy()
-        state.update(to_bytes(_quote(request.continuation) + "]"))
-        return state.digest()
 
 
 def response_key(fingerprint: str, request: bytes) -> bytes:
@@ -96,3 +80,31 @@ def response_key(fingerprint: str, request: bytes) -> bytes:
         request: the digest of the request.
     """
     return hashlib.sha256(fingerprint.encode("ascii") + request).digest()
+
+
+class Keyring:
+    """Keys of many requests in a row, for one model. A prompt that several of them share is read once.
+
+    Attributes:
+        asked: running sha256 over the digests of all requests so far, free of the model.
+    """
+
+    def __init__(self, fingerprint: str) -> None:
+        self.asked = hashlib.sha256()
+        self._fingerprint = fingerprint.encode("ascii")
+        self._prompt: object = None
+        self._begun = hashlib.sha256()
+
+    def key(self, request: Request) -> bytes:
+        """The same as `response_key(fingerprint, request_digest(request))`."""
+        if type(request) is Loglikelihood and type(request.prompt) is str:
+            if request.prompt is not self._prompt:
+                self._prompt = request.prompt
+                self._begun = hashlib.sha256(to_bytes(f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},'))
+            state = self._begun.copy()
+            state.update(to_bytes(_quote(request.continuation) + "]"))
+            digest = state.digest()
+        else:
+            digest = request_digest(request)
+        self.asked.update(digest)
+        return hashlib.sha256(self._fingerprint + digest).digest()

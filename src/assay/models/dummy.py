@@ -81,9 +81,10 @@ class DummyModel:
 def _score(request: Loglikelihood | RollingLoglikelihood, keyed: hashlib.blake2b) -> Logprob:
     """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
     if isinstance(request, Loglikelihood):
-        prompt, scored = _plain(request.prompt), request.continuation
+        prompt, scored = request.prompt, request.continuation
+        plain = "t" + prompt if isinstance(prompt, str) else _plain(prompt)
         # The length says where the prompt ends, so ("a b", "c") and ("a", " bc") hash differently.
-        hashed = f"c{len(prompt)}:{prompt}{scored}"
+        hashed = f"c{len(plain)}:{plain}{scored}"
     else:
         scored = request.text
         hashed = f"r{request.overlap}:{scored}"

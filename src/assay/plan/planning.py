@@ -6,11 +6,10 @@ even though models start with the longest requests.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.core.identity import RequestDigests, response_key
+from assay.core.identity import Keyring
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
 
 # Characters that writing one token is worth, against reading: a decoding step costs about as much as reading
@@ -59,16 +58,12 @@ def find_keys(instances: Iterable[Instance], fingerprint: str) -> Keys:
     """The keys of every instance's requests."""
     by_instance: list[tuple[bytes, ...]] = []
     requests: dict[bytes, Request] = {}
-    prompts = hashlib.sha256()
-    request_digest = RequestDigests()
+    ring = Keyring(fingerprint)
     for instance in instances:
-        asked = [request_digest(request) for request in instance.requests]
-        prompts.update(b"".join(asked))
-        own = tuple([response_key(fingerprint, one) for one in asked])
+        own = tuple([ring.key(request) for request in instance.requests])
         by_instance.append(own)
-        for key, request in zip(own, instance.requests, strict=True):
-            requests.setdefault(key, request)
-    return Keys(by_instance, requests, prompts.hexdigest())
+        requests.update(zip(own, instance.requests, strict=True))
+    return Keys(by_instance, requests, ring.asked.hexdigest())
 
 
 def make_plan(

@@ -55,13 +55,14 @@ def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener
                     f"model {model.fingerprint.name} answered request {place} twice, or none such was asked"
                 )
             is_open[place] = 0
+            now = time.perf_counter()
             key = keys[place]
             answers[key] = checked = _checked(answer, requests[place])
             if isinstance(checked, Failure):
                 failures[key] = checked
             else:
-                keeper.keep(Response(key, checked))
-            meter.advance(place, len(failures))
+                keeper.keep(Response(key, checked), now)
+            meter.advance(place, len(failures), now)
     for place, still_open in enumerate(is_open):
         if still_open:
             failures[keys[place]] = Failure("no_answer", "the model ended without answering this request")
@@ -72,17 +73,16 @@ def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener
 
 def _checked(answer: object, request: Request) -> Output | Failure:
     """An answer fit to be stored. What is of the wrong kind or not finite would mislead in silence: a failure."""
-    if isinstance(answer, Failure):
-        return answer
-    if isinstance(request, Generation):
-        if isinstance(answer, Text):
-            return answer if answer.text.isascii() else _with_whole_characters(answer)
-    elif isinstance(answer, Logprob):
+    if isinstance(answer, Logprob) and not isinstance(request, Generation):
         if not math.isfinite(answer.total):
             return Failure("not_finite", f"the log-likelihood is {answer.total}")
         if type(answer.total) is float and type(answer.is_greedy) is bool:
             return answer
         return replace(answer, total=float(answer.total), is_greedy=bool(answer.is_greedy))
+    if isinstance(answer, Text) and isinstance(request, Generation):
+        return answer if answer.text.isascii() else _with_whole_characters(answer)
+    if isinstance(answer, Failure):
+        return answer
     return Failure("invalid", f"a {request.kind} request was answered with a {type(answer).__name__}", retryable=False)
 
 
@@ -106,19 +106,20 @@ class _Keeper:
         self._streak = 0
         self._last = time.perf_counter()
 
-    def keep(self, response: Response) -> None:
+    def keep(self, response: Response, now: float) -> None:
         self._pending.append(response)
-        if time.perf_counter() - self._last > _SLOW_ANSWER_SECONDS:
+        if now - self._last > _SLOW_ANSWER_SECONDS:
             # While the writer was busy, the pause was for it and not for the model.
             was_idle, self._streak = self._writer.is_idle, 0
             self._hand_over()
             if was_idle:
                 self._writer.settle()
+                now = time.perf_counter()
         else:
             self._streak += 1
             if self._streak < _STREAK_OF_A_FAST_MODEL or len(self._pending) >= _HANDED_OVER_AT_ONCE:
                 self._hand_over()
-        self._last = time.perf_counter()
+        self._last = now
 
     def _hand_over(self) -> None:
         self._writer.put(self._pending)
@@ -139,14 +140,13 @@ class _Meter:
         self._listener = listener
         self._total = sum(works)
         self._count = 0
-        self._last = time.monotonic()
+        self._last = time.perf_counter()
         self.done_work = 0
         self._report(0)
 
-    def advance(self, place: int, failed: int) -> None:
+    def advance(self, place: int, failed: int, now: float) -> None:
         self._count += 1
         self.done_work += self._works[place]
-        now = time.monotonic()
         if now - self._last >= _SECONDS_BETWEEN_EVENTS:
             self._last = now
             self._report(failed)

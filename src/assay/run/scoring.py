@@ -61,16 +61,12 @@ def _denominators(
     notes: Counter[str] = Counter()
     failed = truncated = 0
     for item in answered:
-        is_failed = is_truncated = False
-        for output in item.outputs:
-            if isinstance(output, Failure):
-                is_failed = True
-                continue
-            is_truncated = is_truncated or output.truncated > 0
-            if output.notes:
-                notes.update(output.notes)
-        failed += is_failed
-        truncated += is_truncated
+        outputs = [output for output in item.outputs if not isinstance(output, Failure)]
+        odd = [output for output in outputs if output.truncated or output.notes]
+        failed += len(outputs) < len(item.outputs)
+        truncated += any(output.truncated for output in odd)
+        for output in odd:
+            notes.update(output.notes)
         if item.instance.choices and _has_invalid_gold(item.instance):
             notes["invalid_gold"] += 1
     unparsed = dict.fromkeys(scorer.extracting, 0)
@@ -90,5 +86,6 @@ def _denominators(
 
 def _has_invalid_gold(instance: Instance) -> bool:
     """Whether a multiple-choice question's right answer is none of its choices (an unlabelled split, say)."""
+    size = len(instance.choices)
     golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
-    return any(isinstance(gold, int) and not 0 <= gold < len(instance.choices) for gold in golds)
+    return bool([gold for gold in golds if isinstance(gold, int) and not 0 <= gold < size])

@@ -45,11 +45,13 @@ class DocumentScorer:
         """One sample per pipeline. All requests of the document were answered."""
         raw = [output.text if isinstance(output, Text) else output for output in outputs]
         draws = instance.draws
-        questions = [raw[start : start + draws] for start in range(0, len(raw), draws)]
+        questions = [[value] for value in raw]
+        if draws > 1:
+            questions = [raw[start : start + draws] for start in range(0, len(raw), draws)]
         return [self._score(pipeline, document, instance, questions) for pipeline in self.pipelines]
 
     def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, questions: list[list[Any]]) -> Sample:
-        filtered: list[Any] = list(questions)
+        filtered: list[Any] = questions
         for step in pipeline.filters:
             filtered = step(filtered, document.fields)
         view = self.view(instance, filtered)

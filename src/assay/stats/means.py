@@ -10,9 +10,6 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
-import numpy as np
-from numpy.typing import NDArray
-
 from assay.core.scores import Estimate
 
 LEVEL = 0.95
@@ -35,22 +32,25 @@ def nothing(method: str) -> Estimate:
     return Estimate(None, None, None, None, 0, method, LEVEL)
 
 
-def standard_error(values: NDArray[np.float64]) -> float | None:
+def standard_error(values: Sequence[float]) -> float | None:
     """Sample standard deviation over the root of n; None below two values."""
     n = len(values)
-    return float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else None
+    if n < 2:
+        return None
+    mean = math.fsum(values) / n
+    return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (n - 1)) / math.sqrt(n)
 
 
 def mean_estimate(values: Sequence[float]) -> Estimate:
     """The mean. Wilson's interval when every value is 0 or 1, Student's t otherwise."""
-    data = np.asarray(values, dtype=np.float64)
-    if len(data) and bool(np.all((data == 0) | (data == 1))):
-        low, high = wilson_interval(float(np.sum(data)), len(data))
-        return Estimate(math.fsum(data) / len(data), standard_error(data), low, high, len(data), "wilson", LEVEL)
+    data = [float(value) for value in values]
+    if data and set(data) <= {0.0, 1.0}:
+        low, high = wilson_interval(sum(data), len(data))
+        return Estimate(sum(data) / len(data), standard_error(data), low, high, len(data), "wilson", LEVEL)
     return _measured(data)
 
 
-def _measured(data: NDArray[np.float64]) -> Estimate:
+def _measured(data: Sequence[float]) -> Estimate:
     """The mean of measurements, with Student's interval."""
     if len(data) == 0:
         return nothing("t")
@@ -76,12 +76,12 @@ def wilson_interval(successes: float, n: int, level: float = LEVEL) -> tuple[flo
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:
     """exp(−mean). The interval is that of the mean, carried through the exponential."""
-    return _exponential(_measured(-np.asarray(log_probabilities, dtype=np.float64)))
+    return _exponential(_measured([-float(value) for value in log_probabilities]))
 
 
 def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
     """Σa/Σb. Error by the delta method: the residuals a − r·b, document by document."""
-    top, bottom = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    top, bottom = [float(value) for value in numerators], [float(value) for value in denominators]
     total = math.fsum(bottom)
     n = len(top)
     if n == 0 or total == 0:
@@ -89,7 +89,8 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
     ratio = math.fsum(top) / total
     if n == 1:
         return Estimate(ratio, None, None, None, 1, "delta", LEVEL)
-    error = math.sqrt(n / (n - 1) * float(np.sum((top - ratio * bottom) ** 2))) / abs(total)
+    squares = math.fsum([(a - ratio * b) ** 2 for a, b in zip(top, bottom, strict=True)])
+    error = math.sqrt(n / (n - 1) * squares) / abs(total)
     reach = t_quantile(n - 1) * error
     return Estimate(ratio, error, ratio - reach, ratio + reach, n, "delta", LEVEL)
 

@@ -23,7 +23,7 @@ except ImportError:  # Windows: SQLite's own locks must do
 
 MEMORY = ":memory:"
 _BUSY_SECONDS = 60.0
-_ROWS_PER_CHECKPOINT = 100_000
+_ROWS_PER_CHECKPOINT = 200_000
 _NETWORK_SYSTEMS = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "9p")
 
 

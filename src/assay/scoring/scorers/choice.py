@@ -44,7 +44,7 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
 
 def highest(scores: Sequence[float]) -> int:
     """Place of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
-    return max(range(len(scores)), key=scores.__getitem__)
+    return scores.index(max(scores))
 
 
 def _per(total: float, length: int) -> float:
