@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from assay.core.identity import Keyring
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
 
-# Characters that writing one token is worth, against reading: a decoding step costs about as much as reading
-# thirty tokens of four characters in a batch (measured on the 135M demo model, 2 cores).
-_WRITING_WORTH = 120
+# What a token of the limit is worth, in characters read: in a batch a decoding step costs a row about as much as
+# reading thirty characters, and most answers end well before their limit (measured on the demo, 135M, 2 cores).
+_WRITING_WORTH = 10
 _USUAL_ANSWER_TOKENS = 256
 
 
