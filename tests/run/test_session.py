@@ -143,7 +143,7 @@ def test_the_record_has_the_numbers(tmp_path: Path) -> None:
         record = opened.runs.get(result.run_id)
     assert record.summary is not None
     assert record.summary["tasks"]["toy_generation"]["metrics"][0]["estimate"]["value"] == 1.0
-    assert record.summary["counts"]["asked"] == 4
+    assert record.summary["requests"]["asked"] == 4
     assert record.summary["speed"]["work"] > 0
     assert record.manifest["tasks"]["toy_generation"]["prompts_fingerprint"] == result.tasks[0].prompts
 

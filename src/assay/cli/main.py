@@ -39,6 +39,23 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
     _mend_streams()
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = _dispatch(given)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        _silence_output()
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; what was answered so far is kept: run the same command again to go on\n")
+        return 130
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        return _explain(error)
+
+
+def _dispatch(given: list[str]) -> int:
     if not given or given[0] in ("-h", "--help", "help"):
         sys.stdout.write(usage())
         return 0 if given else 2
@@ -49,7 +66,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if given[0].startswith("-"):  # scripts that call lm_eval without a command mean `run`
         given = ["run", *given]
-    return _run_command(given[0], with_underscores(given[1:]))
+    return _run_command(given[0], with_underscores([word for word in given[1:] if word != "--debug"]))
+
+
+def _silence_output() -> None:
+    """Standard output leads nowhere from here on, so that the interpreter does not stumble over it at its end."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _mend_streams() -> None:
@@ -77,12 +101,8 @@ def with_underscores(arguments: list[str]) -> list[str]:
 
 
 def _run_command(name: str, arguments: list[str]) -> int:
-    import errno
     import importlib
-    import os
 
-    is_debugging = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
     if name not in COMMANDS:
         from assay.core.errors import did_you_mean
 
@@ -90,27 +110,13 @@ def _run_command(name: str, arguments: list[str]) -> int:
         return 2
     try:
         with _interrupted_by_termination():
-            command = importlib.import_module(f"assay.cli.{name}")
-            code: int = command.main(arguments)
-            sys.stdout.flush()
+            code: int = importlib.import_module(f"assay.cli.{name}").main(arguments)
             return code
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        if is_debugging or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or error.filename is not None:
-            return _explain_or_raise(error, is_debugging)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.write(f"error: standard output: could not be written: {error.strerror}. Make room and try again\n")
-        return 2
     except SystemExit as ending:
-        # argparse ends so after --help; rich ends with 1 when the reader of a pipe has seen enough.
-        return 0 if isinstance(ending.__context__, BrokenPipeError) else int(ending.code or 0)
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; what was answered so far is kept: run the same command again to go on\n")
-        return 130
-    except Exception as error:
-        return _explain_or_raise(error, is_debugging)
+        # argparse ends so after --help; rich ends so when the reader of a pipe has seen enough.
+        if isinstance(ending.__context__, BrokenPipeError):
+            raise ending.__context__ from None
+        return int(ending.code or 0)
 
 
 @contextmanager
@@ -132,15 +138,19 @@ def _interrupted_by_termination() -> Iterator[None]:
         signal.signal(signal.SIGTERM, earlier)
 
 
-def _explain_or_raise(error: Exception, is_debugging: bool) -> int:
-    if is_debugging:
-        raise error
-    return _explain(error)
-
-
 def _explain(error: Exception) -> int:
+    import errno
+
     from assay.core.errors import AssayError, UserError
 
+    if (
+        isinstance(error, OSError)
+        and error.filename is None
+        and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    ):
+        _silence_output()
+        sys.stderr.write(f"error: standard output: could not be written: {error.strerror}. Make room and try again\n")
+        return 2
     if isinstance(error, UserError):
         for fault in error.faults:
             sys.stderr.write(f"error: {fault}\n")

@@ -77,6 +77,14 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot")
 
 
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """What `run` and its dry run share: tasks, model, and the options of lm-eval that scripts may carry along."""
+    parser.add_argument("--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards or files")
+    add_model_options(parser, required=True)
+    add_task_options(parser)
+    add_ignored_options(parser)
+
+
 def add_store_option(parser: argparse.ArgumentParser) -> None:
     """Where answers are kept."""
     parser.add_argument("--store", metavar="FILE", help="file with all answers and runs; default: your data folder")

@@ -7,16 +7,7 @@ import json
 from dataclasses import asdict
 
 from assay.api import plan_run
-from assay.cli.options import (
-    add_ignored_options,
-    add_model_options,
-    add_store_option,
-    add_task_options,
-    ignored,
-    make_parser,
-    run_settings,
-    split_names,
-)
+from assay.cli.options import add_run_options, add_store_option, ignored, make_parser, run_settings, split_names
 from assay.report.tables import format_seconds
 from assay.report.terminal import make_console, plain_table, show_notices
 from assay.run.forecast import PlanReport
@@ -60,10 +51,7 @@ def _lines(report: PlanReport) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser("plan", "Says what a run would ask. Nothing is asked and no weights are loaded.")
-    parser.add_argument("--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards or files")
-    add_model_options(parser, required=True)
-    add_task_options(parser)
+    add_run_options(parser)
     add_store_option(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
-    add_ignored_options(parser)
     return parser

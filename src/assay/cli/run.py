@@ -7,16 +7,7 @@ import gc
 
 from assay.api import evaluate
 from assay.cli.listening import TerminalListener
-from assay.cli.options import (
-    add_ignored_options,
-    add_model_options,
-    add_store_option,
-    add_task_options,
-    ignored,
-    make_parser,
-    run_settings,
-    split_names,
-)
+from assay.cli.options import add_run_options, add_store_option, ignored, make_parser, run_settings, split_names
 from assay.cli.show import print_document
 from assay.core.errors import Fault, UserError
 from assay.core.results import RunResult
@@ -67,15 +58,12 @@ def _finish(options: argparse.Namespace, result: RunResult) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser("run", "Evaluates a model on tasks. Repeating the command continues an interrupted run.")
-    parser.add_argument("--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards or files")
-    add_model_options(parser, required=True)
-    add_task_options(parser)
+    add_run_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="folder for result files")
     output.add_argument("--log_samples", "-s", action="store_true", help="also write every document's answers")
     output.add_argument("--predict_only", "-x", action="store_true", help="record answers, compute no metric")
     output.add_argument("--write_out", "-w", action="store_true", help="print the first document of each task")
     output.add_argument("--bootstrap_iters", type=int, default=100_000, metavar="N", help="0: no lm-eval errors")
-    add_store_option(output)  # type: ignore[arg-type]
-    add_ignored_options(parser)
+    add_store_option(parser)
     return parser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from assay.core.documents import Document
@@ -126,3 +126,22 @@ class RunResult:
             if result.spec.name == name:
                 return result
         raise KeyError(f"no group {name!r} in this run; it has {[g.spec.name for g in self.groups]}")
+
+    def summary(self) -> dict[str, Any]:
+        """Every number of the run as JSON data, without samples: what the store and the result file keep."""
+        return {
+            "tasks": {
+                task.name: {
+                    "metrics": [asdict(metric) for metric in task.metrics],
+                    "denominators": asdict(task.denominators),
+                    "documents_fingerprint": task.fingerprint,
+                    "prompts_fingerprint": task.prompts,
+                }
+                for task in self.tasks
+            },
+            "groups": {group.spec.name: [asdict(metric) for metric in group.metrics] for group in self.groups},
+            "requests": asdict(self.counts),
+            "failures": {kind: {"count": count, "example": text} for kind, (count, text) in self.failures.items()},
+            "notices": list(self.notices),
+            "timings": dict(self.timings),
+        }

@@ -74,20 +74,7 @@ def own_block(result: RunResult) -> dict[str, Any]:
         "version": result.manifest.get("assay_version"),
         "run": result.run_id,
         "store": result.store,
-        "tasks": {
-            task.name: {
-                "metrics": [asdict(metric) for metric in task.metrics],
-                "denominators": asdict(task.denominators),
-                "documents_fingerprint": task.fingerprint,
-                "prompts_fingerprint": task.prompts,
-            }
-            for task in result.tasks
-        },
-        "groups": {group.spec.name: [asdict(metric) for metric in group.metrics] for group in result.groups},
-        "requests": asdict(result.counts),
-        "failures": {kind: {"count": count, "example": text} for kind, (count, text) in result.failures.items()},
-        "notices": list(result.notices),
-        "timings": dict(result.timings),
+        **result.summary(),
         "manifest": dict(result.manifest),
     }
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.protocols import Advises, Model
@@ -71,7 +71,8 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
                     groups = aggregate_groups(setup.groups, results)
             result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
         status = INCOMPLETE if executed.failures else FINISHED
-        session.store.runs.end(run_id, status, _summary(result, executed))
+        speed = {"work": executed.work, "seconds": executed.seconds}
+        session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
         return result
 
 
@@ -187,26 +188,3 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
 
 
 _NOTE_TEXTS = {**NOTE_TEXTS, "invalid_gold": "the right answer is none of the choices, so documents count as wrong"}
-
-
-def _summary(result: RunResult, executed: Executed) -> dict[str, Any]:
-    """What the store keeps of a result: every number, no samples."""
-    tasks = {
-        task.name: {
-            "metrics": [asdict(metric) for metric in task.metrics],
-            "denominators": asdict(task.denominators),
-            "documents": task.fingerprint,
-            "prompts": task.prompts,
-        }
-        for task in result.tasks
-    }
-    groups = {group.spec.name: [asdict(metric) for metric in group.metrics] for group in result.groups}
-    return {
-        "tasks": tasks,
-        "groups": groups,
-        "counts": asdict(result.counts),
-        "failures": {kind: list(value) for kind, value in result.failures.items()},
-        "notices": list(result.notices),
-        "timings": dict(result.timings),
-        "speed": {"work": executed.work, "seconds": executed.seconds},
-    }
