@@ -67,4 +67,4 @@ def test_work_counts_reading_and_more_for_writing() -> None:
     assert work(Loglikelihood(talk, " d")) == 7
     assert work(RollingLoglikelihood("abcd")) == 4
     assert work(Generation("abc", max_tokens=10)) == 3 + 10 * 10
-    assert work(Generation(talk)) == 5 + 256 * 120
+    assert work(Generation(talk)) == 5 + 256 * 10
