@@ -20,6 +20,8 @@ from assay.core.results import RunResult
 from assay.report.harness_shape import plain, results_data, sample_lines
 from assay.report.names import file_name, model_name
 
+_AFTER_A_RUN = "Every answer is safe in the store: run the same command with another --output_path"
+
 
 def write_results(result: RunResult, output_path: str | Path, log_samples: bool) -> list[Path]:
     """Writes the result file, and the sample files when asked. Any failure is an error, never a shrug.
@@ -95,7 +97,7 @@ def _umask() -> int:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: Path, advice: str = _AFTER_A_RUN) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -103,7 +105,7 @@ def _explained(path: Path) -> Iterator[None]:
             Fault(
                 str(path),
                 f"could not be written: {error.strerror or error}",
-                next="Every answer is safe in the store: run the same command with another --output_path",
+                next=advice,
             )
         ) from error
 
@@ -112,7 +114,7 @@ def check_output_path(output_path: str | Path) -> None:
     """Fails early when the place for results cannot be written to."""
     target = Path(output_path).expanduser()
     folder = target.parent if target.suffix == ".json" else target
-    with _explained(folder):
+    with _explained(folder, "Choose another --output_path"):
         folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".probe-", dir=folder)
         os.close(handle)

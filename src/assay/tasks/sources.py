@@ -225,7 +225,7 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
         matches = files.matching(full)
         if matches:
             return matches
-    looked = " or ".join(str(base.resolve()) for base in bases)
+    looked = " or ".join(dict.fromkeys(str(base.resolve()) for base in bases))
     raise DataError(
         Fault(
             spec.where,
