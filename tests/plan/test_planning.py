@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.fingerprints import Fingerprint
-from assay.core.identity import request_digest, response_key
+from assay.core.identity import response_key
 from assay.core.requests import Generation, Instance, Loglikelihood, Message, RollingLoglikelihood
 from assay.plan.planning import find_keys, make_plan, work
 
@@ -20,7 +20,7 @@ def instances(*asked: tuple[Loglikelihood, ...]) -> list[Instance]:
 
 def test_keys_are_those_of_model_and_request() -> None:
     keys = find_keys(instances((A, B)), MODEL)
-    assert keys.by_instance == [tuple(response_key(MODEL, request_digest(request)) for request in (A, B))]
+    assert keys.by_instance == [tuple(response_key(MODEL, request) for request in (A, B))]
 
 
 def test_duplicates_are_asked_once_but_keep_their_places() -> None:
@@ -43,7 +43,7 @@ def test_what_is_known_is_subtracted() -> None:
 def test_missing_are_the_first_posings_of_unknown_ones(numbers: list[tuple[int, int]], old: set[int]) -> None:
     asked = [tuple(Loglikelihood("q", str(number)) for number in pair) for pair in numbers]
     keys = find_keys(instances(*asked), MODEL)
-    known = {response_key(MODEL, request_digest(Loglikelihood("q", str(number)))) for number in old}
+    known = {response_key(MODEL, Loglikelihood("q", str(number))) for number in old}
     plan = make_plan({"t": keys.by_instance}, keys.requests, known)
     in_order = dict.fromkeys(number for pair in numbers for number in pair)
     assert [r.continuation for r in plan.missing.values()] == [str(n) for n in in_order if n not in old]  # type: ignore[union-attr]

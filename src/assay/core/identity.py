@@ -67,44 +67,51 @@ def digest_all(values: Iterable[Any]) -> str:
     return total.hexdigest()
 
 
+def _request_bytes(request: Request) -> bytes:
+    return to_bytes(_encode([KEY_VERSION, request.kind, *request.identity()]))
+
+
 def request_digest(request: Request) -> bytes:
     """32 bytes that stand for a request, whoever answers it. All its fields count."""
-    return hashlib.sha256(to_bytes(_encode([KEY_VERSION, request.kind, *request.identity()]))).digest()
+    return hashlib.sha256(_request_bytes(request)).digest()
 
 
-def response_key(fingerprint: str, request: bytes) -> bytes:
+def response_key(fingerprint: str, request: Request) -> bytes:
     """The 32 bytes under which a model's answer to a request is stored.
 
     Args:
         fingerprint: the digest of the model's fingerprint.
-        request: the digest of the request.
+        request: any request; all its fields count.
     """
-    return hashlib.sha256(fingerprint.encode("ascii") + request).digest()
+    return hashlib.sha256(fingerprint.encode("ascii") + _request_bytes(request)).digest()
 
 
 class Keyring:
-    """Keys of many requests in a row, for one model. A prompt that several of them share is read once.
+    """`response_key` for many requests in a row of one model. A prompt that several of them share is read once.
 
     Attributes:
-        asked: running sha256 over the digests of all requests so far, free of the model.
+        asked: running sha256 over all requests so far, free of the model.
     """
 
     def __init__(self, fingerprint: str) -> None:
         self.asked = hashlib.sha256()
         self._fingerprint = fingerprint.encode("ascii")
-        self._prompt: object = None
+        self._prompt: str | None = None
         self._begun = hashlib.sha256()
 
     def key(self, request: Request) -> bytes:
-        """The same as `response_key(fingerprint, request_digest(request))`."""
-        if type(request) is Loglikelihood and type(request.prompt) is str:
-            if request.prompt is not self._prompt:
-                self._prompt = request.prompt
-                self._begun = hashlib.sha256(to_bytes(f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},'))
-            state = self._begun.copy()
-            state.update(to_bytes(_quote(request.continuation) + "]"))
-            digest = state.digest()
-        else:
-            digest = request_digest(request)
-        self.asked.update(digest)
-        return hashlib.sha256(self._fingerprint + digest).digest()
+        """The key of a request."""
+        if type(request) is not Loglikelihood or type(request.prompt) is not str:
+            content = _request_bytes(request)
+            self.asked.update(content)
+            return hashlib.sha256(self._fingerprint + content).digest()
+        if request.prompt != self._prompt:
+            self._prompt = request.prompt
+            head = to_bytes(f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},')
+            self.asked.update(head)
+            self._begun = hashlib.sha256(self._fingerprint + head)
+        tail = to_bytes(_quote(request.continuation) + "]")
+        self.asked.update(tail)
+        state = self._begun.copy()
+        state.update(tail)
+        return state.digest()

@@ -37,7 +37,7 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     size = len(instance.choices)
     is_multiple = isinstance(instance.gold, tuple)
     golds = instance.gold if is_multiple else (instance.gold,)
-    logprobs = results[:size]
+    logprobs = results if len(results) == size else results[:size]
     totals = [logprob.total for logprob in logprobs]
     return ChoiceView(logprobs, totals, results[size : 2 * size], instance.choices, golds, is_multiple)
 

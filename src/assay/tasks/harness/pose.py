@@ -143,9 +143,11 @@ class Poser:
 
     def _prompt(self, document: Document, question: str, is_choice: bool = False) -> Prompt:
         places = self._sampler.places(document.id) if self._sampler is not None else ()
-        description = self._describe(document.fields)
+        description, prefix = self._describe(document.fields), self._own.prefix(document.fields)
+        if not self._chat.apply and not prefix:
+            return self._opening_text(description, places) + question
         delimiters = Delimiters("", "") if is_choice else Delimiters(self._own.delimiters.target, "")
-        final = turn(question, None, self._own.prefix(document.fields) or None, delimiters)
+        final = turn(question, None, prefix or None, delimiters)
         if not self._chat.apply:
             return self._opening_text(description, places) + as_text(final)
         return as_messages([*self._opening(description, places), *final], self._chat.multiturn)
