@@ -88,7 +88,7 @@ class Response(NamedTuple):
 
 # (total, is_greedy, token_count, prompt_tokens, truncated, extra): an output as flat values for a table. `extra` is
 # JSON with whatever is no number: the text, why it ended, notes. A plain log-probability has none.
-FlatOutput = tuple[Union[float, None], Union[bool, None], int, int, int, Union[str, None]]
+FlatOutput = tuple[Union[float, None], Union[int, None], int, int, int, Union[str, None]]
 
 
 def flatten(output: Output) -> FlatOutput:
@@ -98,7 +98,8 @@ def flatten(output: Output) -> FlatOutput:
     """
     if isinstance(output, Logprob):
         extra = json.dumps({"notes": output.notes}) if output.notes else None
-        return output.total, output.is_greedy, output.token_count, output.prompt_tokens, output.truncated, extra
+        greedy = 1 if output.is_greedy else 0
+        return output.total, greedy, output.token_count, output.prompt_tokens, output.truncated, extra
     data: dict[str, Any] = {"text": output.text, "finish": output.finish_reason}
     if output.notes:
         data["notes"] = output.notes

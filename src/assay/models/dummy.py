@@ -70,30 +70,44 @@ class DummyModel:
 
     def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
         key = hashlib.blake2b(str(self.seed).encode(), digest_size=16).digest()
-        keyed = hashlib.blake2b(digest_size=8, key=key)
+        scorer = _Scorer(key)
         for index, request in enumerate(requests):
-            yield index, _write(request, key) if isinstance(request, Generation) else _score(request, keyed)
+            yield index, _write(request, key) if isinstance(request, Generation) else scorer.score(request)
 
     def close(self) -> None:
         pass
 
 
-def _score(request: Loglikelihood | RollingLoglikelihood, keyed: hashlib.blake2b) -> Logprob:
-    """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
-    if isinstance(request, Loglikelihood):
-        prompt, scored = request.prompt, request.continuation
-        plain = "t" + prompt if isinstance(prompt, str) else _plain(prompt)
-        # The length says where the prompt ends, so ("a b", "c") and ("a", " bc") hash differently.
-        hashed = f"c{len(plain)}:{plain}{scored}"
-    else:
-        scored = request.text
-        hashed = f"r{request.overlap}:{scored}"
-    state = keyed.copy()
-    state.update(to_bytes(hashed))
-    value = int.from_bytes(state.digest(), "big")
-    count = len(scored.split()) or 1
-    share = (value >> 11) / (1 << 53)
-    return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1))
+class _Scorer:
+    """Log-likelihoods from a hash; a prompt that several requests share is hashed once."""
+
+    def __init__(self, key: bytes) -> None:
+        self._empty = hashlib.blake2b(digest_size=8, key=key)
+        self._prompt: Prompt | None = None
+        self._begun = self._empty
+
+    def score(self, request: Loglikelihood | RollingLoglikelihood) -> Logprob:
+        """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
+        if isinstance(request, Loglikelihood):
+            scored = request.continuation
+            state = self._after(request.prompt).copy()
+        else:
+            scored = request.text
+            state = self._empty.copy()
+            state.update(b"r%d:" % request.overlap)
+        state.update(to_bytes(scored))
+        value = int.from_bytes(state.digest(), "big")
+        count = len(scored.split()) or 1
+        share = (value >> 11) / (1 << 53)
+        return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1))
+
+    def _after(self, prompt: Prompt) -> hashlib.blake2b:
+        """The state of the hash after a prompt. Its length says where the prompt ends."""
+        if prompt != self._prompt:
+            plain = _plain(prompt)
+            self._prompt, self._begun = prompt, self._empty.copy()
+            self._begun.update(to_bytes(f"c{len(plain)}:{plain}"))
+        return self._begun
 
 
 def _write(request: Generation, key: bytes) -> Text:

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +23,8 @@ from assay.store.database import Database
 _VALUES_PER_STATEMENT = 32_000 if sqlite3.sqlite_version_info >= (3, 32) else 990
 _ROWS_PER_COMMIT = 20_000
 _ROWS_PER_STATEMENT = min(2000, _VALUES_PER_STATEMENT // 9)
-_COLUMNS = "key, total, is_greedy, token_count, prompt_tokens, truncated, extra"
+_COLUMNS = ("key", "model", "created", "total", "is_greedy", "token_count", "prompt_tokens", "truncated", "extra")
+_SELECTED = "key, total, is_greedy, token_count, prompt_tokens, truncated, extra"
 
 
 class Responses:
@@ -48,7 +50,7 @@ class Responses:
         found: dict[bytes, Output] = {}
         for chunk in _chunks(keys):
             marks = ",".join("?" * len(chunk))
-            rows = self._database.read(f"SELECT {_COLUMNS} FROM responses WHERE key IN ({marks})", chunk)
+            rows = self._database.read(f"SELECT {_SELECTED} FROM responses WHERE key IN ({marks})", chunk)
             for key, *flat in rows:
                 found[key] = unflatten(tuple(flat))
         return found
@@ -57,15 +59,17 @@ class Responses:
         """Keeps responses of one model; the first response of a key stays."""
         model = self.model_id(fingerprint)
         now = time.time()
+        plain, full = [], []
+        for key, output in responses:
+            # A bytearray, because sqlite3 asks every other type, bytes too, how it wants to be adapted.
+            row = (bytearray(key), model, now, *flatten(output))
+            if row[-1] is None:
+                plain.append(row[:-1])
+            else:
+                full.append(row)
         with self._database.write(len(responses)) as connection:
-            # Many rows per statement: the interpreter lock changes hands once per statement, not once per row.
-            for start in range(0, len(responses), _ROWS_PER_STATEMENT):
-                part = responses[start : start + _ROWS_PER_STATEMENT]
-                values: list[Any] = []
-                for response in part:
-                    values += (response.key, model, now, *flatten(response.output))
-                rows = ",".join(["(?,?,?,?,?,?,?,?,?)"] * len(part))
-                connection.execute(f"INSERT OR IGNORE INTO responses VALUES {rows}", values)
+            _insert(connection, _COLUMNS[:-1], plain)
+            _insert(connection, _COLUMNS, full)
 
     def model_id(self, fingerprint: Fingerprint) -> int:
         """The number of a model in this file; it is added when new."""
@@ -80,6 +84,15 @@ class Responses:
     def count(self) -> int:
         """Responses in the file."""
         return int(self._database.read("SELECT count(*) FROM responses")[0][0])
+
+
+def _insert(connection: sqlite3.Connection, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Many rows per statement: the interpreter lock changes hands once per statement, not once per row."""
+    marks = f"({','.join('?' * len(columns))})"
+    for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+        part = rows[start : start + _ROWS_PER_STATEMENT]
+        statement = f"INSERT OR IGNORE INTO responses ({','.join(columns)}) VALUES {','.join([marks] * len(part))}"
+        connection.execute(statement, list(chain.from_iterable(part)))
 
 
 def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
