@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from assay.cli.options import add_store_option, make_parser
+from assay.report.names import model_name
 from assay.report.terminal import make_console, plain_table, show_notices
 from assay.tasks.catalog import Catalog
 
@@ -94,7 +95,7 @@ def _runs(options: argparse.Namespace) -> Listing:
             record.id,
             record.status,
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
-            record.model,
+            model_name(record.spec.get("model", record.model), record.spec.get("model_args", {})),
             ", ".join(record.spec.get("tasks", [])),
         )
         for record in records
