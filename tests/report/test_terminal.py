@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from assay.core.results import RunResult
-from assay.report.terminal import ProgressView, plain_table, show_result
+from assay.report.terminal import ProgressView, plain_table, show_listing, show_result
 
 
 def console() -> tuple[Console, io.StringIO]:
@@ -58,3 +58,11 @@ def test_on_a_terminal_progress_is_a_bar_that_goes_away() -> None:
         view.say("hello")
     assert "hello" in stream.getvalue()
     assert "requests" in stream.getvalue()
+
+
+def test_a_long_listing_is_plain_columns() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    show_listing(console, ("Name", "Type"), [(f"task{number}", "x\x1b[2J") for number in range(400)])
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0] == "Name     Type"
+    assert lines[400] == "task399  x\ufffd[2J"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from assay.cli.options import add_store_option, make_parser
 from assay.report.names import model_name
-from assay.report.terminal import make_console, plain_table, show_notices
+from assay.report.terminal import make_console, show_listing, show_notices
 from assay.tasks.catalog import Catalog
 
 Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
         return 0
     console = make_console()
-    console.print(plain_table(headings, rows))
+    show_listing(console, headings, rows)
     console.print(f"{len(rows):,} {options.what}")
     return 0
 

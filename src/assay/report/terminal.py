@@ -26,6 +26,8 @@ from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, format_seconds, 
 
 _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
+_MOST_TABLE_ROWS = 300
+_WIDEST_COLUMN = 60
 _TEXT_HEADINGS = ("Task", NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
 
 
@@ -162,6 +164,17 @@ def _filled_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Tab
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
+
+
+def show_listing(console: Console, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A listing: a table, or plain columns where a table of so many rows would take long to lay out."""
+    if len(rows) <= _MOST_TABLE_ROWS:
+        console.print(plain_table(headings, rows))
+        return
+    lines = [[printable(str(cell)) for cell in row] for row in (headings, *rows)]
+    widths = [min(max(map(len, column)), _WIDEST_COLUMN) for column in zip(*lines, strict=True)]
+    for line in lines:
+        console.file.write("  ".join(map(str.ljust, line, widths)).rstrip() + "\n")
 
 
 def plain_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:

@@ -7,7 +7,8 @@ cannot be read are kept with their fault, so that nothing disappears in silence.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.core.registry import Registry
-from assay.tasks.harness.read import read_task_file
+from assay.tasks.harness.read import HeadReader
 
 LIBRARY = Path(__file__).parent / "library"
 PLUGINS = Registry("task", {}, "assay.tasks")
@@ -90,11 +91,10 @@ class Catalog:
 def _add_root(index: _Index, root: Path) -> None:
     found: dict[str, Entry] = {}
     tagged: dict[str, list[str]] = {}
-    for path in sorted(root.rglob("*.yaml"), key=lambda path: path.as_posix()):
-        if any(folder in path.parts for folder in _SKIPPED_FOLDERS):
-            continue
+    reader = HeadReader()
+    for path in _task_files(root):
         try:
-            entry = _entry(path)
+            entry = _entry(path, reader.head(path))
         except TaskFileError as error:
             index.broken.extend(error.faults)
             continue
@@ -118,9 +118,17 @@ def _add_root(index: _Index, root: Path) -> None:
             index.entries[tag] = Entry(tag, "tag", members=tuple(sorted(members)))
 
 
-def _entry(path: Path) -> Entry | None:
+def _task_files(root: Path) -> list[Path]:
+    """All task files below a folder, in lm-eval's order: by path."""
+    found = []
+    for folder, inner, names in os.walk(root, followlinks=False):
+        inner[:] = [name for name in inner if name not in _SKIPPED_FOLDERS]
+        found += [f"{folder}{os.sep}{name}" for name in names if name.endswith(".yaml")]
+    return [Path(path) for path in sorted(found, key=lambda path: path.replace(os.sep, "/"))]
+
+
+def _entry(path: Path, data: Mapping[str, Any]) -> Entry | None:
     """What a file defines; None for a file that only serves as an include."""
-    data = read_task_file(path).data
     if "group" in data and "class" not in data:
         members = data.get("task")
         listed = members if isinstance(members, list) else []

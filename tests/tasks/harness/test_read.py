@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import TaskFileError
-from assay.tasks.harness.read import FunctionReference, read_task_file, show_path
+from assay.tasks.harness.read import FunctionReference, HeadReader, read_task_file, show_path
 
 Write = Callable[..., Path]
 
@@ -133,3 +133,27 @@ def test_aliases_that_multiply_are_refused(write_yaml: Write) -> None:
 
 def test_an_alias_to_itself_is_refused(write_yaml: Write) -> None:
     assert "refers to itself" in fault(write_yaml("a.yaml", "a: &a [*a]\n"))
+
+
+def test_the_quick_reader_of_an_index_sees_what_the_careful_one_sees(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "base").write_text("tag: [a, b]\noutput_type: multiple_choice\ntask_list: 1\n")
+    (tmp_path / "deep" / "middle.yaml").write_text("include: ../base\ntag: c\nprocess_docs: !function utils.f\n")
+    (tmp_path / "leaf.yaml").write_text("include: [base, deep/middle.yaml]\ntask: leaf\n")
+    reader = HeadReader()
+    for name in ("leaf.yaml", "deep/middle.yaml", "leaf.yaml"):
+        careful = read_task_file(tmp_path / name).data
+        quick = reader.head(tmp_path / name)
+        wanted = ("task", "group", "tag", "output_type")
+        assert {key: quick.get(key) for key in wanted} == {key: careful.get(key) for key in wanted}
+
+
+@pytest.mark.parametrize("text", ["a: [1", "- a", "include: nowhere\n", "include: self.yaml\n", "d: 2024-13-45\n"])
+def test_the_quick_reader_leaves_faults_to_the_careful_one(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "self.yaml"
+    path.write_text(text)
+    with pytest.raises(TaskFileError) as quick:
+        HeadReader().head(path)
+    with pytest.raises(TaskFileError) as careful:
+        read_task_file(path)
+    assert quick.value.faults == careful.value.faults

@@ -5,6 +5,7 @@ Takes a path, gives the merged mapping and the place of every key in it. Nothing
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,8 @@ from assay.core.errors import Fault, TaskFileError
 KeyPath = tuple[Any, ...]
 
 # Keys and items of one file. Aliases that refer to aliases can make a short file stand for any number of them.
+# Includes of includes of … beyond this are a cycle, or as good as one.
+_DEEPEST_INCLUDE = 50
 MOST_PLACES = 200_000
 
 
@@ -217,3 +220,33 @@ def _merge(
     for keys in [keys for keys in places if keys[0] in new]:
         del places[keys]
     places.update({keys: place for keys, place in new_places.items() if keys[0] in new})
+
+
+class HeadReader:
+    """Top-level keys of many task files, for an index: includes are merged and read once, places are left out."""
+
+    def __init__(self) -> None:
+        self._included: dict[str, dict[str, Any]] = {}
+
+    def head(self, path: Path) -> dict[str, Any]:
+        """The merged mapping of a file. Whatever is odd about it goes through the careful reader, which says what."""
+        try:
+            return self._merged(str(path), 0)
+        except (yaml.YAMLError, OSError, ValueError, TypeError, RecursionError):
+            return read_task_file(path).data
+
+    def _merged(self, path: str, depth: int) -> dict[str, Any]:
+        with open(path, encoding="utf-8") as stream:
+            data = yaml.load(stream.read(), _Loader)
+        if not isinstance(data, dict) or depth > _DEEPEST_INCLUDE:
+            raise ValueError(path)
+        named = data.get("include")
+        if named is None:
+            return data
+        merged: dict[str, Any] = {}
+        for item in [named] if isinstance(named, str) else named:
+            base = os.path.normpath(os.path.join(os.path.dirname(path), item))  # noqa: PTH118, PTH120
+            if base not in self._included:
+                self._included[base] = self._merged(base, depth + 1)
+            merged.update(self._included[base])
+        return {**merged, **data}
