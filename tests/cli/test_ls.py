@@ -68,3 +68,12 @@ def test_an_unknown_noun_is_told_with_the_known_ones(cli: Cli) -> None:
 def test_a_folder_that_is_not_there_is_told(cli: Cli, tmp_path: Path) -> None:
     done = cli("ls", "tasks", "--include_path", tmp_path / "nowhere")
     assert (done.code, "--include_path: no folder" in done.err) == (2, True)
+
+
+def test_tags_and_types_narrow_the_tasks(cli: Cli, task_folder: Path) -> None:
+    def names(*words: str) -> list[str]:
+        return [row["name"] for row in json.loads(cli("ls", "tasks", *words, "--json").out)]
+
+    assert names("--include_path", str(task_folder), "--tag", "paint") == ["colours"]
+    assert names("--output-type", "multiple_choice") == ["demo_questions", "demo_questions_letters"]
+    assert names("--tag", "nothing") == []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from assay.cli.options import add_store_option, make_parser
 from assay.report.names import model_name
 from assay.report.terminal import make_console, show_listing, show_notices
+from assay.run.resolve import open_catalog
 from assay.tasks.catalog import Catalog
 
 Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -38,6 +39,8 @@ def _tasks(options: argparse.Namespace) -> Listing:
         (entry.name, entry.output_type or entry.kind, ", ".join(entry.tags), str(entry.path or ""))
         for entry in sorted(catalog.entries.values(), key=lambda entry: entry.name)
         if entry.kind in ("task", "plugin")
+        and (options.tag is None or options.tag in entry.tags)
+        and (options.output_type is None or options.output_type == entry.output_type)
     ]
     return ("Name", "Type", "Tags", "File"), rows
 
@@ -52,7 +55,7 @@ def _collections(kind: str) -> Callable[[argparse.Namespace], Listing]:
 
 
 def _catalog(options: argparse.Namespace) -> Catalog:
-    catalog = Catalog(options.include_path or ())
+    catalog = open_catalog(options.include_path or ())
     show_notices(catalog.notices, make_console(stderr=True))
     return catalog
 
@@ -121,6 +124,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--include_path", action="append", metavar="DIR", help="folder with more task files; may repeat"
     )
+    parser.add_argument("--tag", metavar="TAG", help="only tasks with this tag")
+    parser.add_argument("--output_type", metavar="TYPE", help="only tasks of this type, such as multiple_choice")
     parser.add_argument("--json", action="store_true", help="as JSON")
     add_store_option(parser)
     return parser

@@ -9,6 +9,7 @@ from assay.core.errors import Fault, ModelError, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ChatSpec, GroupSpec, RunSpec
+from assay.models.named import cache_folder
 from assay.models.registry import open_model
 from assay.models.wheels import ProgressReport
 from assay.run.events import Listener, Progressed
@@ -45,6 +46,11 @@ def known_names() -> KnownNames:
     return KnownNames(metrics, frozenset(AGGREGATIONS), frozenset(FILTERS.names()))
 
 
+def open_catalog(include_path: Sequence[str]) -> Catalog:
+    """The catalog over the user's folders; what was read of large ones is remembered in the cache folder."""
+    return Catalog(include_path, cache_folder() / "catalog")
+
+
 def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> Selection:
     """The tasks and groups of a run."""
     return select_tasks(given or spec.tasks, catalog, spec.options, known_names())
@@ -54,7 +60,7 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     """Resolves tasks and model; faults of both are raised together."""
     faults: list[Fault] = []
     errors: list[UserError] = []
-    catalog = Catalog(spec.include_path)
+    catalog = open_catalog(spec.include_path)
     selection, model = None, given_model
     scorers: list[DocumentScorer] = []
     try:

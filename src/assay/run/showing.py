@@ -12,8 +12,7 @@ from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.run.events import ignore
 from assay.run.posing import chosen_documents
-from assay.run.resolve import resolve, resolve_tasks
-from assay.tasks.catalog import Catalog
+from assay.run.resolve import open_catalog, resolve, resolve_tasks
 from assay.tasks.selection import Wanted
 
 
@@ -32,7 +31,7 @@ def show_documents(
 ) -> list[ShownDocument]:
     """The document at a place of every task."""
     if model is None:
-        chosen = resolve_tasks(spec, tasks, Catalog(spec.include_path)).tasks
+        chosen = resolve_tasks(spec, tasks, open_catalog(spec.include_path)).tasks
         return [_shown(task, place, spec, None) for task in chosen]
     setup = resolve(spec, tasks, None if isinstance(model, str) else model, ignore)
     try:

@@ -7,41 +7,17 @@ cannot be read are kept with their fault, so that nothing disappears in silence.
 from __future__ import annotations
 
 import fnmatch
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from assay.core.errors import Fault, TaskFileError, UserError
+from assay.core.errors import Fault, UserError
 from assay.core.registry import Registry
-from assay.tasks.harness.read import HeadReader
+from assay.tasks.indexing import Entry, index_folder
 
 LIBRARY = Path(__file__).parent / "library"
 PLUGINS = Registry("task", {}, "assay.tasks")
-_SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A name that can be run.
-
-    Attributes:
-        name: the name.
-        kind: `task`, `group`, `tag` or `plugin`.
-        path: the defining file; None for tags and plugins.
-        output_type: the request shape of a task.
-        tags: the tags of a task.
-        members: task names of a tag; member names of a group.
-    """
-
-    name: str
-    kind: str
-    path: Path | None = None
-    output_type: str = ""
-    tags: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -52,9 +28,15 @@ class _Index:
 
 
 class Catalog:
-    """The index over the shipped library, the user's folders and plugins."""
+    """The index over the shipped library, the user's folders and plugins.
 
-    def __init__(self, include_path: Sequence[str | Path] = ()) -> None:
+    Args:
+        include_path: the user's folders.
+        memory: folder in which what was read is remembered for the next time; None to read everything anew.
+    """
+
+    def __init__(self, include_path: Sequence[str | Path] = (), memory: Path | None = None) -> None:
+        self.memory = memory
         self.include_path = tuple(Path(folder).expanduser() for folder in include_path)
 
     @cached_property
@@ -63,7 +45,7 @@ class Catalog:
         for root in (LIBRARY, *self.include_path):
             if not root.is_dir():
                 raise UserError(Fault("--include_path", f'no folder "{root}"', "a folder with task files (*.yaml)"))
-            _add_root(index, root)
+            _add_root(index, root, self.memory)
         for name in PLUGINS.plugins:
             index.entries.setdefault(name, Entry(name, "plugin"))
         return index
@@ -88,20 +70,15 @@ class Catalog:
         return sorted(name for name in self.entries if fnmatch.fnmatchcase(name, pattern))
 
 
-def _add_root(index: _Index, root: Path) -> None:
+def _add_root(index: _Index, root: Path, memory: Path | None) -> None:
     found: dict[str, Entry] = {}
     tagged: dict[str, list[str]] = {}
-    reader = HeadReader()
-    for path in _task_files(root):
-        try:
-            entry = _entry(path, reader.head(path))
-        except TaskFileError as error:
-            index.broken.extend(error.faults)
-            continue
-        if entry is None:
-            continue
+    entries, broken = index_folder(root, memory)
+    index.broken.extend(broken)
+    for entry in entries:
         if entry.name in found:
-            index.shadowed.append(f'"{entry.name}" is defined twice: {found[entry.name].path} is used, {path} is not')
+            used, other = found[entry.name].path, entry.path
+            index.shadowed.append(f'"{entry.name}" is defined twice: {used} is used, {other} is not')
             continue
         found[entry.name] = entry
         for tag in entry.tags:
@@ -116,32 +93,3 @@ def _add_root(index: _Index, root: Path) -> None:
             index.shadowed.append(f'the tag "{tag}" of {root} replaces the earlier one')
         if earlier_kind in (None, "tag"):
             index.entries[tag] = Entry(tag, "tag", members=tuple(sorted(members)))
-
-
-def _task_files(root: Path) -> list[Path]:
-    """All task files below a folder, in lm-eval's order: by path."""
-    found = []
-    for folder, inner, names in os.walk(root, followlinks=False):
-        inner[:] = [name for name in inner if name not in _SKIPPED_FOLDERS]
-        found += [f"{folder}{os.sep}{name}" for name in names if name.endswith(".yaml")]
-    return [Path(path) for path in sorted(found, key=lambda path: path.replace(os.sep, "/"))]
-
-
-def _entry(path: Path, data: Mapping[str, Any]) -> Entry | None:
-    """What a file defines; None for a file that only serves as an include."""
-    if "group" in data and "class" not in data:
-        members = data.get("task")
-        listed = members if isinstance(members, list) else []
-        return Entry(str(data["group"]), "group", path, members=tuple(map(_member_name, listed)))
-    if "task" not in data or not isinstance(data["task"], str):
-        return None
-    tags = data.get("tag") or []
-    tags = [tags] if isinstance(tags, str) else tags
-    kind = str(data.get("output_type", "generate_until"))
-    return Entry(data["task"], "task", path, kind, tuple(tag for tag in tags if isinstance(tag, str)))
-
-
-def _member_name(member: Any) -> str:
-    if isinstance(member, dict):
-        return str(member.get("group") or member.get("task"))
-    return str(member)

@@ -143,7 +143,7 @@ def test_the_quick_reader_of_an_index_sees_what_the_careful_one_sees(tmp_path: P
     reader = HeadReader()
     for name in ("leaf.yaml", "deep/middle.yaml", "leaf.yaml"):
         careful = read_task_file(tmp_path / name).data
-        quick = reader.head(tmp_path / name)
+        quick, _ = reader.head(str(tmp_path / name))
         wanted = ("task", "group", "tag", "output_type")
         assert {key: quick.get(key) for key in wanted} == {key: careful.get(key) for key in wanted}
 
@@ -153,7 +153,7 @@ def test_the_quick_reader_leaves_faults_to_the_careful_one(tmp_path: Path, text:
     path = tmp_path / "self.yaml"
     path.write_text(text)
     with pytest.raises(TaskFileError) as quick:
-        HeadReader().head(path)
+        HeadReader().head(str(path))
     with pytest.raises(TaskFileError) as careful:
         read_task_file(path)
     assert quick.value.faults == careful.value.faults

@@ -226,27 +226,34 @@ class HeadReader:
     """Top-level keys of many task files, for an index: includes are merged and read once, places are left out."""
 
     def __init__(self) -> None:
-        self._included: dict[str, dict[str, Any]] = {}
+        self._included: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
 
-    def head(self, path: Path) -> dict[str, Any]:
-        """The merged mapping of a file. Whatever is odd about it goes through the careful reader, which says what."""
+    def head(self, path: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The merged mapping of a file, and the files it includes, directly or not.
+
+        Whatever is odd about a file goes through the careful reader, which says what.
+        """
         try:
-            return self._merged(str(path), 0)
+            return self._merged(path, 0)
         except (yaml.YAMLError, OSError, ValueError, TypeError, RecursionError):
-            return read_task_file(path).data
+            file = read_task_file(Path(path))
+            return file.data, tuple(sorted({str(place.file) for place in file.places.values()} - {path}))
 
-    def _merged(self, path: str, depth: int) -> dict[str, Any]:
+    def _merged(self, path: str, depth: int) -> tuple[dict[str, Any], tuple[str, ...]]:
         with open(path, encoding="utf-8") as stream:
             data = yaml.load(stream.read(), _Loader)
         if not isinstance(data, dict) or depth > _DEEPEST_INCLUDE:
             raise ValueError(path)
         named = data.get("include")
         if named is None:
-            return data
+            return data, ()
         merged: dict[str, Any] = {}
+        files: list[str] = []
         for item in [named] if isinstance(named, str) else named:
             base = os.path.normpath(os.path.join(os.path.dirname(path), item))  # noqa: PTH118, PTH120
             if base not in self._included:
                 self._included[base] = self._merged(base, depth + 1)
-            merged.update(self._included[base])
-        return {**merged, **data}
+            inner, deeper = self._included[base]
+            merged.update(inner)
+            files += [base, *deeper]
+        return {**merged, **data}, tuple(files)
