@@ -59,7 +59,7 @@ def index_folder(root: Path, memory: Path | None) -> tuple[list[Entry], list[Fau
         root: the folder.
         memory: folder in which to remember what was read; None for nowhere.
     """
-    paths = sorted(_task_files(str(root)), key=lambda path: path.replace(os.sep, "/"))
+    paths = sorted(task_files(str(root)), key=lambda path: path.replace(os.sep, "/"))
     place = _memory_file(root, memory) if memory is not None and len(paths) >= _FEWEST_REMEMBERED else None
     known = _recall(place) if place is not None else {"rows": {}, "includes": {}}
     changed = {path for path, stamp in known["includes"].items() if _stamp(path) != stamp}
@@ -69,7 +69,8 @@ def index_folder(root: Path, memory: Path | None) -> tuple[list[Entry], list[Fau
     return [Entry(name, kind, Path(path), *rest) for path, name, kind, rest in _defined(rows)], faults
 
 
-def _task_files(root: str) -> Iterator[str]:
+def task_files(root: str) -> Iterator[str]:
+    """All task files below a folder."""
     for folder, inner, names in os.walk(root):
         inner[:] = [name for name in inner if name not in _SKIPPED_FOLDERS]
         yield from (f"{folder}{os.sep}{name}" for name in names if name.endswith(".yaml"))

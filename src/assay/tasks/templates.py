@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, nodes
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, meta, nodes
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -73,6 +73,12 @@ def check_syntax(text: str) -> str | None:
     except TemplateSyntaxError as error:
         return f"template does not parse (line {error.lineno} of it): {error.message}"
     return None
+
+
+def undefined_names(text: str, known: Collection[str]) -> list[str]:
+    """Names that a template reads and that are neither known nor set in it; its syntax is right."""
+    found = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+    return sorted(name for name in found if name not in known and name not in _ENVIRONMENT.globals)
 
 
 def render(text: str, fields: Mapping[str, Any], where: str) -> str:

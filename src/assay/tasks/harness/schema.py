@@ -5,13 +5,13 @@ Takes a merged task file, gives all its faults at once, each with file, line and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
 from assay.tasks.harness.read import FunctionReference, TaskFile
-from assay.tasks.templates import check_syntax
+from assay.tasks.templates import check_syntax, undefined_names
 
 OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
@@ -135,6 +135,25 @@ def task_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
         faults += _template_faults(file, inner, ("fewshot_config",))
     faults += _metric_faults(file, names)
     faults += _filter_faults(file, names)
+    return faults
+
+
+def base_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
+    """Faults of a file that only serves as an include: what it says must be right, but it need not be whole."""
+    faults = [*_code_faults(file, file.data, ()), *_key_faults(file, TASK_KEYS, file.data, ())]
+    return [*faults, *_template_faults(file, file.data, ()), *_metric_faults(file, names), *_filter_faults(file, names)]
+
+
+def column_faults(file: TaskFile, columns: Collection[str]) -> list[Fault]:
+    """Names in templates that a document with these columns does not have."""
+    faults = []
+    for key in _TEMPLATES:
+        text = file.data.get(key)
+        if not isinstance(text, str) or text in columns or check_syntax(text) is not None:
+            continue
+        for name in undefined_names(text, columns):
+            found = f"'{name}' is no column of the sample document{did_you_mean(name, columns)}"
+            faults.append(Fault(file.where(key), found, "one of: " + ", ".join(columns)))
     return faults
 
 

@@ -1,0 +1,73 @@
+"""Task files are checked without their data, all faults at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.core.errors import UserError
+from assay.run.resolve import known_names
+from assay.tasks.catalog import LIBRARY
+from assay.tasks.checking import CheckReport, check_paths
+
+GOOD = (
+    "task: good\ndataset_path: json\ntest_split: test\noutput_type: multiple_choice\n"
+    "doc_to_text: 'Q: {{question}}'\ndoc_to_choice: options\ndoc_to_target: label\n"
+)
+
+
+def check(folder: Path, files: dict[str, str], columns: list[str] | None = None) -> CheckReport:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return check_paths([folder], known_names(), columns)
+
+
+def test_the_shipped_library_has_no_faults() -> None:
+    report = check_paths([LIBRARY], known_names())
+    assert (report.tasks, report.groups, report.faults) == (13, 3, ())
+
+
+def test_faults_of_all_files_come_together(tmp_path: Path) -> None:
+    wrong = GOOD.replace("good", "wrong").replace("doc_to_text", "doc_to_txt") + "repeats: many\n"
+    report = check(tmp_path, {"a.yaml": GOOD, "b.yaml": wrong, "c.yaml": "task: [\n", "d.yaml": "include: no\n"})
+    shown = [str(fault).removeprefix(str(tmp_path)) for fault in report.faults]
+    assert (report.files, report.tasks) == (4, 2)
+    assert [line.split(".yaml")[0] for line in shown] == ["/b", "/b", "/b", "/c", "/d"]
+    assert 'unknown key "doc_to_txt" (did you mean "doc_to_text"' in shown[0]
+
+
+def test_an_include_need_not_be_whole_but_must_be_right(tmp_path: Path) -> None:
+    base = "doc_to_text: '{{question}}'\nmetric_list:\n  - metric: accc\n"
+    report = check(tmp_path, {"_base.yaml": base})
+    assert [str(fault).split("  ")[1] for fault in report.faults] == [
+        'metric_list[0].metric: unknown metric "accc" (did you mean "acc"?). See: assay ls metrics'
+    ]
+
+
+def test_a_fault_of_an_include_is_told_once(tmp_path: Path) -> None:
+    files = {"_base.yaml": "repeats: many\n"}
+    files |= {f"{name}.yaml": "include: _base.yaml\n" + GOOD.replace("good", name) for name in "xyz"}
+    report = check(tmp_path, files)
+    assert [fault.where for fault in report.faults] == [f"{tmp_path}/_base.yaml:1  repeats"]
+
+
+def test_unknown_members_of_a_group_are_faults(tmp_path: Path) -> None:
+    group = "group: all\ntask:\n  - good\n  - demo_text\n  - goood\n  - {task: new, dataset_path: json}\n"
+    report = check(tmp_path, {"a.yaml": GOOD, "all.yaml": group})
+    (fault,) = report.faults
+    assert str(fault).startswith(f'{tmp_path}/all.yaml:5  task[2]: unknown task "goood" (did you mean "good"')
+
+
+def test_a_sample_document_shows_undefined_names(tmp_path: Path) -> None:
+    text = "{% for o in options %}{{o}}{{loop.index}}{% endfor %}{{range(2)}}{{qestion}}{% set x = 1 %}{{x}}"
+    report = check(tmp_path, {"a.yaml": GOOD.replace("Q: {{question}}", text)}, ["question", "options", "label"])
+    (fault,) = report.faults
+    assert "'qestion' is no column of the sample document (did you mean \"question\"?)" in str(fault)
+
+
+@pytest.mark.parametrize("path", ["nowhere", "empty"])
+def test_nothing_to_check_is_an_error(tmp_path: Path, path: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=path):
+        check_paths([tmp_path / path], known_names())
