@@ -191,3 +191,11 @@ def test_an_unknown_public_name_is_an_attribute_error() -> None:
 def test_samples_of_a_task_outside_the_run_are_refused() -> None:
     with pytest.raises(UserError, match='"demo_tex".*did you mean "demo_text"'):
         evaluate("dummy", "demo_text", store=":memory:", samples={"demo_tex": [0]})
+
+
+def test_faulty_tasks_are_told_without_downloading_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match="unknown task") as caught:
+        evaluate("smollm2", "demo_tex", store=":memory:")
+    assert len(caught.value.faults) == 1
+    assert not (tmp_path / "cache").exists()

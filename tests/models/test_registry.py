@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import ModelError, UnknownName
 from assay.core.specs import ModelSettings
-from assay.models.registry import ALIASES, DESCRIPTIONS, MODELS, model_names, model_rows, open_model
+from assay.models.registry import ALIASES, DESCRIPTIONS, MODELS, model_names, model_rows, must_fetch, open_model
 
 SETTINGS = ModelSettings()
 
@@ -57,3 +57,8 @@ def test_listing_models_imports_nothing_heavy() -> None:
     script = "import sys; from assay.models.registry import model_rows; model_rows(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "transformers", "numpy", "gguf"} & set(loaded)
+
+
+def test_only_an_absent_causal_model_of_the_table_must_be_fetched() -> None:
+    # The cache folder of these tests is empty; an encoder is refused before it is fetched.
+    assert [name for name in model_names() if must_fetch(name)] == ["smollm2"]

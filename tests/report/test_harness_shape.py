@@ -8,8 +8,7 @@ import json
 import pytest
 
 from assay.core.results import RunResult
-from assay.report.files import to_data
-from assay.report.harness_shape import results_data, sample_lines
+from assay.report.harness_shape import plain, results_data, sample_lines
 
 # Section 13 of the compatibility specification; what Assay lacks (tokenizer and length) is not in it.
 TOP = [
@@ -123,7 +122,7 @@ def test_counts_say_how_many_there_were(result: RunResult) -> None:
 
 
 def test_our_block_has_intervals_failures_and_the_manifest(result: RunResult) -> None:
-    own = to_data(result)["assay"]
+    own = json.loads(json.dumps(results_data(result, {}), default=plain))["assay"]
     assert own["failures"] == {"too_long": {"count": 1, "example": "9 tokens"}}
     assert own["requests"]["failed"] == 1
     assert own["tasks"]["toy_generation"]["denominators"]["failed"] == 1

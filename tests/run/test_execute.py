@@ -48,7 +48,7 @@ def ask(plan: Plan, model: Model, store: Store, listener: Listener) -> Executed:
 def plan_of(count: int) -> Plan:
     asked = tuple(Loglikelihood("q", f" {number}") for number in range(count))
     keys = find_keys([Instance("t", 0, asked)], StreamModel.fingerprint.digest)
-    return make_plan({"t": keys.by_instance}, keys.requests, set())
+    return make_plan(keys.posed, keys.requests, set())
 
 
 def kept_after(model: StreamModel, plan: Plan, error: type[BaseException], match: str) -> int:
@@ -147,7 +147,7 @@ def test_answers_at_hand_equal_those_read_back_from_the_store() -> None:
 def test_halves_of_a_character_are_joined_before_they_are_scored() -> None:
     asked = Generation("q")
     keys = find_keys([Instance("t", 0, (asked,))], StreamModel.fingerprint.digest)
-    plan = make_plan({"t": keys.by_instance}, keys.requests, set())
+    plan = make_plan(keys.posed, keys.requests, set())
     with Store() as store:
         model = StreamModel(lambda requests: iter([(0, Text("\ud83d\ude00 \ud83d"))]))
         executed = ask(plan, model, store, ignore)

@@ -15,7 +15,7 @@ from assay.core.specs import (
     Scoring,
     TaskCard,
 )
-from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaves_of, sample_len
+from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaves_of
 from assay.stats.means import mean_estimate
 
 TWO = (PipelineSpec("strict", (FilterSpec("take_first"),)), PipelineSpec("loose", (FilterSpec("take_first"),)))
@@ -128,4 +128,4 @@ def test_leaves_come_in_order() -> None:
 
 
 def test_sample_len_is_the_largest_n() -> None:
-    assert sample_len(LARGE) == 8
+    assert LARGE.sample_len == 8

@@ -59,6 +59,11 @@ def test_unknown_members_of_a_group_are_faults(tmp_path: Path) -> None:
     assert str(fault).startswith(f'{tmp_path}/all.yaml:5  task[2]: unknown task "goood" (did you mean "good"')
 
 
+def test_an_inline_task_may_take_its_data_from_the_group(tmp_path: Path) -> None:
+    group = "group: all\ndataset_path: json\ntask:\n  - {task: new, doc_to_text: q}\n"
+    assert check(tmp_path, {"all.yaml": group}).faults == ()
+
+
 def test_a_sample_document_shows_undefined_names(tmp_path: Path) -> None:
     text = "{% for o in options %}{{o}}{{loop.index}}{% endfor %}{{range(2)}}{{qestion}}{% set x = 1 %}{{x}}"
     report = check(tmp_path, {"a.yaml": GOOD.replace("Q: {{question}}", text)}, ["question", "options", "label"])

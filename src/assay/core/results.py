@@ -48,6 +48,11 @@ class TaskResult:
     def name(self) -> str:
         return self.card.name
 
+    @property
+    def sample_len(self) -> int:
+        """Documents that count: the largest n among the metrics."""
+        return max((metric.estimate.n for metric in self.metrics), default=self.denominators.scored)
+
     def metric(self, name: str, filter: str | None = None) -> MetricResult:
         """The metric of this name; the first pipeline that has it unless one is named."""
         for result in self.metrics:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from assay.core.identity import digest
+from assay.core.writing import whole_file
 from assay.models.named import cache_folder
 
 FILE_NAME = "file_hashes.json"
@@ -63,12 +63,6 @@ def _read_memory(file: Path) -> dict[str, str]:
 
 
 def _write_memory(file: Path, memory: dict[str, str]) -> None:
-    """Writes beside the file and moves it into place, so that no reader ever sees half of it."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=FILE_NAME)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(memory, stream, indent=0, sort_keys=True)
-        Path(name).replace(file)
-    except OSError:
-        return
+    """Remembers hashes; where that fails, they are computed again next time."""
+    with suppress(OSError), whole_file(file) as stream:
+        json.dump(memory, stream, indent=0, sort_keys=True)

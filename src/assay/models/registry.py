@@ -13,7 +13,7 @@ from assay.core.errors import Fault, ModelError, did_you_mean, unknown_name
 from assay.core.protocols import Model
 from assay.core.registry import Registry
 from assay.core.specs import ModelSettings
-from assay.models.named import NAMED_MODELS, open_named
+from assay.models.named import NAMED_MODELS, is_fetched, open_named
 from assay.models.wheels import ProgressReport
 
 MODELS = Registry(
@@ -58,6 +58,12 @@ def open_model(
     if name not in MODELS:
         raise unknown_name("model", name, [*model_names(), *ALIASES])
     return cast(Model, MODELS.get(name)(args, settings))
+
+
+def must_fetch(name: str) -> bool:
+    """Whether opening a model would download it first."""
+    model = NAMED_MODELS.get(name)
+    return model is not None and model.family == "causal" and not is_fetched(model)
 
 
 def model_rows() -> list[tuple[str, str, str]]:

@@ -23,7 +23,6 @@ class Plan:
     """The work of a run.
 
     Attributes:
-        keys: per task name, per document, the keys of its requests.
         missing: key → request, for everything that must be asked.
         works: how much each missing request costs, see `work`.
         posed: requests in all.
@@ -31,7 +30,6 @@ class Plan:
         known: distinct requests that the store can answer.
     """
 
-    keys: Mapping[str, Sequence[tuple[bytes, ...]]]
     missing: Mapping[bytes, Request]
     works: Sequence[int]
     posed: int
@@ -53,6 +51,11 @@ class Keys:
     requests: Mapping[bytes, Request]
     prompts: str
 
+    @property
+    def posed(self) -> int:
+        """Requests in all, equal ones counted each time."""
+        return sum(map(len, self.by_instance))
+
 
 def find_keys(instances: Iterable[Instance], fingerprint: str) -> Keys:
     """The keys of every instance's requests."""
@@ -66,14 +69,17 @@ def find_keys(instances: Iterable[Instance], fingerprint: str) -> Keys:
     return Keys(by_instance, requests, ring.asked.hexdigest())
 
 
-def make_plan(
-    keys: Mapping[str, Sequence[tuple[bytes, ...]]], requests: Mapping[bytes, Request], known: set[bytes]
-) -> Plan:
-    """Subtracts what is known."""
+def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) -> Plan:
+    """Subtracts what is known.
+
+    Args:
+        posed: requests in all, equal ones counted each time.
+        requests: distinct requests by key.
+        known: keys that the store can answer.
+    """
     missing = {key: request for key, request in requests.items() if key not in known}
-    posed = sum(len(own) for task in keys.values() for own in task)
     works = [work(request) for request in missing.values()]
-    return Plan(keys, missing, works, posed, len(requests), len(requests) - len(missing))
+    return Plan(missing, works, posed, len(requests), len(requests) - len(missing))
 
 
 def work(request: Request) -> int:

@@ -10,13 +10,13 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
 
 from assay.core.errors import Fault, OutputError
 from assay.core.results import RunResult
+from assay.core.writing import whole_file
 from assay.report.harness_shape import plain, results_data, sample_lines
 from assay.report.names import file_name, model_name
 
@@ -66,34 +66,10 @@ def _different(names: Iterable[str]) -> list[str]:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with _explained(path), _atomic(path) as stream:
+    with _explained(path), whole_file(path) as stream:
         for line in lines:
             stream.write(line)
             stream.write("\n")
-
-
-@contextmanager
-def _atomic(path: Path) -> Iterator[IO[str]]:
-    """A file that appears under its name only when it is whole and on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 @contextmanager
@@ -119,9 +95,3 @@ def check_output_path(output_path: str | Path) -> None:
         handle, temporary = tempfile.mkstemp(prefix=".probe-", dir=folder)
         os.close(handle)
         os.unlink(temporary)
-
-
-def to_data(result: RunResult) -> dict[str, Any]:
-    """The content of the result file, as data."""
-    data: dict[str, Any] = json.loads(json.dumps(results_data(result, {}), default=plain))
-    return data

@@ -93,8 +93,7 @@ def _metric_entries(metrics: Sequence[MetricResult]) -> dict[str, Any]:
 
 
 def _task_scores(task: TaskResult) -> dict[str, Any]:
-    counted = max((metric.estimate.n for metric in task.metrics), default=task.denominators.scored)
-    head = {"name": task.name, "alias": task.card.alias, "sample_len": counted}
+    head = {"name": task.name, "alias": task.card.alias, "sample_len": task.sample_len}
     return {**head, **_metric_entries(task.metrics)}
 
 

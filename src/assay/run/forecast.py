@@ -87,6 +87,5 @@ def _task_plans(posed: Sequence[PosedTask], plan: Plan) -> list[TaskPlan]:
         own = item.keys.requests.keys()
         new = sum(key in plan.missing and key not in seen for key in own)
         seen.update(own)
-        count = sum(len(keys) for keys in item.keys.by_instance)
-        found.append(TaskPlan(item.task.card.name, len(item.documents), count, len(own), new))
+        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new))
     return found

@@ -10,7 +10,7 @@ from assay.core.protocols import Model, Task
 from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ChatSpec, GroupSpec, RunSpec
 from assay.models.named import cache_folder
-from assay.models.registry import open_model
+from assay.models.registry import must_fetch, open_model
 from assay.models.wheels import ProgressReport
 from assay.run.events import Listener, Progressed
 from assay.scoring.documents import DocumentScorer, document_scorer
@@ -57,8 +57,7 @@ def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> S
 
 
 def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | None, listener: Listener) -> Setup:
-    """Resolves tasks and model; faults of both are raised together."""
-    faults: list[Fault] = []
+    """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded."""
     errors: list[UserError] = []
     catalog = open_catalog(spec.include_path)
     selection, model = None, given_model
@@ -69,16 +68,14 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     except UserError as error:
         errors.append(error)
     try:
-        if model is None:
+        if model is None and not (errors and must_fetch(spec.model)):
             model = open_model(spec.model, spec.model_args, spec.settings, _progress(listener))
     except UserError as error:
         errors.append(error)
     if len(errors) == 1:
         raise errors[0]
-    for problem in errors:
-        faults.extend(problem.faults)
     if selection is None or model is None:
-        raise UserError(*faults)
+        raise UserError(*(fault for error in errors for fault in error.faults))
     check_model(model, selection.tasks, spec.options.chat)
     _check_samples(spec, selection.tasks)
     return Setup(selection.tasks, tuple(scorers), selection.groups, model, tuple(catalog.notices))

@@ -103,7 +103,7 @@ def _plan(session: Session, posed: Sequence[PosedTask]) -> Plan:
     for item in posed:
         requests.update(item.keys.requests)
     known = session.store.responses.known(requests)
-    plan = make_plan({item.task.card.name: item.keys.by_instance for item in posed}, requests, known)
+    plan = make_plan(sum(item.keys.posed for item in posed), requests, known)
     session.listener(Planned(plan.posed, plan.unique, plan.known, len(plan.missing), sum(plan.works)))
     return plan
 

@@ -51,13 +51,8 @@ def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -
         leaves = leaves_of(group.name, by_name)
         results = [by_task[leaf] for leaf in leaves]
         metrics = tuple(result for spec in group.metrics for result in _group_metrics(spec, results))
-        found.append(GroupResult(group, leaves, metrics, sum(sample_len(task) for task in results)))
+        found.append(GroupResult(group, leaves, metrics, sum(task.sample_len for task in results)))
     return tuple(found)
-
-
-def sample_len(task: TaskResult) -> int:
-    """Documents that count: the largest n among the task's metrics, else those asked."""
-    return max((metric.estimate.n for metric in task.metrics), default=task.denominators.total)
 
 
 def _group_metrics(spec: GroupMetricSpec, tasks: Sequence[TaskResult]) -> list[MetricResult]:

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.core.errors import Fault, TaskFileError, UserError, did_you_mean
+from assay.core.errors import Fault, TaskFileError, UserError
 from assay.tasks.catalog import Catalog
-from assay.tasks.harness.groups import Member, define_group
+from assay.tasks.harness.groups import GroupDefinition, Member, define_group, unknown_member
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.indexing import task_files
@@ -84,12 +84,15 @@ def _group_faults(file: TaskFile, catalog: Catalog) -> list[Fault]:
         group = define_group(file, file.data, str(file.data["group"]))
     except TaskFileError as error:
         return list(error.faults)
-    return [fault for member in group.members for fault in _member_faults(file, member, catalog)]
+    return [
+        unknown_member(file, member, catalog.entries)
+        for member in group.members
+        if member.name not in catalog.entries and not _is_inline(group, member)
+    ]
 
 
-def _member_faults(file: TaskFile, member: Member, catalog: Catalog) -> list[Fault]:
-    is_inline = "task" in member.changes.data if member.is_group else "dataset_path" in member.changes.data
-    if member.name in catalog.entries or is_inline:
-        return []
-    hint = did_you_mean(member.name, catalog.entries)
-    return [Fault(file.where(*member.place), f'unknown task "{member.name}"{hint}', next="See: assay ls tasks")]
+def _is_inline(group: GroupDefinition, member: Member) -> bool:
+    """Whether a member is defined in place; what the group says to all its members counts too."""
+    if member.is_group:
+        return "task" in member.changes.data
+    return "dataset_path" in member.changes.data or "dataset_path" in group.changes.data

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError
 from assay.core.version import __version__
+from assay.core.writing import whole_file
 from assay.tasks.harness.read import HeadReader
 
 _SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
@@ -155,9 +155,5 @@ def _remember(place: Path, rows: Mapping[str, Row]) -> None:
     """Writes the memory, whole or not at all. An index that cannot be remembered is read again next time."""
     includes = {path: _stamp(path) for row in rows.values() for path in row[1]}
     text = json.dumps({"format": [_FORMAT, __version__], "rows": rows, "includes": includes})
-    with suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".partial-", dir=place.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, place)
+    with suppress(OSError), whole_file(place) as stream:
+        stream.write(text)

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Union
 
-from assay.core.errors import Fault, TaskFileError, UnknownName, UserError, did_you_mean, unknown_name
+from assay.core.errors import Fault, TaskFileError, UnknownName, UserError, unknown_name
 from assay.core.protocols import Task
 from assay.core.specs import GroupSpec, TaskOptions
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
 from assay.tasks.harness.definition import define
-from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group
+from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.task import HarnessTask
@@ -172,8 +172,7 @@ class _Builder:
         if not member.is_group and "dataset_path" in changes.data:
             whole = TaskFile(group.file.path, {"task": inline_name}, {}).changed(changes.data, changes.places)
             return self._add_file(whole, Changes())
-        hint = did_you_mean(member.name, self._catalog.entries)
-        raise UnknownName(Fault(where, f'unknown task "{member.name}"{hint}', next="See: assay ls tasks"))
+        raise UnknownName(unknown_member(group.file, member, self._catalog.entries))
 
     def _add_file(self, file: TaskFile, changes: Changes) -> list[str]:
         merged = file.changed(changes.data, changes.places)

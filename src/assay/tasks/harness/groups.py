@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,12 @@ def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tupl
 
 def _changes(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) -> Changes:
     return Changes(data, {keys: place for keys, place in file.below(*above).items() if keys[0] in data})
+
+
+def unknown_member(file: TaskFile, member: Member, known: Collection[str]) -> Fault:
+    """The fault of a member that is neither registered nor defined in place."""
+    found = f'unknown task "{member.name}"{did_you_mean(member.name, known)}'
+    return Fault(file.where(*member.place), found, next="See: assay ls tasks")
 
 
 def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:

@@ -28,6 +28,7 @@ class HarnessTask:
         self.definition = definition
         self.options = options
         self._given_source = source
+        self._read_splits: dict[str, list[dict[str, Any]]] = {}
 
     @cached_property
     def card(self) -> TaskCard:
@@ -77,7 +78,10 @@ class HarnessTask:
         return [Document(self.definition.name, place, row) for place, row in enumerate(rows)]
 
     def _rows(self, split: str, *key: str) -> list[dict[str, Any]]:
-        return split_rows(self._source, split, self.definition.file.where(*key))
+        """The rows of a split; one that serves for documents and examples alike is read once."""
+        if split not in self._read_splits:
+            self._read_splits[split] = split_rows(self._source, split, self.definition.file.where(*key))
+        return self._read_splits[split]
 
     @cached_property
     def _generation_kwargs(self) -> dict[str, Any]:
