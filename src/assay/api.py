@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from assay.core.arguments import parse_arguments
-from assay.core.errors import Fault, UserError
+from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
-from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
+from assay.core.specs import LIKE, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
 from assay.report.files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
@@ -47,6 +47,10 @@ class Settings(TypedDict, total=False):
     seeds: Seeds
     predict_only: bool
     bootstrap_iters: int
+    allow_code: bool | Sequence[str]
+    confirm_run_unsafe_code: bool
+    metadata: str | Mapping[str, Any] | None
+    like: str | None
 
 
 def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
@@ -55,6 +59,8 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
     limit = settings.get("limit")
     samples = settings.get("samples")
     _check_numbers(limit, settings.get("num_fewshot"), samples)
+    chosen = None if samples is None else {name: tuple(places) for name, places in samples.items()}
+    model_args = parse_arguments(settings.get("model_args"), "--model_args")
     options = TaskOptions(
         num_fewshot=settings.get("num_fewshot"),
         fewshot_seed=seeds.fewshot,
@@ -62,21 +68,41 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         chat=_chat(settings),
         generation=parse_arguments(settings.get("gen_kwargs"), "--gen_kwargs"),
         predict_only=settings.get("predict_only", False),
+        metadata={**model_args, **parse_arguments(settings.get("metadata"), "--metadata")},
+        python_seed=seeds.python,
+        numpy_seed=seeds.numpy,
+        confirm_unsafe=settings.get("confirm_run_unsafe_code", False),
+        like=_like(settings.get("like")),
+        samples=chosen,
     )
     include = settings.get("include_path") or ()
     folders = [include] if isinstance(include, (str, Path)) else include
     return RunSpec(
         model=model,
         tasks=tuple(tasks),
-        model_args=parse_arguments(settings.get("model_args"), "--model_args"),
+        model_args=model_args,
         include_path=tuple(str(folder) for folder in folders),
         limit=limit,
-        samples=None if samples is None else {name: tuple(places) for name, places in samples.items()},
+        samples=chosen,
         options=options,
         settings=ModelSettings(str(settings.get("batch_size", "auto")), settings.get("device")),
         seeds=seeds,
         bootstrap_iters=settings.get("bootstrap_iters", 100_000),
+        allow_code=_allowed(settings.get("allow_code", False)),
     )
+
+
+def _like(tool: str | None) -> str | None:
+    name = tool.replace("_", "-") if tool is not None else None
+    if name is not None and name not in LIKE:
+        raise UserError(Fault("--like", f'no tool "{tool}"{did_you_mean(name, LIKE)}', "one of " + ", ".join(LIKE)))
+    return name
+
+
+def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:
+    if isinstance(allowed, str):
+        return (allowed,)
+    return allowed if isinstance(allowed, bool) else tuple(allowed)
 
 
 def _check_numbers(limit: float | None, num_fewshot: int | None, samples: Any) -> None:

@@ -67,7 +67,7 @@ def test_a_model_with_tokens_shows_them(process: Cli, task_folder: Path) -> None
     done = process("show", "colours", "--include_path", task_folder, "--model", "acme/words")
     assert done.code == 0, done.err
     assert "  context, 2 tokens: 0:'Colour' 1:'0?'" in done.out
-    assert "  scored, 1 tokens: 0:'blue'" in done.out
+    assert "  scored, 1 tokens: 0:'Colour' 1:'0?' ‖ 0:'blue'" in done.out
 
 
 @pytest.mark.parametrize("place", ["20", "-1"])

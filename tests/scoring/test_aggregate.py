@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
+from assay.core.errors import UserError
 from assay.core.results import TaskResult
 from assay.core.scores import Denominators, MetricResult, Sample
 from assay.core.specs import (
@@ -16,6 +21,8 @@ from assay.core.specs import (
     TaskCard,
 )
 from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaves_of
+from assay.scoring.metrics import reading
+from assay.scoring.values import Values
 from assay.stats.means import mean_estimate
 
 TWO = (PipelineSpec("strict", (FilterSpec("take_first"),)), PipelineSpec("loose", (FilterSpec("take_first"),)))
@@ -56,6 +63,127 @@ def test_a_task_file_may_change_direction_and_aggregation() -> None:
 def test_no_samples_give_nulls_for_every_metric() -> None:
     found = aggregate_task(Scoring("generate_until", (MetricSpec("exact_match"),), TWO), [], 1000)
     assert [(m.filter, m.estimate.value, m.estimate.n) for m in found] == [("strict", None, 0), ("loose", None, 0)]
+
+
+def held(*values: dict[str, Any]) -> list[Sample]:
+    return [Sample(place, "none", (), own) for place, own in enumerate(values)]
+
+
+def own_scoring(*metrics: MetricSpec) -> Scoring:
+    return Scoring("generate_until", metrics, process=lambda fields, results: {})
+
+
+def test_names_are_listed_ones_first_then_as_found() -> None:
+    mixed = held({"x": 1, "late": 2.0, "acc": True}, {"acc": False, "new": 4})
+    found = aggregate_task(own_scoring(MetricSpec("acc"), MetricSpec("late", "median", False)), mixed, 0)
+    assert [(m.metric, m.estimate.value, m.estimate.n, m.higher_is_better) for m in found] == [
+        ("acc", 0.5, 2, True),
+        ("late", 2.0, 1, False),
+        ("x", 1.0, 1, None),
+        ("new", 4.0, 1, None),
+    ]
+
+
+def test_a_name_that_is_not_listed_has_the_mean_and_no_direction_even_if_it_is_known() -> None:
+    found = aggregate_task(own_scoring(), held({"perplexity": 2.0}, {"perplexity": 4.0}), 0)[0]
+    assert (found.estimate.value, found.higher_is_better) == (3.0, None)
+
+
+def test_a_listed_metric_that_no_document_has_is_left_out() -> None:
+    found = aggregate_task(own_scoring(MetricSpec("acc"), MetricSpec("f1")), held({"acc": 1.0}), 0)
+    assert [m.metric for m in found] == ["acc"]
+
+
+def test_names_of_one_metrics_making_are_reported_like_it() -> None:
+    first, second = Values(), Values()
+    first.add("pass_at_k", {"pass@1": 1.0, "pass@8": 3.0})
+    first.add("other", {"o": 1.0})
+    second.add("pass_at_k", {"pass@1": 5.0, "pass@8": 4.0})
+    listed = (MetricSpec("pass_at_k", max, False), MetricSpec("other", "mean", True))
+    found = aggregate_task(Scoring("generate_until", listed), held(first, second), 1000)
+    assert [(m.metric, m.estimate.value, m.higher_is_better) for m in found] == [
+        ("pass@1", 5.0, False),
+        ("pass@8", 4.0, False),
+        ("o", 1.0, True),
+    ]
+
+
+def test_a_tasks_own_aggregation_has_a_value_and_no_error() -> None:
+    def spread(values: list[float]) -> Any:
+        values.sort()
+        return np.float32(values[-1] - values[0])
+
+    found = aggregate_task(own_scoring(MetricSpec("m", spread)), held({"m": 3}, {"m": 1}, {"m": 2}), 1000)[0]
+    assert (found.estimate.value, found.estimate.stderr, found.estimate.n) == (2.0, None, 3)
+    assert (found.estimate.method, found.harness_stderr) == ("custom", None)
+    assert type(found.estimate.value) is float
+
+
+def test_an_aggregation_that_gives_no_number_is_named() -> None:
+    def by_class(values: list[float]) -> dict[str, float]:
+        return {"a": 1.0}
+
+    with pytest.raises(UserError, match='task t, metric "m": its aggregation by_class gave {.a.: 1.0}; expected a num'):
+        aggregate_task(own_scoring(MetricSpec("m", by_class)), held({"m": 1}), 0, "task t")
+
+
+def test_an_aggregation_that_raises_is_the_users_error() -> None:
+    def broken(values: list[float]) -> float:
+        raise KeyError("label")
+
+    with pytest.raises(UserError, match='metric "m": its aggregation broken raised KeyError: .label.') as caught:
+        aggregate_task(own_scoring(MetricSpec("m", broken)), held({"m": 1}), 0)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("value", ["0.5", (0, 1), None, [1.0], {"a": 1}, np.zeros(2), 1j])
+def test_the_mean_of_what_is_no_number_is_the_users_error(value: Any) -> None:
+    with pytest.raises(UserError, match='task t, metric "m": the aggregation "mean" cannot take the value'):
+        aggregate_task(own_scoring(MetricSpec("m")), held({"m": 1.0}, {"m": value}), 0, "task t")
+
+
+def test_numbers_of_any_type_have_lm_evals_mean() -> None:
+    """lm-eval 0.4.13: mean 1.3599999999999999, error 0.5124451190127582."""
+    values = [True, 2, np.float64(0.1), np.int64(3), 0.7]
+    found = aggregate_task(own_scoring(), held(*({"m": value} for value in values)), 1000)[0]
+    assert found.estimate.value == pytest.approx(1.3599999999999999, abs=1e-12)
+    assert found.harness_stderr == pytest.approx(0.5124451190127582, abs=1e-12)
+    assert reading.as_number(np.bool_(True)) == reading.as_number(np.array([1.0])) == 1.0
+
+
+def test_likelihood_needs_an_aggregation_of_the_task() -> None:
+    pairs = held({"likelihood": (0, (-1.0, -2.0))}, {"likelihood": (1, (-3.0, -5.0))})
+    with pytest.raises(UserError, match='metric "likelihood": the aggregation "mean" cannot take the value'):
+        aggregate_task(Scoring("multiple_choice", (MetricSpec("likelihood"),)), pairs, 0)
+    own = MetricSpec("likelihood", lambda items: sum(lls[gold] for gold, lls in items))
+    assert aggregate_task(Scoring("multiple_choice", (own,)), pairs, 0)[0].estimate.value == -6.0
+
+
+def test_f1_of_texts_is_the_users_error() -> None:
+    """scikit-learn, and so lm-eval, has no label 1 among texts either."""
+    with pytest.raises(UserError, match='metric "f1": the aggregation "f1" cannot take .*; expected a pair of numbers'):
+        aggregate_task(Scoring("generate_until", (MetricSpec("f1"),)), held({"f1": ["1", "1"]}), 0)
+
+
+def test_labels_of_two_kinds_are_the_users_error() -> None:
+    with pytest.raises(UserError, match="expected a pair of labels, both numbers or both texts"):
+        aggregate_task(Scoring("generate_until", (MetricSpec("mcc"),)), held({"mcc": ["a", 1]}), 0)
+
+
+def test_metrics_named_like_corpus_scores_are_resampled_a_hundred_times_at_most() -> None:
+    values = [{"bleu": value, "m": value} for value in (1.0, 2.0, 4.0, 8.0)]
+    listed = (MetricSpec("bleu", "median"), MetricSpec("m", "median"))
+    bleu, other = aggregate_task(own_scoring(*listed), held(*values), 1000)
+    short = aggregate_task(own_scoring(*listed), held(*values), 100)[1]
+    assert bleu.harness_stderr == short.harness_stderr != other.harness_stderr
+
+
+@pytest.mark.parametrize("iterations", [0, None])
+def test_no_iterations_give_no_lm_eval_errors(iterations: int | None) -> None:
+    found = aggregate_task(
+        own_scoring(MetricSpec("b", "bleu")), held({"b": ["a b", "a b"]}, {"b": ["c", "d"]}), iterations
+    )
+    assert found[0].harness_stderr is None
 
 
 SMALL, LARGE = task("small", [1, 0]), task("large", [1, 1, 1, 0, 1, 1, 1, 0])
@@ -125,6 +253,16 @@ def test_a_group_of_groups_counts_leaves_once_and_never_subgroups() -> None:
 def test_leaves_come_in_order() -> None:
     groups = {"a": GroupSpec("a", "a", ("x", "b", "y")), "b": GroupSpec("b", "b", ("y", "z"))}
     assert leaves_of("a", groups) == ("x", "y", "z")
+
+
+def test_a_leaf_weighs_by_its_documents_also_where_some_lack_the_metric() -> None:
+    """As lm-eval: the weights are sample_len, 4 and 2, and not the 1 and 2 documents that have the metric."""
+    few = aggregate_task(own_scoring(), held({"all": 0, "acc": 1.0}, {"all": 0}, {"all": 0}, {"all": 0}), 0)
+    leaf = replace(task("few", []), metrics=few)
+    assert leaf.sample_len == 4
+    found = aggregate_groups([group(GroupMetricSpec("acc"), members=("few", "small"))], [leaf, SMALL])[0]
+    assert found.metrics[0].estimate.value == pytest.approx((4 * 1.0 + 2 * 0.5) / 6)
+    assert found.sample_len == 6
 
 
 def test_sample_len_is_the_largest_n() -> None:

@@ -111,9 +111,46 @@ def test_unscored_answers_give_lm_evals_number() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(AGGREGATIONS) - {"bypass"}))
 def test_no_documents_give_no_number(name: str) -> None:
-    found = AGGREGATIONS[name].estimate([])
+    nothing = AGGREGATIONS[name].read([])
+    found = AGGREGATIONS[name].estimate(nothing)
     assert (found.value, found.n) == (None, 0)
-    assert AGGREGATIONS[name].harness_stderr([], 1000) is None
+    assert AGGREGATIONS[name].harness_stderr(nothing, 1000) is None
+
+
+def test_matthews_takes_texts_as_scikit_learn_does() -> None:
+    from sklearn.metrics import matthews_corrcoef
+
+    pairs = [("a", "a"), ("b", "c"), ("c", "c"), ("a", "b"), ("b", "b")]
+    aggregation = AGGREGATIONS["matthews_corrcoef"]
+    read = aggregation.read(pairs)
+    expected = matthews_corrcoef([right for right, _ in pairs], [picked for _, picked in pairs])
+    assert aggregation.estimate(read).value == pytest.approx(float(expected), abs=1e-12)
+    # Probed from lm-eval 0.4.13.
+    assert aggregation.estimate(read).value == pytest.approx(0.4375, abs=1e-12)
+    assert aggregation.harness_stderr(read, 200) == pytest.approx(0.3366048893305663, rel=1e-9)
+
+
+def test_f1_has_lm_evals_number() -> None:
+    found = AGGREGATIONS["f1"].estimate(AGGREGATIONS["f1"].read([(1, 1), (1, 0), (0, True), [1, 1]]))
+    assert found.value == pytest.approx(0.6666666666666666, abs=1e-12)
+
+
+def test_nanmean_has_lm_evals_numbers() -> None:
+    read = AGGREGATIONS["nanmean"].read([1.5, math.nan, 2.5, 0.25])
+    assert AGGREGATIONS["nanmean"].estimate(read).value == pytest.approx(1.4166666666666667, abs=1e-12)
+    assert AGGREGATIONS["nanmean"].harness_stderr(read, 200) == pytest.approx(0.6105845943857187, rel=1e-9)
+
+
+def test_brier_reads_pairs_of_task_code() -> None:
+    """lm-eval 0.4.13 gives 0.5299999999999999."""
+    read = AGGREGATIONS["brier_score"].read([(0, [0.8, 0.2]), (1, (0.7, 0.3))])
+    assert AGGREGATIONS["brier_score"].estimate(read).value == pytest.approx(0.53, abs=1e-12)
+
+
+def test_brier_takes_documents_with_different_numbers_of_choices() -> None:
+    assert AGGREGATIONS["brier_score"].read([(0, [0.8, 0.2]), (2, [0.0, 0.0, 1.0]), 0.5]) == pytest.approx(
+        [0.08, 0.0, 0.5]
+    )
 
 
 def test_every_metric_has_a_known_aggregation() -> None:

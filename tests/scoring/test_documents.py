@@ -67,11 +67,8 @@ def test_a_fallback_of_its_own_is_known_too() -> None:
 @pytest.mark.parametrize(
     ("scoring", "error", "message"),
     [
-        (
-            Scoring("generate_until", (MetricSpec("exact_mtch"),)),
-            UnknownName,
-            'unknown metric "exact_mtch".*exact_match',
-        ),
+        (Scoring("multiple_choice", (MetricSpec("acc_nrm"),)), UnknownName, 'unknown metric "acc_nrm".*acc_norm'),
+        (Scoring("loglikelihood", (MetricSpec("acc_all"),)), UserError, "expected a task with process_results"),
         (
             Scoring("generate_until", (MetricSpec("acc"),)),
             UserError,

@@ -138,6 +138,64 @@ def test_map_looks_up_and_falls_back() -> None:
     assert apply("map", [["a"]]) == [[None]]
 
 
+# The expected texts of the next two are what lm-eval 0.4.13 gives.
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PERSON: Ann Lee, Bob $$ Location: Kenya$$", "per: ann lee $ per: bob $ loc: kenya"),
+        ("per: none\nDate: monday, NONE", "date: monday"),
+        ("organization : ACME $$ people: x, y", "org: acme $ per: x $ per: y"),
+        ("nothing", ""),
+        ("time:5pm $ person: a", "date: 5pm $ per: a"),
+    ],
+)
+def test_entities_are_written_in_one_way(text: str, expected: str) -> None:
+    assert apply("format_span", [[text]]) == [[expected]]
+
+
+def test_tags_are_collected() -> None:
+    said = ["[('The', 'DET'), ('cat', 'NOUN')]", "x"]
+    assert apply("regex_pos", [said]) == [[["DET", "NOUN"], ["invalid"]]]
+    assert apply("regex_pos", [["x", None]], fallback=["?"]) == [[["?"], ["?"]]]
+
+
+def test_a_function_of_the_task_gets_every_question_with_its_document() -> None:
+    def numbered(responses: list[Any], documents: list[Any]) -> Any:
+        return (f"{document['n']}{draws[0]}" for draws, document in zip(responses, documents, strict=True))
+
+    assert apply("custom", [["a"], ["b"]], {"n": 7}, filter_fn=numbered) == ["7a", "7b"]
+
+
+def test_a_function_is_needed() -> None:
+    with pytest.raises(UserError, match=r'filter "custom" does not take .*filter_fn must be a function'):
+        make_filter(FilterSpec("custom", {"filter_fn": "utils.strip"}), "t.yaml")
+
+
+def test_decontamination_is_refused_as_the_stub_it_is() -> None:
+    with pytest.raises(UserError, match="filter decontaminate: is a stub in lm-eval.*Take it out of filter_list"):
+        make_filter(FilterSpec("decontaminate", {"path": "x"}), "t.yaml")
+
+
+class Shouting:
+    """A filter class as task files bring it: made with the settings, called once for all questions."""
+
+    def __init__(self, mark: str = "!") -> None:
+        self.mark = mark
+
+    def apply(self, resps: Any, docs: Any) -> Any:
+        return ([draw.upper() + self.mark for draw in draws] for draws in resps)
+
+
+def test_a_class_of_the_task_is_made_with_its_settings() -> None:
+    made = make_filter(FilterSpec("Shouting", {"mark": "?"}, Shouting), "t")
+    assert made([["a", "b"], ["c"]], {}) == [["A?", "B?"], ["C?"]]
+
+
+def test_wrong_settings_of_a_class_are_the_users_error() -> None:
+    with pytest.raises(UserError, match='t.yaml: filter "Shouting" does not take'):
+        make_filter(FilterSpec("Shouting", {"volume": 11}, Shouting), "t.yaml")
+
+
 def test_an_unknown_filter_is_named() -> None:
     with pytest.raises(UnknownName, match=r't.yaml: unknown filter "regx" \(did you mean "regex"'):
         make_filter(FilterSpec("regx"), "t.yaml")

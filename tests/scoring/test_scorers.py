@@ -15,6 +15,7 @@ from assay.scoring.scorers import answer, choice, likelihood
 from assay.scoring.scorers.answer import AnswerView, answer_view
 from assay.scoring.scorers.choice import ChoiceView, choice_view
 from assay.scoring.scorers.likelihood import likelihood_view
+from assay.scoring.scorers.overlap import Rouge
 
 
 def view(totals: list[float], choices: list[str], gold: Any, greedy: int = -1) -> ChoiceView:
@@ -150,3 +151,38 @@ def test_words_and_bytes_are_counted_as_lm_eval_does(text: str, words: int, size
     shown = likelihood_view(Instance("t", 0, (), target=text), [Logprob(-2.5, 3, False)])
     assert likelihood.per_word(shown, {}) == (-2.5, words)
     assert likelihood.per_byte(shown, {}) == (-2.5, size)
+
+
+def test_labels_of_generated_answers_have_the_type_of_the_result() -> None:
+    assert answer.label_pair(said("x", "b"), {}) == ["b", "x"]
+    assert answer.label_pair(said(3, "3"), {}) == [3, 3]
+    assert answer.label_pair(said("b", ("a", "b")), {}) == ["b", "b"]
+    assert answer.label_pair(said("c", ("a", "b")), {}) == ["a", "c"]
+
+
+def test_several_right_answers_stay_several_references() -> None:
+    assert answer.text_pair(said("x", "b"), {}) == ["b", "x"]
+    assert answer.text_pair(said("x", ("a", "b")), {}) == [["a", "b"], "x"]
+
+
+def test_likelihoods_are_those_of_all_choices() -> None:
+    assert choice.likelihoods(view([-2, -1], ["a", "b"], 1), {}) == (1, (-2, -1))
+    assert choice.likelihoods(view([-2, -1], ["a", "b"], (0, 1)), {}) == ([0, 1], (-2, -1))
+
+
+TEXT, RIGHT = "the cats were sitting\non a mat", "a cat sat\non the mats"
+
+
+@pytest.mark.parametrize("kind", ["rouge1", "rouge2", "rougeL", "rougeLsum"])
+@pytest.mark.parametrize("use_stemmer", [True, False])
+def test_rouge_is_that_of_its_package(kind: str, use_stemmer: bool) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    expected = RougeScorer([kind], use_stemmer=use_stemmer).score(RIGHT, TEXT)[kind].fmeasure
+    assert Rouge(kind)(said(TEXT, RIGHT), {"use_stemmer": use_stemmer}) == pytest.approx(expected, abs=1e-12)
+
+
+def test_rouge_takes_the_best_right_answer_and_the_mean_of_draws() -> None:
+    assert Rouge("rouge1")(said("a b", ("x", "a b")), {}) == 1.0
+    assert Rouge("rouge1")(said(["a b", "z"], "a b"), {}) == 0.5
+    assert Rouge("rouge1")(said([], "a b"), {}) == 0.0

@@ -33,6 +33,9 @@ HOMES = {
     "httpx": ("models/openai_http.py",),
     "ray": ("models/ray_pool.py",),
     "matplotlib": ("report/plots.py",),
+    "sacrebleu": ("scoring/metrics/corpus.py",),
+    "rouge_score": ("scoring/scorers/overlap.py",),
+    "evaluate": ("scoring/metrics/external.py",),
 }
 # These cost seconds to import, or are optional: never at the top of a module.
 INSIDE_FUNCTIONS = (
@@ -46,6 +49,10 @@ INSIDE_FUNCTIONS = (
     "httpx",
     "ray",
     "matplotlib",
+    "sacrebleu",
+    "rouge_score",
+    "sklearn",
+    "evaluate",
 )
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 

@@ -1,4 +1,4 @@
-"""`assay check`: validates task files without their data."""
+"""`assay check`: validates task files without their data; with their code when that may run."""
 
 from __future__ import annotations
 
@@ -8,23 +8,44 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from assay.api import make_spec
 from assay.cli.options import make_parser
 from assay.core.errors import Fault, UserError
-from assay.run.resolve import known_names
+from assay.run.resolve import code_loader, known_names, open_catalog
 from assay.tasks.checking import CheckReport, check_paths
 from assay.tasks.files import ReadOptions, read
+from assay.tasks.loading import LoadReport, load_everything
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command; 2 when there are faults."""
     options = _parser().parse_args(arguments)
     columns = _columns(options.doc) if options.doc is not None else None
-    report = check_paths([Path(path).expanduser() for path in options.paths], known_names(), columns)
+    paths = [Path(path).expanduser() for path in options.paths]
+    report = check_paths(paths, known_names(), columns)
+    loaded = _loaded(paths, options.allow_code or True) if options.allow_code is not None else None
     if options.json:
-        print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
+        data = asdict(report) | ({"loading": asdict(loaded)} if loaded is not None else {})
+        print(json.dumps(data, indent=2, ensure_ascii=False))
     else:
         _show(report)
-    return 2 if report.faults else 0
+        if loaded is not None:
+            _show_loaded(loaded)
+    return 2 if report.faults or (loaded is not None and loaded.failures) else 0
+
+
+def _loaded(paths: list[Path], allowed: bool | list[str]) -> LoadReport:
+    folders = list(dict.fromkeys(str(path if path.is_dir() else path.parent) for path in paths))
+    spec = make_spec("none", (), include_path=folders, allow_code=allowed)
+    return load_everything(paths, open_catalog(folders), known_names(), code_loader(spec))
+
+
+def _show_loaded(report: LoadReport) -> None:
+    for failure in report.failures:
+        for fault in failure.faults:
+            sys.stderr.write(f"error: {failure.kind} {failure.name}: {fault}\n")
+    for noun, count in (("task", report.tasks), ("group", report.groups)):
+        print(f"{count - report.failed(noun):,} of {count:,} {noun}s can be built with their code")
 
 
 def _columns(path: str) -> list[str]:
@@ -46,6 +67,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="task files, or folders of them")
     parser.add_argument(
         "--doc", metavar="FILE", help="a data file: names in templates must be columns of its first row"
+    )
+    parser.add_argument(
+        "--allow_code",
+        nargs="*",
+        metavar="PACKAGE",
+        help="run the Python code that the files name, or that of installed packages only, and build every task",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     return parser

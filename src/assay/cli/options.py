@@ -21,8 +21,6 @@ WITHOUT_EFFECT = {
     "verbosity": "use --debug for tracebacks",
     "max_batch_size": "batches are sized by memory",
     "trust_remote_code": "say trust_remote_code=true in --model_args for a model that needs it",
-    "confirm_run_unsafe_code": "no task of this version runs code",
-    "metadata": "no task of this version reads it",
 }
 
 
@@ -67,6 +65,17 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     """What a run changes about tasks."""
     group = parser.add_argument_group("tasks")
     group.add_argument("--include_path", action="append", metavar="DIR", help="folder with more task files; may repeat")
+    group.add_argument(
+        "--allow_code",
+        nargs="*",
+        metavar="PACKAGE",
+        help="let Python code of task files run: all below --include_path, or only that of installed packages",
+    )
+    group.add_argument(
+        "--confirm_run_unsafe_code", action="store_true", help="let tasks run that execute what the model wrote"
+    )
+    group.add_argument("--like", metavar="TOOL", help="repeat a tool's known defects that change scores: lm-eval")
+    group.add_argument("--metadata", nargs="+", metavar="K=V", help="settings for tasks that make their own data")
     group.add_argument("--num_fewshot", "-f", type=int, metavar="N", help="examples per prompt")
     group.add_argument("--limit", "-L", type=float, metavar="N", help="first N documents per task, or a share below 1")
     group.add_argument("--samples", "-E", metavar="JSON", help='documents by place: {"task": [0, 5]}, or a JSON file')
@@ -117,6 +126,10 @@ def run_settings(options: argparse.Namespace) -> Settings:
         fewshot_as_multiturn=_boolean(options.fewshot_as_multiturn),
         gen_kwargs=parse_arguments(options.gen_kwargs, "--gen_kwargs"),
         seeds=parse_seeds(options.seed),
+        allow_code=options.allow_code is not None and (options.allow_code or True),
+        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+        metadata=parse_arguments(options.metadata, "--metadata"),
+        like=options.like,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from assay.api import show_document
 from assay.cli.options import add_model_options, add_task_options, make_parser, run_settings
 from assay.core.documents import Document
-from assay.core.protocols import TokenView
+from assay.core.protocols import Example, TokenView
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
 from assay.report.names import printable
 from assay.report.terminal import make_console
@@ -17,20 +17,30 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+# Tokens of the context that are repeated before the boundary of a scored continuation.
+_SHOWN_BEFORE = 2
+
+
 def main(arguments: list[str]) -> int:
     """Runs the command."""
     options = _parser().parse_args(arguments)
     console = make_console()
     for shown in show_document(options.task, options.doc, options.model, **run_settings(options)):
-        print_document(console, shown.document, shown.instance, shown.tokens)
+        print_document(console, shown.document, shown.instance, shown.tokens, shown.examples)
     return 0
 
 
 def print_document(
-    console: Console, document: Document, instance: Instance, tokens: tuple[TokenView, ...] = ()
+    console: Console,
+    document: Document,
+    instance: Instance,
+    tokens: tuple[TokenView, ...] = (),
+    examples: tuple[Example, ...] = (),
 ) -> None:
     """A document's prompt, answers, target and, where known, tokens. White space at ends is made visible."""
     _heading(console, f"{instance.task}, document {document.id}")
+    if examples:
+        _label(console, "few-shot examples", ", ".join(f"{item.origin}[{item.place}]" for item in examples))
     previous: Prompt | None = None
     for place, request in enumerate(instance.requests):
         view = tokens[place] if place < len(tokens) else None
@@ -42,8 +52,7 @@ def print_document(
             previous = prompt
         _print_request(console, request, place)
         if view is not None and view.continuation_ids:
-            text = _tokens(view.continuation_ids, view.continuation_pieces)
-            _label(console, f"  scored, {len(view.continuation_ids)} tokens", text)
+            _label(console, f"  scored, {len(view.continuation_ids)} tokens", _boundary(view))
     _label(console, "target", repr(instance.target))
     if instance.choices:
         _label(console, "gold", repr(instance.gold))
@@ -73,6 +82,13 @@ def _print_context(console: Console, view: TokenView, is_chat: bool) -> None:
     if view.truncated:
         _label(console, "  cut from the left", f"{view.truncated} tokens")
     _label(console, f"  context, {len(view.context_ids)} tokens", _tokens(view.context_ids, view.context_pieces))
+
+
+def _boundary(view: TokenView) -> str:
+    """The tokens that are scored, behind the last ones of the context and a mark."""
+    before = _tokens(view.context_ids[-_SHOWN_BEFORE:], view.context_pieces[-_SHOWN_BEFORE:])
+    cut = "… " if len(view.context_ids) > _SHOWN_BEFORE else ""
+    return f"{cut}{before} ‖ {_tokens(view.continuation_ids, view.continuation_pieces)}"
 
 
 def _tokens(ids: tuple[int, ...], pieces: tuple[str, ...]) -> str:

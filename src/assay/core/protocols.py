@@ -32,6 +32,22 @@ class Task(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A few-shot example and where it came from: the row at a place of a split, or of the task file's own list."""
+
+    origin: str
+    place: int
+    fields: Mapping[str, Any]
+
+
+@runtime_checkable
+class ShowsExamples(Protocol):
+    """A task that can tell which examples stand before a document."""
+
+    def examples(self, document: Document) -> Sequence[Example]: ...
+
+
 @runtime_checkable
 class Model(Protocol):
     """Who answers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,6 +30,11 @@ class ChatSpec:
     multiturn: bool = True
 
 
+# Tools whose known defects a run can repeat, see docs/lm-eval-compatibility.md.
+LM_EVAL = "lm-eval"
+LIKE = (LM_EVAL,)
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
     """What a run changes about each task.
@@ -41,6 +46,12 @@ class TaskOptions:
         chat: conversation settings.
         generation: overrides of generation settings, in lm-eval's names.
         predict_only: ask and record, score nothing.
+        metadata: what the run tells tasks that make their own data: the model's settings and `--metadata`.
+        python_seed: seed of Python's global generator while task code makes documents.
+        numpy_seed: seed of numpy's global generator while task code makes documents.
+        confirm_unsafe: whether tasks marked `unsafe_code` may run.
+        like: a tool whose defects are repeated where they can change a score; None for none.
+        samples: task name → places of the documents that the run asks about; None for no such choice.
     """
 
     num_fewshot: int | None = None
@@ -49,6 +60,12 @@ class TaskOptions:
     chat: ChatSpec = field(default_factory=ChatSpec)
     generation: Mapping[str, Any] = field(default_factory=dict)
     predict_only: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    python_seed: int | None = 0
+    numpy_seed: int | None = 1234
+    confirm_unsafe: bool = False
+    like: str | None = None
+    samples: Mapping[str, tuple[int, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +91,8 @@ class RunSpec:
         settings: how the model is run.
         seeds: all seeds.
         bootstrap_iters: resamples for lm-eval's standard errors; 0 turns them off.
+        allow_code: whether Python code of task files below `include_path` may run; or names of installed packages,
+            to let only theirs run.
     """
 
     model: str
@@ -86,6 +105,7 @@ class RunSpec:
     settings: ModelSettings = field(default_factory=ModelSettings)
     seeds: Seeds = field(default_factory=Seeds)
     bootstrap_iters: int = 100_000
+    allow_code: bool | tuple[str, ...] = False
 
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON data."""
@@ -94,10 +114,18 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class FilterSpec:
-    """One step of a pipeline: a filter's name and its settings."""
+    """One step of a pipeline: a filter's name and its settings.
+
+    Attributes:
+        name: name in the filter table, or of the task's own code.
+        options: settings.
+        factory: the task's own filter: called with the settings, it gives an object whose `apply(responses, documents)`
+            maps the list of all questions; None for a filter of the table.
+    """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    factory: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +138,40 @@ class PipelineSpec:
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """A metric by name, with what the task file says about it. None means the metric's own default."""
+    """A metric by name, with what the task file says about it. None means the metric's own default.
+
+    Attributes:
+        name: name in the metric table, of the task's own code, or of the `evaluate` package.
+        aggregation: name in the aggregation table, or the task's own function: values → number.
+        options: settings.
+        function: the task's own metric, called as lm-eval calls it; None for a metric of a table.
+        is_external: whether the task file asks for the `evaluate` package's metric of this name.
+    """
 
     name: str
-    aggregation: str | None = None
+    aggregation: str | Callable[..., Any] | None = None
     higher_is_better: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    function: Callable[..., Any] | None = None
+    is_external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a task's outputs become numbers: names only, resolved in the scoring room."""
+    """How a task's outputs become numbers: names, resolved in the scoring room, or the task's own code.
+
+    Attributes:
+        scorer: the question's shape.
+        metrics: what is reported.
+        pipelines: filter chains, each scored by itself.
+        process: the task's own scoring of one document: (fields, what the pipeline left of each question) → metric
+            name → value. The metrics then only say how the values are aggregated. None for the metrics' own.
+    """
 
     scorer: str
     metrics: tuple[MetricSpec, ...]
     pipelines: tuple[PipelineSpec, ...] = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+    process: Callable[[dict[str, Any], list[Any]], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,23 +101,30 @@ def _score_rows(rows: Sequence[Row], logits_of: LogitsOf, arithmetic: str) -> li
     logits = logits_of([row.inputs for row in rows], positions)
     slots: list[int] = []  # rows of the flattened logits that are needed, each once
     which: list[int] = []  # for every scored token: its place in `slots`
+    greedy: list[int] = []  # the same for the question whether greedy decoding says it
     targets: list[int] = []
     for number, row in enumerate(rows):
         base = len(slots) - row.first
         slots.extend(number * len(positions) + columns[place] for place in range(row.first, row.length))
         for text in row.texts:
-            which.extend(range(base + row.length - text.scored, base + row.length))
+            places = range(base + row.length - text.scored, base + row.length)
+            greedy.extend(places)
+            if arithmetic == "lm_eval":
+                # Of texts with one input and different splits lm-eval 0.4.13 reads the shorter one from where the
+                # longest begins (huggingface.py, the gather after get_cache).
+                places = range(base + row.first, base + row.first + text.scored)
+            which.extend(places)
             targets.extend(text.ids[-text.scored :])
     table = logits.reshape(-1, logits.shape[-1])
     if table.device.type == "mps":  # has no float64
         table = table.cpu()
-    indices = [torch.tensor(numbers, device=table.device) for numbers in (slots, which, targets)]
-    values, matches = _token_values(table, indices[0], indices[1], indices[2], arithmetic)
+    indices = [torch.tensor(numbers, device=table.device) for numbers in (slots, which, greedy, targets)]
+    values, matches = _token_values(table, *indices, arithmetic=arithmetic)
     return _collect(rows, values, matches, arithmetic)
 
 
 def _token_values(
-    table: Tensor, slots: Tensor, which: Tensor, targets: Tensor, arithmetic: str
+    table: Tensor, slots: Tensor, which: Tensor, greedy: Tensor, targets: Tensor, *, arithmetic: str
 ) -> tuple[Tensor, list[bool]]:
     """The log-probability of every target, and whether it was the likeliest token. Chunks save memory."""
     import torch
@@ -132,7 +139,7 @@ def _token_values(
         best[low : low + step] = part.argmax(dim=-1)
         inside = ((which >= low) & (which < low + step)).nonzero().squeeze(-1)
         values[inside] = measure(part, which[inside] - low, targets[inside])
-    matches: list[bool] = (best[which] == targets).tolist()
+    matches: list[bool] = (best[greedy] == targets).tolist()
     return values.cpu(), matches
 
 

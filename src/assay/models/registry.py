@@ -12,7 +12,7 @@ from typing import Any, cast
 from assay.core.errors import Fault, ModelError, did_you_mean, unknown_name
 from assay.core.protocols import Model
 from assay.core.registry import Registry
-from assay.core.specs import ModelSettings
+from assay.core.specs import LM_EVAL, ModelSettings
 from assay.models.named import NAMED_MODELS, is_fetched, open_named
 from assay.models.wheels import ProgressReport
 
@@ -58,6 +58,13 @@ def open_model(
     if name not in MODELS:
         raise unknown_name("model", name, [*model_names(), *ALIASES])
     return cast(Model, MODELS.get(name)(args, settings))
+
+
+def arguments_like(name: str, like: str | None) -> dict[str, Any]:
+    """Settings with which a model computes as another tool does; none where there is nothing to set."""
+    own = NAMED_MODELS.get(name)
+    is_causal = ALIASES.get(name, name) == "hf" or (own is not None and own.family == "causal")
+    return {"arithmetic": "lm_eval"} if like == LM_EVAL and is_causal else {}
 
 
 def must_fetch(name: str) -> bool:

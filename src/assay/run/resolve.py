@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from assay.core.errors import Fault, ModelError, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
-from assay.core.specs import ChatSpec, GroupSpec, RunSpec
+from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
 from assay.models.named import cache_folder
-from assay.models.registry import must_fetch, open_model
+from assay.models.registry import arguments_like, must_fetch, open_model
 from assay.models.wheels import ProgressReport
 from assay.run.events import Listener, Progressed
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import FILTERS, METRICS, metric_definition
+from assay.shim.table import SHIM
 from assay.tasks.catalog import Catalog
+from assay.tasks.harness.code import CodeLoader, consent
 from assay.tasks.harness.schema import KnownNames
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
@@ -53,7 +56,16 @@ def open_catalog(include_path: Sequence[str]) -> Catalog:
 
 def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> Selection:
     """The tasks and groups of a run."""
-    return select_tasks(given or spec.tasks, catalog, spec.options, known_names())
+    return select_tasks(given or spec.tasks, catalog, spec.options, known_names(), code_loader(spec, given))
+
+
+def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
+    """Imports code of the folders that the user allows: those of `--include_path`, and of task files given by path."""
+    named = [Path(item).expanduser() for item in given or spec.tasks if isinstance(item, str)]
+    folders = [path.parent for path in named if path.suffix in (".yaml", ".yml")]
+    folders += [path for path in named if path.is_dir()]
+    own = [Path(folder).expanduser() for folder in spec.include_path]
+    return CodeLoader(consent(spec.allow_code, [*own, *folders]), SHIM)
 
 
 def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | None, listener: Listener) -> Setup:
@@ -69,13 +81,15 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
         errors.append(error)
     try:
         if model is None and not (errors and must_fetch(spec.model)):
-            model = open_model(spec.model, spec.model_args, spec.settings, _progress(listener))
+            arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
+            model = open_model(spec.model, arguments, spec.settings, _progress(listener))
     except UserError as error:
         errors.append(error)
     if len(errors) == 1:
         raise errors[0]
     if selection is None or model is None:
         raise UserError(*(fault for error in errors for fault in error.faults))
+    check_tasks(selection.tasks, spec.options)
     check_model(model, selection.tasks, spec.options.chat)
     _check_samples(spec, selection.tasks)
     return Setup(selection.tasks, tuple(scorers), selection.groups, model, tuple(catalog.notices))
@@ -96,13 +110,28 @@ def _progress(listener: Listener) -> ProgressReport:
     return report
 
 
+def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
+    """What this version, or this run, does not do with a task is said before anything runs."""
+    faults = []
+    for task in tasks:
+        config, where = task.card.config, f"task {task.card.name}"
+        for key in ("doc_to_image", "doc_to_audio"):
+            if config.get(key):
+                faults.append(Fault(where, f"asks about {key[7:]}s, which no model of this version takes"))
+        if config.get("unsafe_code") and not options.confirm_unsafe:
+            advice = "Run it in a sandbox only, with --confirm_run_unsafe_code"
+            faults.append(Fault(where, "runs code that the model wrote (unsafe_code)", "your consent", advice))
+    if faults:
+        raise UserError(*faults)
+
+
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     """What a model cannot do is said before anything runs."""
     faults = []
     able = model.capabilities
     for task in tasks:
-        kind = REQUEST_KIND.get(task.card.kind, task.card.kind)
-        if kind not in able.kinds:
+        kind = REQUEST_KIND.get(task.card.kind)  # a Python class may pose any kind, and several
+        if kind is not None and kind not in able.kinds:
             can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
             faults.append(
                 Fault(

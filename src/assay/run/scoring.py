@@ -35,7 +35,7 @@ def score_task(
             samples.extend(scorer.score(item.document, item.instance, outputs))
     return TaskResult(
         card=posed.task.card,
-        metrics=aggregate_task(posed.task.scoring, samples, bootstrap_iters),
+        metrics=aggregate_task(posed.task.scoring, samples, bootstrap_iters, f"task {posed.task.card.name}"),
         denominators=_denominators(posed, scorer, answered, samples),
         fingerprint=posed.fingerprint,
         prompts=posed.keys.prompts,

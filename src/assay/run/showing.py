@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
-from assay.core.protocols import Model, Task, Tokenizes, TokenView
+from assay.core.protocols import Example, Model, ShowsExamples, Task, Tokenizes, TokenView
 from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.run.events import ignore
@@ -18,12 +18,13 @@ from assay.tasks.selection import Wanted
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """A document as it would be asked; token views when a model was named."""
+    """A document as it would be asked; token views when a model was named, examples where there are some."""
 
     task: Task
     document: Document
     instance: Instance
     tokens: tuple[TokenView, ...] = ()
+    examples: tuple[Example, ...] = ()
 
 
 def show_documents(
@@ -50,4 +51,5 @@ def _shown(task: Task, place: int, spec: RunSpec, model: Model | None) -> ShownD
     views: tuple[TokenView, ...] = ()
     if model is not None and model.capabilities.can_tokenize and isinstance(model, Tokenizes):
         views = tuple(model.view(request) for request in instance.requests)
-    return ShownDocument(task, documents[place], instance, views)
+    examples = tuple(task.examples(documents[place])) if isinstance(task, ShowsExamples) else ()
+    return ShownDocument(task, documents[place], instance, views, examples)

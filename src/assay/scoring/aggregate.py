@@ -3,34 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from assay.core.errors import Fault, UserError
 from assay.core.results import GroupResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
-from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.scoring.registry import metric_definition
+from assay.scoring.metrics.aggregations import AGGREGATIONS, own_aggregation
+from assay.scoring.metrics.reading import Unreadable
+from assay.scoring.registry import METRICS, metric_definition
+from assay.scoring.task_code import raised
+from assay.scoring.values import Values
 from assay.stats.pooled import group_estimate, harness_group_stderr
 
+# lm-eval resamples metrics of these names, whatever their aggregation, at most so often.
+_SLOW_METRICS, _MOST_RESAMPLES = ("bleu", "chrf", "chrf++", "ter"), 100
 
-def aggregate_task(scoring: Scoring, samples: Sequence[Sample], bootstrap_iters: int) -> tuple[MetricResult, ...]:
-    """Every metric under every pipeline."""
+
+def aggregate_task(
+    scoring: Scoring, samples: Sequence[Sample], bootstrap_iters: int | None, where: str = ""
+) -> tuple[MetricResult, ...]:
+    """Every metric that the samples hold, under every pipeline; with no samples, every metric that is listed.
+
+    Args:
+        scoring: the task's scoring.
+        samples: its scored documents.
+        bootstrap_iters: resamples for lm-eval's standard errors; None or 0 for none.
+        where: the task, for errors.
+    """
     by_pipeline: dict[str, list[Sample]] = {pipeline.name: [] for pipeline in scoring.pipelines}
     for sample in samples:
         by_pipeline[sample.filter].append(sample)
     return tuple(
-        _metric_result(spec, name, own, bootstrap_iters)
+        _metric_result(rule, name, own, bootstrap_iters or 0, where)
         for name, own in by_pipeline.items()
-        for spec in scoring.metrics
+        for rule in _rules(scoring.metrics, own)
     )
 
 
-def _metric_result(spec: MetricSpec, pipeline: str, samples: Sequence[Sample], iterations: int) -> MetricResult:
-    definition = metric_definition(spec.name)
-    aggregation = AGGREGATIONS[spec.aggregation or definition.aggregation]
-    values = [sample.values[spec.name] for sample in samples]
-    direction = definition.higher_is_better if spec.higher_is_better is None else spec.higher_is_better
-    stderr = aggregation.harness_stderr(values, iterations)
-    return MetricResult(spec.name, pipeline, aggregation.estimate(values), direction, stderr)
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How a metric is reported: its aggregation is a name of the table or the task's own function."""
+
+    name: str
+    aggregation: Any = "mean"
+    higher_is_better: bool | None = None
+
+
+def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_Rule]:
+    """What to report: listed metrics first, then names that only task code knows.
+
+    Such a name is reported like the metric that gave it; one that comes from the task's own scoring has the mean and
+    no direction.
+    """
+    rules = {spec.name: _rule(spec) for spec in listed}
+    if not samples:
+        return list(rules.values())
+    names: dict[str, None] = {}
+    sources: dict[str, str] = {}
+    for sample in samples:
+        names.update(dict.fromkeys(sample.values))
+        if isinstance(sample.values, Values) and sample.values.sources:
+            sources.update(sample.values.sources)
+    found = [rule for name, rule in rules.items() if name in names]
+    for name in names:
+        if name not in rules:
+            source = rules.get(sources.get(name, ""))
+            found.append(_Rule(name) if source is None else replace(source, name=name))
+    return found
+
+
+def _rule(spec: MetricSpec) -> _Rule:
+    """The task file's word, else that of the table, else the mean and no direction."""
+    definition = metric_definition(spec.name) if spec.name in METRICS else None
+    aggregation, direction = spec.aggregation, spec.higher_is_better
+    if definition is not None:
+        aggregation = definition.aggregation if aggregation is None else aggregation
+        direction = definition.higher_is_better if direction is None else direction
+    return _Rule(spec.name, aggregation or "mean", direction)
+
+
+def _metric_result(rule: _Rule, pipeline: str, samples: Sequence[Sample], iterations: int, where: str) -> MetricResult:
+    name, own = rule.name, rule.aggregation
+    aggregation = own_aggregation(own) if callable(own) else AGGREGATIONS[own]
+    # A document whose own scoring left this metric out does not count for it.
+    values = [sample.values[name] for sample in samples if name in sample.values]
+    if name in _SLOW_METRICS:
+        iterations = min(iterations, _MOST_RESAMPLES)
+    place = f'{where}, metric "{name}"' if where else f'metric "{name}"'
+    try:
+        read = aggregation.read(values)
+        estimate, stderr = aggregation.estimate(read), aggregation.harness_stderr(read, iterations)
+    except Unreadable as error:
+        raise _unreadable(place, own, error) from error
+    except Exception as error:  # code of a task may raise anything
+        if not callable(own):
+            raise
+        raise raised(place, f"its aggregation {_name(own)}", error) from error
+    return MetricResult(name, pipeline, estimate, rule.higher_is_better, stderr)
+
+
+def _unreadable(where: str, aggregation: Any, error: Unreadable) -> UserError:
+    shown = repr(error.value)
+    shown = shown if len(shown) <= 200 else shown[:200] + "…"
+    if callable(aggregation):
+        return UserError(Fault(where, f"its aggregation {_name(aggregation)} gave {shown}", error.expected))
+    return UserError(
+        Fault(
+            where,
+            f'the aggregation "{aggregation}" cannot take the value {shown} of a document',
+            error.expected,
+            "Give the metric another aggregation, or mend the code that makes its values",
+        )
+    )
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", repr(function)))
 
 
 def leaves_of(group: str, groups: Mapping[str, GroupSpec]) -> tuple[str, ...]:
@@ -63,17 +153,18 @@ def _group_metrics(spec: GroupMetricSpec, tasks: Sequence[TaskResult]) -> list[M
 
 def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResult]) -> MetricResult:
     leaves = [
-        metric
+        (task, metric)
         for task in tasks
         for metric in task.metrics
         if metric.metric == spec.metric and metric.filter == pipeline and metric.estimate.value is not None
     ]
-    sizes = [metric.estimate.n for metric in leaves]
-    directions = {metric.higher_is_better for metric in leaves}
+    # lm-eval weighs a leaf by its documents, also where some of them have no value of this metric.
+    sizes = [task.sample_len for task, _ in leaves]
+    directions = {metric.higher_is_better for _, metric in leaves}
     return MetricResult(
         spec.metric,
         pipeline,
-        group_estimate([metric.estimate for metric in leaves], sizes, spec.weight_by_size),
+        group_estimate([metric.estimate for _, metric in leaves], sizes, spec.weight_by_size),
         directions.pop() if len(directions) == 1 else None,
-        harness_group_stderr([metric.harness_stderr for metric in leaves], sizes, spec.weight_by_size),
+        harness_group_stderr([metric.harness_stderr for _, metric in leaves], sizes, spec.weight_by_size),
     )

@@ -12,19 +12,43 @@ from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Output, Text
 from assay.core.scores import Sample
-from assay.core.specs import MetricSpec, PipelineSpec, Scoring
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.scoring.filters.custom import OwnFilter
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
-from assay.scoring.registry import SCORERS, View, make_filter, metric_definition
+from assay.scoring.metrics.external import with_external_function
+from assay.scoring.packages import require
+from assay.scoring.registry import METRICS, SCORERS, View, make_filter, metric_definition
+from assay.scoring.scorers.answer import text_pair
+from assay.scoring.task_code import Process, function_value, processed, raised, restored, shown
+from assay.scoring.values import Values
 
-_EXTRACTING = ("regex", "multi_choice_regex")
+_EXTRACTING = {"regex": "[invalid]", "multi_choice_regex": "[invalid]", "regex_pos": "invalid"}
+_GENERATED = "generate_until"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A filter. Code of the task is shown outputs as lm-eval has them, and its errors are the user's to mend."""
+
+    name: str
+    filter: Filter
+    is_task_code: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Pipeline:
     name: str
-    filters: tuple[Filter, ...]
+    steps: tuple[_Step, ...]
     fallbacks: frozenset[str]
+    has_task_code: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    spec: MetricSpec
+    value: Value
+    is_task_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +56,22 @@ class DocumentScorer:
     """A task's scoring, with every name resolved.
 
     Attributes:
+        where: the task, for errors.
+        shape: the question's shape.
         view: how metrics see a document.
-        metrics: each metric with its value function.
+        measures: each metric with its value function; empty when the task scores by itself.
         pipelines: the filter chains.
+        process: the task's own scoring, if it has one.
+        calls_task_code: whether a metric is a function of the task or of the package `evaluate`.
     """
 
+    where: str
+    shape: str
     view: View
-    metrics: tuple[tuple[MetricSpec, Value], ...]
+    measures: tuple[_Measure, ...]
     pipelines: tuple[_Pipeline, ...]
+    process: Process | None = None
+    calls_task_code: bool = False
 
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
         """One sample per pipeline. All requests of the document were answered."""
@@ -52,11 +84,46 @@ class DocumentScorer:
 
     def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, questions: list[list[Any]]) -> Sample:
         filtered: list[Any] = questions
-        for step in pipeline.filters:
-            filtered = step(filtered, document.fields)
-        view = self.view(instance, filtered)
-        values = {spec.name: value(view, spec.options) for spec, value in self.metrics}
+        for step in pipeline.steps:
+            if step.is_task_code:
+                filtered = self._filtered(step, pipeline.name, document, shown(filtered, instance))
+            else:
+                filtered = step.filter(filtered, document.fields)
+        if self.process is not None:
+            values = processed(self.process, document, shown(filtered, instance), self.where)
+        else:
+            values = self._values(pipeline, document, instance, filtered)
         return Sample(document.id, pipeline.name, tuple(filtered), values)
+
+    def _filtered(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
+        try:
+            return step.filter(responses, document.fields)
+        except Exception as error:  # code of a task may raise anything
+            where = f"{self.where}, filter {pipeline}, document {document.id}"
+            raise raised(where, f'filter "{step.name}"', error) from error
+
+    def _values(
+        self, pipeline: _Pipeline, document: Document, instance: Instance, filtered: list[Any]
+    ) -> dict[str, Any]:
+        if pipeline.has_task_code and self.shape != _GENERATED:
+            filtered = list(restored(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
+        view = self.view(instance, filtered)
+        if not self.calls_task_code:  # the usual case, once per document: kept short
+            return {measure.spec.name: measure.value(view, measure.spec.options) for measure in self.measures}
+        values = Values()
+        for measure in self.measures:
+            if measure.is_task_code:
+                values.add(measure.spec.name, self._called(measure, view, document))
+            else:
+                values[measure.spec.name] = measure.value(view, measure.spec.options)
+        return values
+
+    def _called(self, measure: _Measure, view: Any, document: Document) -> Any:
+        try:
+            return measure.value(view, measure.spec.options)
+        except Exception as error:  # code of a task, or of the package evaluate, may raise anything
+            where = f"{self.where}, document {document.id}"
+            raise raised(where, f'metric "{measure.spec.name}"', error) from error
 
     def is_unparsed(self, sample: Sample) -> bool:
         """Whether a pipeline that extracts an answer found none."""
@@ -72,27 +139,61 @@ class DocumentScorer:
 
 
 def _holds(item: Any, fallbacks: frozenset[str]) -> bool:
-    return any(part in fallbacks for part in (item if isinstance(item, list) else [item]) if isinstance(part, str))
+    if isinstance(item, list):
+        return any(_holds(part, fallbacks) for part in item)
+    return isinstance(item, str) and item in fallbacks
 
 
 def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
     """Resolves a task's scoring; errors name the task."""
     if scoring.scorer not in SCORERS:
         raise _unknown("scorer", scoring.scorer, SCORERS.names(), where)
-    metrics = tuple((spec, _value(spec, scoring.scorer, where)) for spec in scoring.metrics)
+    for spec in scoring.metrics:
+        _check_aggregation(spec, where)
+    measures: tuple[_Measure, ...] = ()
+    if scoring.process is None:
+        measures = tuple(_measure(spec, scoring.scorer, where) for spec in scoring.metrics)
     pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
     view: View = SCORERS.get(scoring.scorer, where)
-    return DocumentScorer(view, metrics, pipelines)
+    calls = any(measure.is_task_code for measure in measures)
+    return DocumentScorer(where, scoring.scorer, view, measures, pipelines, scoring.process, calls)
 
 
-def _value(spec: MetricSpec, shape: str, where: str) -> Value:
+def _measure(spec: MetricSpec, shape: str, where: str) -> _Measure:
+    """A metric's value function for a shape.
+
+    Functions of tasks and of the package `evaluate` are for generated answers only: for the other shapes lm-eval goes
+    by the name alone, and so does this.
+    """
+    if shape == _GENERATED and spec.function is not None:
+        return _Measure(spec, function_value(spec), is_task_code=True)
+    # lm-eval's exact_match is a copy of the one in `evaluate`; ours gives the same without a download.
+    is_external = spec.is_external and spec.name != "exact_match"
+    if shape == _GENERATED and (is_external or spec.name not in METRICS):
+        called = with_external_function(spec, METRICS.names(), where)
+        return _Measure(called, function_value(called), is_task_code=True)
     definition = metric_definition(spec.name, where)
+    if shape == _GENERATED and shape not in definition.values and callable(spec.aggregation):
+        return _Measure(spec, text_pair)  # lm-eval hands such metrics' pairs on to the task's own aggregation
     if shape not in definition.values:
-        fits = ", ".join(definition.values)
+        fits = ", ".join(definition.values) or "a task with process_results"
         raise UserError(Fault(where, f'metric "{spec.name}" cannot score {shape}', fits, "See: assay ls metrics"))
-    if spec.aggregation is not None and spec.aggregation not in AGGREGATIONS:
-        raise _unknown("aggregation", spec.aggregation, list(AGGREGATIONS), where)
-    return definition.values[shape]
+    value = definition.values[shape]
+    if getattr(value, "package", ""):
+        require(value.package, f'{where}, metric "{spec.name}"')  # type: ignore[attr-defined]
+    return _Measure(spec, value)
+
+
+def _check_aggregation(spec: MetricSpec, where: str) -> None:
+    named = spec.aggregation
+    if named is None and spec.name in METRICS:
+        named = metric_definition(spec.name, where).aggregation
+    if not isinstance(named, str):
+        return
+    if named not in AGGREGATIONS:
+        raise _unknown("aggregation", named, list(AGGREGATIONS), where)
+    if AGGREGATIONS[named].package:
+        require(AGGREGATIONS[named].package, f'{where}, metric "{spec.name}"')
 
 
 def _unknown(noun: str, name: str, known: list[str], where: str) -> UserError:
@@ -100,6 +201,22 @@ def _unknown(noun: str, name: str, known: list[str], where: str) -> UserError:
 
 
 def _pipeline(spec: PipelineSpec, where: str) -> _Pipeline:
-    filters = tuple(make_filter(step, f"{where}, filter {spec.name}") for step in spec.steps)
-    fallbacks = [str(step.options.get("fallback", "[invalid]")) for step in spec.steps if step.name in _EXTRACTING]
-    return _Pipeline(spec.name, filters, frozenset(fallbacks))
+    steps = tuple(_step(step, f"{where}, filter {spec.name}") for step in spec.steps)
+    fallbacks = [text for step, made in zip(spec.steps, steps, strict=True) for text in _fallbacks(step, made.filter)]
+    return _Pipeline(spec.name, steps, frozenset(fallbacks), any(step.is_task_code for step in steps))
+
+
+def _step(spec: FilterSpec, where: str) -> _Step:
+    is_task_code = spec.factory is not None or spec.name == "custom"
+    return _Step(spec.name, make_filter(spec, where), is_task_code)
+
+
+def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:
+    """What a filter gives when it finds no answer, if it is one that looks for answers."""
+    if isinstance(made, OwnFilter):
+        found = spec.options.get("fallback", getattr(made.filter, "fallback", None))
+    else:
+        default = _EXTRACTING.get(spec.name)
+        found = default if default is None else spec.options.get("fallback", default)
+    parts = found if isinstance(found, (list, tuple)) else [found]
+    return [str(part) for part in parts if part is not None]

@@ -10,6 +10,7 @@ from assay.core.protocols import Filter
 from assay.core.registry import Registry
 from assay.core.requests import Instance
 from assay.core.specs import FilterSpec
+from assay.scoring.filters.custom import OwnFilter
 from assay.scoring.metrics.definitions import MetricDefinition
 
 View = Callable[[Instance, Sequence[Any]], Any]
@@ -26,27 +27,43 @@ FILTERS = Registry(
         "lowercase": "assay.scoring.filters.text:lowercase",
         "uppercase": "assay.scoring.filters.text:uppercase",
         "map": "assay.scoring.filters.text:map_values",
+        "regex_pos": "assay.scoring.filters.tagging:regex_pos",
+        "format_span": "assay.scoring.filters.tagging:format_span",
+        "custom": "assay.scoring.filters.custom:custom",
+        "decontaminate": "assay.scoring.filters.custom:decontaminate",
     },
     "assay.filters",
 )
 
 _METRIC_NAMES = (
     "acc",
+    "acc_all",
     "acc_bytes",
     "acc_mutual_info",
     "acc_norm",
     "bits_per_byte",
+    "bleu",
     "brier_score",
     "bypass",
     "byte_perplexity",
+    "chrf",
+    "chrf++",
     "exact_match",
     "f1",
+    "likelihood",
     "mcc",
     "perplexity",
+    "rouge1",
+    "rouge2",
+    "rougeL",
+    "rougeLsum",
+    "ter",
     "word_perplexity",
 )
 METRICS = Registry(
-    "metric", {name: f"assay.scoring.metrics.definitions:{name}" for name in _METRIC_NAMES}, "assay.metrics"
+    "metric",
+    {name: f"assay.scoring.metrics.definitions:{name.replace('++', '_plus_plus')}" for name in _METRIC_NAMES},
+    "assay.metrics",
 )
 
 # Question shape → how a metric sees a document of it.
@@ -63,10 +80,12 @@ SCORERS = Registry(
 
 
 def make_filter(spec: FilterSpec, where: str) -> Filter:
-    """The filter that a task file describes."""
-    factory = FILTERS.get(spec.name, where)
+    """The filter that a task file describes; the task's own class, made and called as lm-eval does, when it has one."""
+    factory = _made(spec.factory) if spec.factory is not None else FILTERS.get(spec.name, where)
     try:
         built: Filter = factory(**spec.options)
+    except UserError:
+        raise
     except Exception as error:  # wrong settings may raise TypeError, re.error, …
         raise UserError(
             Fault(
@@ -74,6 +93,13 @@ def make_filter(spec: FilterSpec, where: str) -> Filter:
             )
         ) from error
     return built
+
+
+def _made(factory: Callable[..., Any]) -> Callable[..., Filter]:
+    def make(**options: Any) -> Filter:
+        return OwnFilter(factory(**options))
+
+    return make
 
 
 def metric_definition(name: str, where: str = "") -> MetricDefinition:

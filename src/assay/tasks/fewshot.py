@@ -7,6 +7,7 @@ same, but they are kept by place, so that neither a limit nor a resumed or shuff
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -32,22 +33,32 @@ class RandomSampler:
         seed: start of the random stream.
         excluded: the document at a place, when it must not be its own example; None when it may.
         where: the task, for errors.
+        order: places of the documents that the stream walks over; None for all, from the first on.
     """
 
     def __init__(
-        self, pool: Sequence[Row], count: int, seed: int | None, excluded: Callable[[int], Row] | None, where: str
+        self,
+        pool: Sequence[Row],
+        count: int,
+        seed: int | None,
+        excluded: Callable[[int], Row] | None,
+        where: str,
+        order: Sequence[int] | None = None,
     ) -> None:
         self._pool = pool
         self._count = count
         self._excluded = excluded
         self._where = where
         self._random = random.Random(seed)
+        self._order = order
         self._drawn: list[tuple[int, ...]] = []
 
     def places(self, document_id: int) -> tuple[int, ...]:
-        while len(self._drawn) <= document_id:
-            self._drawn.append(self._draw(len(self._drawn)))
-        return self._drawn[document_id]
+        step = document_id if self._order is None else bisect_left(self._order, document_id)
+        while len(self._drawn) <= step:
+            place = len(self._drawn)
+            self._drawn.append(self._draw(place if self._order is None else self._order[place]))
+        return self._drawn[step]
 
     def _draw(self, document_id: int) -> tuple[int, ...]:
         size, count = len(self._pool), self._count
@@ -87,6 +98,51 @@ class FirstSampler:
         if len(places) < self._count:
             raise too_few_examples(self._where, self._count, len(places))
         return tuple(places)
+
+
+class CodeSampler:
+    """Examples as a sampler class of task code chooses them.
+
+    Args:
+        make: the class, with lm-eval's constructor.
+        pool: the rows to choose from; rows that the class makes itself are added to it.
+        count: examples per document.
+        seed: start of the random stream.
+        excluded: the document at a place, when it is handed to the sampler; None when not.
+        where: the task, for errors.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        pool: list[Row],
+        count: int,
+        seed: int | None,
+        excluded: Callable[[int], Row] | None,
+        where: str,
+    ) -> None:
+        self._sampler = make(pool, rnd=None).set_rnd(seed)
+        self._pool = pool
+        self._count = count
+        self._excluded = excluded
+        self._where = where
+        self._drawn: list[tuple[int, ...]] = []
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        while len(self._drawn) <= document_id:
+            document = self._excluded(len(self._drawn)) if self._excluded is not None else None
+            rows = list(self._sampler.sample(n=self._count, eval_doc=document))
+            if len(rows) < self._count:
+                raise too_few_examples(self._where, self._count, len(rows))
+            self._drawn.append(tuple(map(self._place, rows)))
+        return self._drawn[document_id]
+
+    def _place(self, row: Row) -> int:
+        for place, known in enumerate(self._pool):
+            if known is row:
+                return place
+        self._pool.append(row)
+        return len(self._pool) - 1
 
 
 def too_few_examples(where: str, wanted: int, size: int, spare: int = 0) -> DataError:

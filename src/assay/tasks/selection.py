@@ -5,22 +5,24 @@ Takes what the user named, gives the tasks of a run in order, its groups bottom-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Union
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError, unknown_name
 from assay.core.protocols import Task
-from assay.core.specs import GroupSpec, TaskOptions
+from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
+from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, references, refusals
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
-from assay.tasks.harness.read import TaskFile, read_task_file
+from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.task import HarnessTask
+from assay.tasks.indexing import Entry
 
 Wanted = Union[str, Task]
 
@@ -33,11 +35,26 @@ class Selection:
     groups: tuple[GroupSpec, ...]
 
 
-def select_tasks(wanted: Sequence[Wanted], catalog: Catalog, options: TaskOptions, names: KnownNames) -> Selection:
-    """Builds everything that was named; raises once, with every fault."""
-    builder = _Builder(catalog, options, names)
+def select_tasks(
+    wanted: Sequence[Wanted],
+    catalog: Catalog,
+    options: TaskOptions,
+    names: KnownNames,
+    code: CodeLoader | None = None,
+) -> Selection:
+    """Builds everything that was named; raises once, with every fault.
+
+    Args:
+        wanted: names, patterns, paths or tasks.
+        catalog: what the names mean.
+        options: what the run changes about tasks.
+        names: metrics, filters and aggregations that there are.
+        code: imports the Python code that task files name; None to run none.
+    """
+    builder = _Builder(catalog, options, names, code or CodeLoader(Consent(), Shim()))
     for item in wanted:
         builder.collect(item)
+    builder.faults.extend(refusals(builder.refused))
     if builder.unknown and len(builder.unknown) == len(builder.faults):
         raise UnknownName(*builder.faults)
     if builder.faults:
@@ -54,10 +71,12 @@ _GROUP_WORDS = ("task", "group_alias", "aggregate_metric_list")
 class _Builder:
     """Collects tasks, groups and faults while walking down from the names."""
 
-    def __init__(self, catalog: Catalog, options: TaskOptions, names: KnownNames) -> None:
+    def __init__(self, catalog: Catalog, options: TaskOptions, names: KnownNames, code: CodeLoader) -> None:
         self._catalog = catalog
         self._options = options
         self._names = names
+        self._code = code
+        self.refused: list[tuple[TaskFile, KeyPath, FunctionReference]] = []
         self._changed: dict[str, Mapping[str, Any]] = {}
         self._open: list[str] = []
         self.tasks: dict[str, Task] = {}
@@ -164,23 +183,55 @@ class _Builder:
                 raise TaskFileError(
                     Fault(where, f'"{member.name}" is a registered group, but {words[0]} is given', "another name")
                 )
+            if self._options.like == LM_EVAL and not member.is_group and self._collapses(member):
+                return self._add_collapsed(member, changes)
             return self._add_name(member.name, changes)
         inline_name = f"{group.name}::{member.name}"
         if member.is_group and "task" in member.changes.data:
             inner = define_group(group.file, member.changes.data, inline_name, member.place)
             return self._add_group(inner, inherited)
-        if not member.is_group and "dataset_path" in changes.data:
-            whole = TaskFile(group.file.path, {"task": inline_name}, {}).changed(changes.data, changes.places)
-            return self._add_file(whole, Changes())
+        if not member.is_group and ("dataset_path" in changes.data or "include" in changes.data):
+            return self._add_file(_inline_file(group.file, inline_name, changes), Changes())
         raise UnknownName(unknown_member(group.file, member, self._catalog.entries))
+
+    def _collapses(self, member: Member) -> bool:
+        """Whether lm-eval would give all tasks below a member one name, so that only the last is evaluated."""
+        return member.is_mapping and self._catalog.entries[member.name].kind in ("group", "tag")
+
+    def _add_collapsed(self, member: Member, changes: Changes) -> list[str]:
+        inner = _Builder(self._catalog, self._options, self._names, self._code)
+        inner._add_name(member.name, changes)
+        self.faults.extend(fault for fault in inner.faults if fault not in self.faults)
+        self.refused.extend(inner.refused)
+        last = list(inner.tasks)[-1:]
+        renamed = Changes({"task": member.name}).over(changes)
+        entries = self._catalog.entries
+        return [name for leaf in last for name in self._add_file(read_task_file(_path(entries[leaf])), renamed)]
 
     def _add_file(self, file: TaskFile, changes: Changes) -> list[str]:
         merged = file.changed(changes.data, changes.places)
-        faults = task_faults(merged, self._names)
-        if faults:
-            self.faults.extend(fault for fault in faults if fault not in self.faults)
+        try:
+            task = self._built(merged)
+        except TaskFileError as error:
+            self.faults.extend(fault for fault in error.faults if fault not in self.faults)
             return []
-        return self._add_task(HarnessTask(define(merged), self._options), changes.data)
+        return [] if task is None else self._add_task(task, changes.data)
+
+    def _built(self, file: TaskFile) -> Task | None:
+        """The task of a file; None when it names code that may not run."""
+        named = [(file, keys, reference) for keys, reference in references(file.data)]
+        refused = [item for item in named if not self._code.consent.covers(item[2].folder)]
+        self.refused.extend(refused)
+        bound = bind(file, self._code) if named and not refused else file.data
+        shim = self._code.shim
+        faults = task_faults(file, replace(self._names, filters=self._names.filters | set(shim.filters)))
+        if faults:
+            raise TaskFileError(*faults)
+        if refused:
+            return None
+        if file.data.get("class") is not None and shim.make_task is not None:
+            return shim.make_task(bound["class"], file, self._options)
+        return HarnessTask(define(file, _with_table_names(bound, shim), self._code.may_draw()), self._options)
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
@@ -201,3 +252,39 @@ class _Builder:
                 where, f'the {noun} "{name}" is wanted twice with different settings: {", ".join(keys)}', "one of them"
             )
         )
+
+
+def _path(entry: Entry) -> Path:
+    assert entry.path is not None, "leaves of registered groups are files"
+    return entry.path
+
+
+def _inline_file(group: TaskFile, name: str, changes: Changes) -> TaskFile:
+    """A task that is defined inside a group file, with what it includes."""
+    file = TaskFile(group.path, {}, {})
+    named = changes.data.get("include", [])
+    for include in [named] if isinstance(named, str) else named:
+        base = read_task_file(group.path.parent / str(include))
+        file = file.changed(base.data, base.places)
+    own = {key: value for key, value in changes.data.items() if key != "include"}
+    places = {keys: place for keys, place in changes.places.items() if keys[0] != "include"}
+    return file.changed({**own, "task": name}, places)
+
+
+def _with_table_names(data: Mapping[str, Any], shim: Shim) -> Mapping[str, Any]:
+    """A task file's mapping in which filters that code has registered are themselves, and our aggregations names."""
+    changed = dict(data)
+    if shim.filters and isinstance(data.get("filter_list"), list):
+        changed["filter_list"] = [
+            {**pipeline, "filter": [_replaced(step, "function", shim.filters) for step in pipeline["filter"]]}
+            for pipeline in data["filter_list"]
+        ]
+    if isinstance(data.get("metric_list"), list):
+        changed["metric_list"] = [_replaced(entry, "aggregation", shim.aggregations) for entry in data["metric_list"]]
+    return changed
+
+
+def _replaced(entry: Mapping[str, Any], key: str, table: Mapping[Any, Any]) -> dict[str, Any]:
+    value = entry.get(key)
+    is_in_table = isinstance(value, Hashable) and value in table
+    return {**entry, key: table[value]} if is_in_table else dict(entry)

@@ -6,7 +6,8 @@ Parquet with pyarrow; everything else goes through the `datasets` package, whose
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,6 +49,10 @@ class Source(Protocol):
 
     def rows(self, split: str) -> list[Row]: ...
 
+    def dataset(self, split: str) -> Any:
+        """A split as the `datasets` package has it, for task code."""
+        ...
+
 
 class MemorySource:
     """Rows that are already here."""
@@ -60,6 +65,9 @@ class MemorySource:
 
     def rows(self, split: str) -> list[Row]:
         return [dict(row) for row in self._rows[split]]
+
+    def dataset(self, split: str) -> Any:
+        return _as_dataset(self.rows(split))
 
 
 class FileSource:
@@ -79,6 +87,25 @@ class FileSource:
             rows.extend(files.read(path, self._options, self._where))
         return files.with_all_columns(rows)
 
+    def dataset(self, split: str) -> Any:
+        return _as_dataset(self.rows(split))
+
+
+class MadeSource:
+    """Rows of a dataset that task code made: split → `datasets` object, or list of rows."""
+
+    def __init__(self, made: Mapping[str, Any]) -> None:
+        self._made = made
+
+    def splits(self) -> list[str]:
+        return list(self._made)
+
+    def rows(self, split: str) -> list[Row]:
+        return rows_of(self._made[split])
+
+    def dataset(self, split: str) -> Any:
+        return self._made[split]
+
 
 class HubSource:
     """Rows through `datasets.load_dataset`: the Hub, its local cache, or any of its builders."""
@@ -91,16 +118,78 @@ class HubSource:
         return list(self._load())
 
     def rows(self, split: str) -> list[Row]:
-        data = self._load()[split]
-        if hasattr(data, "to_list") and not _has_media(data):
-            rows: list[Row] = data.to_list()
-            return rows
-        return [dict(row) for row in data]
+        return rows_of(self._load()[split])
+
+    def dataset(self, split: str) -> Any:
+        return self._load()[split]
 
     def _load(self) -> Any:
         if self._loaded is None:
             self._loaded = _load_dataset(self._spec)
         return self._loaded
+
+
+def rows_of(data: Any) -> list[Row]:
+    """The rows of a `datasets` object, or of any iterable of mappings."""
+    is_plain = hasattr(data, "to_list") and (getattr(data, "format", None) or {}).get("type") is None
+    if is_plain and not _has_media(data):
+        rows: list[Row] = data.to_list()
+        return rows
+    return [dict(row) for row in data]
+
+
+def _as_dataset(rows: list[Row]) -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise missing_extra("datasets", "hf", "task code that makes documents") from error
+    return datasets.Dataset.from_list(rows)
+
+
+def processed_rows(
+    source: Source, split: str, process: Callable[[Any], Any], where: str, remembers: bool = False
+) -> list[Row]:
+    """The rows that task code makes of a split.
+
+    Args:
+        source: the data.
+        split: the split.
+        process: the code.
+        where: its place, for errors.
+        remembers: whether `datasets` may give what it remembers of earlier calls. Code that draws at random would
+            then give what some earlier run has drawn.
+    """
+    check_split(source, split, where)
+    data = source.dataset(split)
+    with _quiet(), nullcontext() if remembers else _without_memory():
+        return _checked(rows_of(process(data)), split, where)
+
+
+@contextmanager
+def _without_memory() -> Iterator[None]:
+    import datasets
+
+    was_on = datasets.is_caching_enabled()
+    datasets.disable_caching()
+    try:
+        yield
+    finally:
+        if was_on:
+            datasets.enable_caching()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bars of `datasets`: the run shows its own."""
+    import datasets
+
+    shown_bars = datasets.utils.logging.is_progress_bar_enabled()
+    datasets.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown_bars:
+            datasets.utils.logging.enable_progress_bar()
 
 
 def _has_media(data: Any) -> bool:
@@ -114,10 +203,9 @@ def _load_dataset(spec: SourceSpec) -> Any:
     except ImportError as error:
         raise missing_extra("datasets", "hf", f"{spec.where}: dataset {spec.path}") from error
     options = {key: value for key, value in spec.options.items() if key != "trust_remote_code"}
-    shown_bars = datasets.utils.logging.is_progress_bar_enabled()
-    datasets.utils.logging.disable_progress_bar()
     try:
-        loaded = datasets.load_dataset(spec.path, spec.name, **options)
+        with _quiet():
+            loaded = datasets.load_dataset(spec.path, spec.name, **options)
     except Exception as error:  # the loader raises many kinds; all of them mean "this data is not to be had"
         name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
         reason = " ".join(str(error).split())[:400]
@@ -129,9 +217,6 @@ def _load_dataset(spec: SourceSpec) -> Any:
                 "Check the id and the network (HF_ENDPOINT, HF_HOME), or name local files in dataset_kwargs.data_files",
             )
         ) from error
-    finally:
-        if shown_bars:
-            datasets.utils.logging.enable_progress_bar()
     if not isinstance(loaded, Mapping):
         raise DataError(
             Fault(
@@ -141,20 +226,30 @@ def _load_dataset(spec: SourceSpec) -> Any:
     return loaded
 
 
-def open_source(spec: SourceSpec) -> Source:
-    """The source that a specification means. Local files are looked for at once, data is read later."""
+def load_all(spec: SourceSpec) -> Any:
+    """A whole dataset as `datasets` has it: split → rows."""
+    return _load_dataset(spec)
+
+
+def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
+    """The source that a specification means. Local files are looked for at once, data is read later.
+
+    Args:
+        spec: the specification.
+        for_code: whether task code will see the data; then `datasets` reads local files too, with its column types.
+    """
     if spec.path in FILE_BUILDERS and spec.options.get("data_files") is not None:
         named = _data_files(spec)
         if named is None:
             return HubSource(spec)
-        if _is_ours(spec.options):
+        if _is_ours(spec.options) and not for_code:
             return FileSource(named, _read_options(spec), spec.where)
         # `datasets` knows nothing of the task file's folder, so it gets the files that were found.
         found = {split: [str(path.resolve()) for path in paths] for split, paths in named.items()}
         options = {key: value for key, value in spec.options.items() if key != "data_dir"}
         return HubSource(replace(spec, options={**options, "data_files": found}))
     folder = _local_folder(spec)
-    return HubSource(spec) if folder is None else _folder_source(spec, folder)
+    return HubSource(spec) if folder is None else _folder_source(spec, folder, for_code)
 
 
 def _is_ours(options: Mapping[str, Any]) -> bool:
@@ -163,12 +258,12 @@ def _is_ours(options: Mapping[str, Any]) -> bool:
     return set(options) <= _FILE_OPTIONS and len(str(separator)) == 1 and options.get("header") in (None, 0, "infer")
 
 
-def _folder_source(spec: SourceSpec, folder: Path) -> Source:
+def _folder_source(spec: SourceSpec, folder: Path, for_code: bool) -> Source:
     is_builder = spec.path in FILE_BUILDERS
     inner = folder if is_builder else folder / (spec.options.get("data_dir") or "")
     if _is_ours(spec.options) and not spec.options.get("data_files"):
         found = files.by_split(inner, spec.name) if inner.is_dir() else {}
-        if found:
+        if found and not for_code:
             return FileSource(found, _read_options(spec), spec.where)
         if not any(path.is_file() for path in inner.rglob("*")):
             raise DataError(
@@ -238,10 +333,18 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
 
 def split_rows(source: Source, split: str, where: str) -> list[Row]:
     """The rows of a split, or an error that names the splits there are."""
+    check_split(source, split, where)
+    return _checked(source.rows(split), split, where)
+
+
+def check_split(source: Source, split: str, where: str) -> None:
+    """An error that names the splits there are, unless this is one of them."""
     known = source.splits()
     if split not in known:
         raise DataError(Fault(where, f'no split "{split}"{did_you_mean(split, known)}', "one of: " + ", ".join(known)))
-    rows = source.rows(split)
+
+
+def _checked(rows: list[Row], split: str, where: str) -> list[Row]:
     if not rows:
         raise DataError(Fault(where, f'the split "{split}" is empty', "at least one document"))
     return rows

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, meta, nodes
-from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from assay.core.errors import DataError, Fault, TaskFileError, did_you_mean
@@ -25,8 +25,25 @@ def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) ->
     return re.sub(pattern, replacement, text, count=count)
 
 
+class _Environment(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, with a limit on what a single sum can make: a template is no way to fill the memory."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "**" and isinstance(left, int) and isinstance(right, int):
+            if left.bit_length() * right > LONGEST_LITERAL:
+                raise SecurityError(f"{left} ** {right} is too large")
+        elif operator == "*":
+            for text, times in ((left, right), (right, left)):
+                is_repeated = isinstance(text, (str, list, tuple)) and isinstance(times, int)
+                if is_repeated and len(text) * times > LONGEST_LITERAL:
+                    raise SecurityError(f"a repetition of {len(text) * times:,} items is too long")
+        return super().call_binop(context, operator, left, right)
+
+
 def _make_environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters["regex_replace"] = _regex_replace
     return environment
 
@@ -72,6 +89,8 @@ def check_syntax(text: str) -> str | None:
         _compile(text)
     except TemplateSyntaxError as error:
         return f"template does not parse (line {error.lineno} of it): {error.message}"
+    except (RecursionError, SyntaxError, MemoryError) as error:  # Jinja writes Python, which has limits of its own
+        return f"template is nested too deeply: {error}"
     return None
 
 
@@ -100,7 +119,7 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
         raise DataError(_undefined_fault(error, fields, where)) from error
     except SecurityError as error:
         raise TaskFileError(Fault(where, f"template does what the sandbox forbids: {error}")) from error
-    except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, re.error) as error:
+    except Exception as error:  # what a template computes may fail in any way
         raise DataError(Fault(where, f"template fails on a document: {type(error).__name__}: {error}")) from error
 
 

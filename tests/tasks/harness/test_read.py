@@ -79,12 +79,19 @@ def test_an_include_that_is_no_path_is_told(write_yaml: Write) -> None:
 
 def test_broken_yaml_is_told_at_its_line(write_yaml: Write) -> None:
     path = write_yaml("a.yaml", "task: x\nlist: [1, 2\nother: 3\n")
-    assert fault(path).startswith(f"{path}:3: is not YAML: ")
+    assert fault(path).startswith(f"{path}:2: is not YAML: the [ ] that is opened on this line goes wrong at line 3")
 
 
-@pytest.mark.parametrize("text", ["day: 2024-13-45\n", "number: 0x_\n"])
-def test_values_that_yaml_itself_trips_over_are_told(write_yaml: Write, text: str) -> None:
-    assert "holds a value that YAML cannot read" in fault(write_yaml("a.yaml", text))
+def test_values_that_yaml_itself_trips_over_are_told_all_at_once(write_yaml: Write) -> None:
+    text = 'task: x\nday: 2024-13-45\nnumber: 0x_\na: !!bool x\nb: !!int ""\nc: !!timestamp x\n'
+    found = fault(write_yaml("a.yaml", text)).splitlines()
+    assert [line.split("yaml:")[1].split(",")[0] for line in found] == [
+        "2: '2024-13-45' looks like a date",
+        "3: '0x_' looks like a whole number",
+        "4: 'x' looks like true or false",
+        "5: '' looks like a whole number",
+        "6: 'x' looks like a date",
+    ]
 
 
 def test_a_file_must_hold_a_mapping(write_yaml: Write) -> None:
@@ -93,9 +100,8 @@ def test_a_file_must_hold_a_mapping(write_yaml: Write) -> None:
 
 
 def test_other_tags_construct_nothing(write_yaml: Write) -> None:
-    assert "is not YAML: could not determine a constructor" in fault(
-        write_yaml("a.yaml", "a: !!python/object/apply:os.system [ls]\n")
-    )
+    text = "a: !!python/object/apply:os.system [ls]\n"
+    assert 'unknown tag "!!python/object/apply:os.system"' in fault(write_yaml("a.yaml", text))
 
 
 def test_code_is_kept_as_a_reference(write_yaml: Write) -> None:

@@ -17,7 +17,7 @@ INVALID = "[invalid]"
 _NEVER = re.compile(r"(?!)")
 
 
-def _per_draw(change: Callable[[Any], Any]) -> Filter:
+def per_draw(change: Callable[[Any], Any]) -> Filter:
     """A filter that changes each draw by itself."""
 
     def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
@@ -28,23 +28,23 @@ def _per_draw(change: Callable[[Any], Any]) -> Filter:
 
 def remove_whitespace() -> Filter:
     """Strips white space from both ends."""
-    return _per_draw(lambda draw: draw.strip() if isinstance(draw, str) else draw)
+    return per_draw(lambda draw: draw.strip() if isinstance(draw, str) else draw)
 
 
 def lowercase() -> Filter:
     """Lower case."""
-    return _per_draw(lambda draw: draw.lower() if isinstance(draw, str) else draw)
+    return per_draw(lambda draw: draw.lower() if isinstance(draw, str) else draw)
 
 
 def uppercase() -> Filter:
     """Upper case."""
-    return _per_draw(lambda draw: draw.upper() if isinstance(draw, str) else draw)
+    return per_draw(lambda draw: draw.upper() if isinstance(draw, str) else draw)
 
 
 def map_values(mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> Filter:
     """Looks each draw up in a table."""
     table = mapping_dict or {}
-    return _per_draw(lambda draw: table.get(draw, default_value))
+    return per_draw(lambda draw: table.get(draw, default_value))
 
 
 def regex(regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = INVALID) -> Filter:
@@ -55,7 +55,7 @@ def regex(regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, f
         found = _find(pattern, draw, group_select)
         return fallback if found is None else found
 
-    return _per_draw(extract)
+    return per_draw(extract)
 
 
 def _find(pattern: re.Pattern[str], draw: Any, place: int) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.scores import Estimate
+from assay.scoring.metrics import reading
 from assay.stats import means
 
 
@@ -18,10 +19,14 @@ class Aggregation:
     Attributes:
         estimate: value, error and interval.
         harness_stderr: (values, bootstrap iterations) → the error that lm-eval reports; None where it has none.
+        read: the documents' values as the two above take them; raises `Unreadable`.
+        package: the optional module it needs.
     """
 
-    estimate: Callable[[Sequence[Any]], Estimate]
-    harness_stderr: Callable[[Sequence[Any], int], float | None]
+    estimate: Callable[[Any], Estimate]
+    harness_stderr: Callable[[Any, int], float | None]
+    read: Callable[[Sequence[Any]], Any] = reading.numbers
+    package: str = ""
 
 
 def _no_stderr(values: Sequence[Any], iterations: int) -> float | None:
@@ -41,13 +46,33 @@ def _resampled(statistic: str) -> Callable[[Sequence[Any], int], float | None]:
     return stderr
 
 
-def _by_bootstrap(statistic: str) -> Aggregation:
+def _by_bootstrap(statistic: str, read: Callable[[Sequence[Any]], Any] = reading.numbers) -> Aggregation:
     def estimate(values: Sequence[Any]) -> Estimate:
         from assay.scoring.metrics import resampling
 
         return resampling.estimate(values, statistic)
 
-    return Aggregation(estimate, _resampled(statistic))
+    return Aggregation(estimate, _resampled(statistic), read)
+
+
+def _over_corpus(name: str) -> Aggregation:
+    # Sacrebleu and numpy are loaded when a corpus is read. Reading counts its segments, once for both numbers.
+    def read(values: Sequence[Any]) -> Any:
+        from assay.scoring.metrics import corpus
+
+        return corpus.Corpus(values, name)
+
+    def estimate(counted: Any) -> Estimate:
+        from assay.scoring.metrics import corpus
+
+        return corpus.estimate(counted)
+
+    def stderr(counted: Any, iterations: int) -> float | None:
+        from assay.scoring.metrics import corpus
+
+        return corpus.harness_stderr(counted, iterations)
+
+    return Aggregation(estimate, stderr, read, "sacrebleu")
 
 
 def _columns(values: Sequence[Any]) -> tuple[list[float], list[float]]:
@@ -64,15 +89,40 @@ def _nanmean(values: Sequence[Any]) -> Estimate:
     return means.mean_estimate(kept)
 
 
+def _weighted_perplexity(values: Sequence[Any]) -> Estimate:
+    return means.ratio_perplexity_estimate(*_columns(values))
+
+
+def _bits_per_byte(values: Sequence[Any]) -> Estimate:
+    return means.bits_estimate(*_columns(values))
+
+
 AGGREGATIONS: dict[str, Aggregation] = {
     "mean": Aggregation(means.mean_estimate, _mean_stderr),
-    "nanmean": Aggregation(_nanmean, _resampled("nanmean")),
+    "nanmean": Aggregation(_nanmean, _resampled("nanmean"), reading.numbers_or_gaps),
     "median": _by_bootstrap("median"),
     "perplexity": Aggregation(means.perplexity_estimate, _resampled("perplexity")),
-    "weighted_perplexity": Aggregation(lambda values: means.ratio_perplexity_estimate(*_columns(values)), _no_stderr),
-    "bits_per_byte": Aggregation(lambda values: means.bits_estimate(*_columns(values)), _no_stderr),
-    "brier_score": Aggregation(means.mean_estimate, _no_stderr),
-    "f1": _by_bootstrap("f1"),
-    "matthews_corrcoef": _by_bootstrap("matthews"),
-    "bypass": Aggregation(_bypassed, _no_stderr),
+    "weighted_perplexity": Aggregation(_weighted_perplexity, _no_stderr, reading.number_pairs),
+    "bits_per_byte": Aggregation(_bits_per_byte, _no_stderr, reading.number_pairs),
+    "brier_score": Aggregation(means.mean_estimate, _no_stderr, reading.brier_scores),
+    # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
+    "f1": _by_bootstrap("f1", reading.number_pairs),
+    "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),
+    "bleu": _over_corpus("bleu"),
+    "chrf": _over_corpus("chrf"),
+    "chrf++": _over_corpus("chrf++"),
+    "ter": _over_corpus("ter"),
+    "bypass": Aggregation(_bypassed, _no_stderr, list),
 }
+
+
+def own_aggregation(function: Callable[[list[Any]], Any]) -> Aggregation:
+    """A task's own function of all values. Nothing is known about its error; lm-eval reports none either."""
+
+    def estimate(values: Sequence[Any]) -> Estimate:
+        if not values:
+            return means.nothing("custom")
+        found = reading.as_number(function(list(values)))
+        return Estimate(found, None, None, None, len(values), "custom", means.LEVEL)
+
+    return Aggregation(estimate, _no_stderr, list)

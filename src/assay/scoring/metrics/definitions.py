@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.scoring.scorers import answer, choice, likelihood
+from assay.scoring.scorers import answer, choice, overlap
+from assay.scoring.scorers import likelihood as continuation
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -44,7 +45,7 @@ acc = MetricDefinition(
     "acc",
     "mean",
     True,
-    {_CHOICE: choice.accuracy, _CONTINUATION: likelihood.greedy},
+    {_CHOICE: choice.accuracy, _CONTINUATION: continuation.greedy},
     "share of documents whose likeliest choice is right (or whose continuation is the greedy one)",
 )
 acc_norm = MetricDefinition(
@@ -83,25 +84,46 @@ brier_score = MetricDefinition(
     {_CHOICE: choice.brier},
     "squared distance of the choices' probabilities from the truth",
 )
-f1 = MetricDefinition("f1", "f1", True, {_CHOICE: choice.label_pair}, "F1 of label 1 over documents")
+f1 = MetricDefinition(
+    "f1",
+    "f1",
+    True,
+    {_CHOICE: choice.label_pair, _GENERATED: answer.label_pair},
+    "F1 of label 1 over documents",
+)
 mcc = MetricDefinition(
-    "mcc", "matthews_corrcoef", True, {_CHOICE: choice.label_pair}, "Matthews' correlation of right and picked labels"
+    "mcc",
+    "matthews_corrcoef",
+    True,
+    {_CHOICE: choice.label_pair, _GENERATED: answer.label_pair},
+    "Matthews' correlation of right and picked labels",
+)
+# lm-eval's default for `likelihood` is the mean, which no pair has: a task must bring its own aggregation.
+likelihood = MetricDefinition(
+    "likelihood",
+    "mean",
+    True,
+    {_CHOICE: choice.likelihoods},
+    "log-likelihoods of all choices, for a task's own aggregation",
+)
+acc_all = MetricDefinition(
+    "acc_all", "mean", True, {}, "share of questions with every part right; values come from the task's own scoring"
 )
 perplexity = MetricDefinition(
     "perplexity",
     "perplexity",
     False,
-    {_CONTINUATION: likelihood.log_probability},
+    {_CONTINUATION: continuation.log_probability},
     "exp of the mean negative log-likelihood per document",
 )
 word_perplexity = MetricDefinition(
-    "word_perplexity", "weighted_perplexity", False, {_ROLLING: likelihood.per_word}, "perplexity per word"
+    "word_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_word}, "perplexity per word"
 )
 byte_perplexity = MetricDefinition(
-    "byte_perplexity", "weighted_perplexity", False, {_ROLLING: likelihood.per_byte}, "perplexity per byte"
+    "byte_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_byte}, "perplexity per byte"
 )
 bits_per_byte = MetricDefinition(
-    "bits_per_byte", "bits_per_byte", False, {_ROLLING: likelihood.per_byte}, "bits that coding a byte takes"
+    "bits_per_byte", "bits_per_byte", False, {_ROLLING: continuation.per_byte}, "bits that coding a byte takes"
 )
 bypass = MetricDefinition(
     "bypass",
@@ -110,3 +132,24 @@ bypass = MetricDefinition(
     {kind: (lambda view, options: None) for kind in (_CHOICE, _CONTINUATION, _ROLLING, _GENERATED)},
     "nothing: answers are only recorded (--predict_only)",
 )
+
+
+def _corpus(name: str, higher_is_better: bool, description: str) -> MetricDefinition:
+    return MetricDefinition(name, name, higher_is_better, {_GENERATED: answer.text_pair}, description)
+
+
+bleu = _corpus("bleu", True, "BLEU of the whole corpus, 0 to 100 (sacrebleu)")
+chrf = _corpus("chrf", True, "chrF of the whole corpus, 0 to 100 (sacrebleu)")
+chrf_plus_plus = _corpus("chrf++", True, "chrF with words and their pairs, 0 to 100 (sacrebleu)")
+ter = _corpus("ter", False, "edits per word of the reference, in percent (sacrebleu)")
+
+
+def _rouge(kind: str, description: str) -> MetricDefinition:
+    values = {_GENERATED: overlap.Rouge(kind)}
+    return MetricDefinition(kind, "mean", True, values, description, frozenset({"use_stemmer"}))
+
+
+rouge1 = _rouge("rouge1", "F-measure of shared words (rouge-score)")
+rouge2 = _rouge("rouge2", "F-measure of shared pairs of words (rouge-score)")
+rougeL = _rouge("rougeL", "F-measure of the longest common subsequence (rouge-score)")  # noqa: N816
+rougeLsum = _rouge("rougeLsum", "the same line by line (rouge-score)")  # noqa: N816

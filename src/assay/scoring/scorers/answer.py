@@ -17,17 +17,39 @@ _DIGITS = str.maketrans("", "", string.digits)
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """What was said, and every answer that counts as right. Several draws may be left by a pipeline."""
+    """A generated answer and every answer that counts as right.
+
+    Attributes:
+        said: what was said, as texts; several draws may be left by a pipeline.
+        golds: the right answers.
+        result: what the pipeline left, untouched.
+        is_multiple: whether the task states a list of right answers.
+    """
 
     said: tuple[str, ...]
     golds: tuple[str, ...]
+    result: Any = None
+    is_multiple: bool = False
 
 
 def answer_view(instance: Instance, results: Sequence[Any]) -> AnswerView:
     """The view of one document."""
-    said = results[0] if isinstance(results[0], (list, tuple)) else [results[0]]
-    golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
-    return AnswerView(tuple("" if text is None else str(text) for text in said), tuple(map(str, golds)))
+    result = results[0]
+    said = result if isinstance(result, (list, tuple)) else [result]
+    is_multiple = isinstance(instance.gold, tuple)
+    golds = instance.gold if is_multiple else (instance.gold,)
+    texts = tuple(["" if text is None else str(text) for text in said])
+    return AnswerView(texts, tuple(map(str, golds)), result, is_multiple)
+
+
+def like(gold: str, result: Any) -> Any:
+    """The right answer in the result's type, so that "3" meets the 3 that a `map` filter made; as lm-eval does it."""
+    if isinstance(result, (str, list)) or result is None:
+        return gold
+    try:
+        return type(result)(gold)
+    except (TypeError, ValueError):
+        return gold
 
 
 def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
@@ -38,9 +60,26 @@ def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
         bool(options.get("ignore_punctuation", False)),
         bool(options.get("ignore_numbers", False)),
     )
+    if options.get("compares_lists"):
+        # lm-eval 0.4.13 with an empty `regexes_to_ignore` compares the list of copies with the list of right answers.
+        return float(all(list(view.said) == [gold] for gold in view.golds))
     golds = {normalise(gold) for gold in view.golds}
     hits = [normalise(text) in golds for text in view.said]
     return sum(hits) / len(hits) if hits else 0.0
+
+
+def label_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
+    """[right, said], for F1 and Matthews' correlation; of several right answers the one that was said, or the first."""
+    golds = [like(gold, view.result) for gold in view.golds] or [""]
+    return [view.result if view.result in golds else golds[0], view.result]
+
+
+def text_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
+    """[right, said], for scores over the whole corpus.
+
+    Several right answers stay several references. lm-eval makes 1.0 of them, on which its corpus scores then break.
+    """
+    return [list(view.golds) if view.is_multiple else view.golds[0], view.result]
 
 
 @lru_cache(maxsize=64)

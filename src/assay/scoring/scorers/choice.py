@@ -91,6 +91,11 @@ def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
     return view.golds[0], pick(view)
 
 
+def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tuple[float, ...]]:
+    """(right, log-likelihood of every choice), for a task's own aggregation."""
+    return list(view.golds) if view.is_multiple else view.golds[0], tuple(view.totals)
+
+
 def brier(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """Squared distance between the choices' probabilities and the truth."""
     totals = view.totals

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +33,21 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class FewshotDefinition:
-    """Where examples come from and how they look."""
+    """Where examples come from and how they look.
 
-    sampler: str
+    Attributes:
+        sampler: `default`, `first_n`, or a class of task code.
+        split: the split they are taken from.
+        samples: the examples themselves, or a function that gives them.
+        rendering: how they are written.
+        process: makes the split's rows; the task's own unless the file says otherwise.
+    """
+
+    sampler: Any
     split: str | None
-    samples: Sequence[Mapping[str, Any]] | None
+    samples: Sequence[Mapping[str, Any]] | Callable[[], Any] | None
     rendering: Rendering
+    process: Callable[..., Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,10 @@ class TaskDefinition:
         file: the merged file, for places in errors.
         fewshot_count: the file's own number of examples; None when it names none.
         generation: the file's generation settings, in lm-eval's names; None when it has none.
+        process: task code that makes the documents of a split.
+        custom_dataset: task code that gives the whole dataset.
+        metadata: the file's free notes, which go to `custom_dataset`.
+        may_draw: whether its code may draw at random.
     """
 
     file: TaskFile
@@ -69,6 +82,10 @@ class TaskDefinition:
     repeats: int
     scoring: Scoring
     unsafe_code: bool
+    process: Callable[..., Any] | None
+    custom_dataset: Callable[..., Any] | None
+    metadata: Mapping[str, Any]
+    may_draw: bool = True
 
     @property
     def evaluated_split(self) -> str:
@@ -76,9 +93,16 @@ class TaskDefinition:
         return self.test_split or self.validation_split or ""
 
 
-def define(file: TaskFile) -> TaskDefinition:
-    """The definition in a task file without faults."""
-    data = {key: value for key, value in file.data.items() if value is not None}
+def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: bool = True) -> TaskDefinition:
+    """The definition in a task file without faults.
+
+    Args:
+        file: the file.
+        bound: its mapping with the code that it names in place of the references; None for a file without any.
+        may_draw: whether that code may draw at random.
+    """
+    data = {key: value for key, value in (bound or file.data).items() if value is not None}
+    metadata = data.get("metadata", {})
     output_type = data.get("output_type", "generate_until")
     rendering = _rendering(data, None)
     tags = data.get("tag", [])
@@ -101,6 +125,10 @@ def define(file: TaskFile) -> TaskDefinition:
         repeats=data.get("repeats", 1),
         scoring=_scoring(data, output_type),
         unsafe_code=data.get("unsafe_code", False),
+        process=data.get("process_docs"),
+        custom_dataset=data.get("custom_dataset"),
+        metadata=metadata if isinstance(metadata, Mapping) else {"_metadata": metadata},
+        may_draw=may_draw,
     )
 
 
@@ -115,7 +143,9 @@ def _source(data: Mapping[str, Any], file: TaskFile) -> SourceSpec:
     place = file.places.get(("dataset_kwargs",)) or file.places.get(("dataset_path",))
     folder = (place.file if place is not None else file.path).parent
     options = data.get("dataset_kwargs", {})
-    return SourceSpec(data["dataset_path"], data.get("dataset_name"), options, folder, file.where("dataset_path"))
+    return SourceSpec(
+        data.get("dataset_path", ""), data.get("dataset_name"), options, folder, file.where("dataset_path")
+    )
 
 
 def _rendering(data: Mapping[str, Any], base: Rendering | None) -> Rendering:
@@ -139,6 +169,7 @@ def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition
         split=inner.get("split", data.get("fewshot_split")),
         samples=inner.get("samples"),
         rendering=_rendering(inner, rendering),
+        process=inner.get("process_docs", data.get("process_docs")),
     )
 
 
@@ -146,20 +177,39 @@ def _scoring(data: Mapping[str, Any], output_type: str) -> Scoring:
     listed = data.get("metric_list")
     metrics = tuple(map(_metric, listed)) if listed else tuple(map(MetricSpec, DEFAULT_METRICS[output_type]))
     pipelines = tuple(map(_pipeline, data.get("filter_list", ())))
-    return Scoring(output_type, metrics, pipelines) if pipelines else Scoring(output_type, metrics)
+    plain = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+    return Scoring(output_type, metrics, pipelines or plain, data.get("process_results"))
 
 
 def _metric(entry: Mapping[str, Any]) -> MetricSpec:
-    options = {key: value for key, value in entry.items() if key not in _METRIC_OWN_KEYS}
-    return MetricSpec(entry["metric"], entry.get("aggregation"), entry.get("higher_is_better"), options)
+    metric = entry["metric"]
+    is_code = not isinstance(metric, str)
+    return MetricSpec(
+        name=code_name(metric) if is_code else metric,
+        aggregation=entry.get("aggregation"),
+        higher_is_better=entry.get("higher_is_better"),
+        options={key: value for key, value in entry.items() if key not in _METRIC_OWN_KEYS},
+        function=metric if is_code else None,
+        is_external=entry.get("hf_evaluate") is True,
+    )
+
+
+def code_name(code: Any) -> str:
+    """What a function or class of task code is called; a partial function has the name of the whole one."""
+    named = getattr(code, "func", code)
+    return str(getattr(named, "__name__", type(named).__name__))
 
 
 def _pipeline(entry: Mapping[str, Any]) -> PipelineSpec:
-    steps = tuple(
-        FilterSpec(step["function"], {key: value for key, value in step.items() if key != "function"})
-        for step in entry["filter"]
-    )
-    return PipelineSpec(str(entry["name"]), steps)
+    return PipelineSpec(str(entry["name"]), tuple(map(_step, entry["filter"])))
+
+
+def _step(step: Mapping[str, Any]) -> FilterSpec:
+    function = step["function"]
+    options = {key: value for key, value in step.items() if key != "function"}
+    if isinstance(function, str):
+        return FilterSpec(function, options)
+    return FilterSpec(code_name(function), options, function)
 
 
 def plain_config(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from assay.core.errors import DataError, Fault
+from assay.core.errors import AssayError, DataError, Fault
 from assay.tasks.templates import literal, render
 
 Row = Mapping[str, Any]
@@ -24,6 +24,8 @@ def text_reader(value: Any, columns: Collection[str], has_choices: bool, where: 
     """Reads `doc_to_text`: a text, or a number that points at a choice."""
     if isinstance(value, int):
         return lambda row: value
+    if callable(value):
+        return called(value, where)
     if value in columns:
         return _column_reader(value, where)
 
@@ -32,6 +34,20 @@ def text_reader(value: Any, columns: Collection[str], has_choices: bool, where: 
         return int(text) if has_choices and _is_number(text) else text
 
     return read
+
+
+def called(function: Callable[..., Any], where: str) -> Callable[..., Any]:
+    """A function of task code whose failures say where it is named."""
+
+    def call(*arguments: Any, **settings: Any) -> Any:
+        try:
+            return function(*arguments, **settings)
+        except AssayError:
+            raise
+        except Exception as error:  # code of others may raise anything
+            raise DataError(Fault(where, f"its function failed: {type(error).__name__}: {error}")) from error
+
+    return call
 
 
 def _column_reader(name: str, where: str) -> Reader:
@@ -54,6 +70,8 @@ def _is_number(text: str) -> bool:
 
 def target_reader(value: Any, columns: Collection[str], has_choices: bool, where: str) -> Reader:
     """Reads `doc_to_target`: a text, a number that points at a choice, or a list of either."""
+    if callable(value):
+        return called(value, where)
     if not isinstance(value, str):
         return lambda row: value
     if value in columns:
@@ -81,7 +99,11 @@ def choices_reader(value: Any, columns: Collection[str], where: str) -> Reader:
             if not isinstance(item, str):
                 raise _no_text(item, where, "Quote it in the YAML file")
         return lambda row: items
-    raw = _column_reader(value, where) if value in columns else None
+    raw: Reader | None = None
+    if callable(value):
+        raw = called(value, where)
+    elif value in columns:
+        raw = _column_reader(value, where)
 
     def read(row: Row) -> list[str]:
         found = raw(row) if raw is not None else literal(render(value, row, where), where)

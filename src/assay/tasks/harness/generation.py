@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from assay.core.errors import Fault, TaskFileError
 from assay.core.requests import Sampling
 
-_LENGTH_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-_OWN_NAMES = {"until", "temperature", "do_sample", *_LENGTH_NAMES}
+LENGTH_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+_OWN_NAMES = {"until", "temperature", "do_sample", *LENGTH_NAMES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str)
         raise TaskFileError(
             Fault(where, "do_sample is true and temperature is 0", "a temperature above 0, or do_sample: false")
         )
-    options = tuple(sorted((key, _frozen(value)) for key, value in merged.items() if key not in _OWN_NAMES))
+    options = tuple(sorted((str(key), _frozen(value)) for key, value in merged.items() if key not in _OWN_NAMES))
     sampling = Sampling(0.0, None, options)
     if do_sample:
         sampling = Sampling(temperature if "temperature" in merged else 1.0, seed, options)
@@ -60,12 +61,12 @@ def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str)
 
 
 def _max_tokens(merged: Mapping[str, Any], where: str) -> int | None:
-    for name in _LENGTH_NAMES:
+    for name in LENGTH_NAMES:
         if merged.get(name) is not None:
-            count = int(_number(merged[name], f"{where}.{name}"))
-            if count < 1:
+            count = _number(merged[name], f"{where}.{name}")
+            if not 1 <= count < math.inf:
                 raise TaskFileError(Fault(f"{where}.{name}", f"is {merged[name]!r}", "a whole number, 1 or more"))
-            return count
+            return int(count)
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.core.specs import GroupMetricSpec
-from assay.tasks.harness.read import KeyPath, Place, TaskFile
+from assay.tasks.harness.read import FunctionReference, KeyPath, Place, TaskFile
 
 _GROUP_OWN_KEYS = frozenset({"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list"})
 _AGGREGATE_KEYS = frozenset({"metric", "aggregation", "weight_by_size", "filter_list"})
@@ -29,12 +29,21 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a group: a name and what the group changes about it, or a whole inline definition."""
+    """A member of a group: a name and what the group changes about it, or a whole inline definition.
+
+    Attributes:
+        name: the member's name.
+        is_group: whether it is written as `{group: …}`.
+        changes: what the group changes about it.
+        place: where it stands in the group's file.
+        is_mapping: whether it is written as a mapping, not as a name alone.
+    """
 
     name: str
     is_group: bool
     changes: Changes
     place: tuple[Any, ...]
+    is_mapping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,7 @@ def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:
     for key, is_group in (("group", True), ("task", False)):
         if isinstance(item, dict) and isinstance(item.get(key), str):
             rest = {name: value for name, value in item.items() if name != key}
-            return Member(item[key], is_group, _changes(file, rest, place), place)
+            return Member(item[key], is_group, _changes(file, rest, place), place, is_mapping=True)
     raise TaskFileError(Fault(file.where(*place), f"is {item!r}", "a name, {task: name, …} or {group: name, …}"))
 
 
@@ -92,7 +101,10 @@ def _aggregates(file: TaskFile, listed: Any, above: tuple[Any, ...]) -> tuple[Gr
     found = []
     for number, entry in enumerate(entries):
         place = (*above, "aggregate_metric_list", number)
-        if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
+        metric = entry.get("metric") if isinstance(entry, dict) else None
+        if isinstance(metric, FunctionReference):  # known by its name, like the members' metric
+            metric = metric.text.rpartition(".")[2]
+        if not isinstance(entry, dict) or not isinstance(metric, str):
             raise TaskFileError(Fault(file.where(*place), f"is {entry!r}", "a mapping such as {metric: acc}"))
         for key in entry:
             if key not in _AGGREGATE_KEYS:
@@ -100,5 +112,5 @@ def _aggregates(file: TaskFile, listed: Any, above: tuple[Any, ...]) -> tuple[Gr
                 raise TaskFileError(Fault(file.where(*place, key), f'unknown key "{key}"{hint}'))
         filters = entry.get("filter_list")
         filters = (filters,) if isinstance(filters, str) else tuple(filters) if filters else None
-        found.append(GroupMetricSpec(entry["metric"], filters, bool(entry.get("weight_by_size", True))))
+        found.append(GroupMetricSpec(metric, filters, bool(entry.get("weight_by_size", True))))
     return tuple(found)

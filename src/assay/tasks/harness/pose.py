@@ -6,6 +6,7 @@ Pure once it is made: the same document always gives the same instance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -29,6 +30,8 @@ class Readers:
     def __init__(self, rendering: Rendering, columns: Sequence[str], where: Mapping[str, str]) -> None:
         has_choices = rendering.choice is not None
         self.delimiters = rendering.delimiters
+        # Task code may change the row that it is given, so it gets a copy of its own.
+        self.has_code = any(callable(value) for value in (rendering.text, rendering.target, rendering.choice))
         self.text = text_reader(rendering.text, columns, has_choices, where["doc_to_text"])
         self.target = target_reader(rendering.target, columns, has_choices, where["doc_to_target"])
         self.choices = choices_reader(rendering.choice, columns, where["doc_to_choice"]) if has_choices else None
@@ -65,8 +68,9 @@ class Poser:
         self._own = Readers(definition.rendering, list(first), _places(definition, ()))
         self._shown = Readers(definition.fewshot.rendering, list(first), _places(definition, ("fewshot_config",)))
         self._describe = optional_reader(definition.description, definition.file.where("description"))
-        self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(first), int)
-        self._has_many_targets = isinstance(self._own.target(first), (list, tuple))
+        row = deepcopy(first) if self._own.has_code else first
+        self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(row), int)
+        self._has_many_targets = isinstance(self._own.target(row), (list, tuple))
         self._delimiter = self._answer_delimiter()
         self._asks_unconditionally = any(spec.name == "acc_mutual_info" for spec in definition.scoring.metrics)
         self._example = lru_cache(maxsize=None)(self._render_example)
@@ -74,6 +78,8 @@ class Poser:
 
     def pose(self, document: Document) -> Instance:
         """A document as asked."""
+        if self._own.has_code:
+            document = replace(document, fields=deepcopy(document.fields))
         row = document.fields
         choices = tuple(self._own.choices(row)) if self._own.choices is not None else ()
         target = self._own.target(row)
@@ -87,8 +93,18 @@ class Poser:
             draws=draws,
             choices=choices,
             target=target,
-            gold=self._gold(row, choices, target),
+            gold=right_answer(
+                self._definition.output_type,
+                self._own.text(row) if self._has_many_prompts else target,
+                choices,
+                self._has_many_targets,
+            ),
         )
+
+    def examples(self, document_id: int) -> list[tuple[int, Row]]:
+        """The examples before a document: place in the pool, and the row."""
+        places = self._sampler.places(document_id) if self._sampler is not None else ()
+        return [(place, self._pool[place]) for place in places]
 
     # Requests
 
@@ -162,7 +178,7 @@ class Poser:
         return as_text(self._opening(description, places))
 
     def _render_example(self, place: int) -> tuple[Piece, ...]:
-        row = self._pool[place]
+        row = deepcopy(self._pool[place]) if self._shown.has_code else self._pool[place]
         question, answer = self._shown.text(row), self._shown.target(row)
         choices = self._shown.choices(row) if self._shown.choices is not None else []
         if self._has_many_prompts:
@@ -182,7 +198,7 @@ class Poser:
         if answer is None or answer == "":
             return None
         if choices and isinstance(answer, int):
-            if answer >= len(choices):
+            if not _is_place(answer, choices):
                 raise self._answer_error(answer, f"a place among {len(choices)} choices")
             return choices[answer]
         text = answer[0] if isinstance(answer, (list, tuple)) and answer else answer
@@ -194,27 +210,34 @@ class Poser:
         where = self._definition.file.where("doc_to_target")
         return DataError(Fault(where, f"gives {answer!r} for a few-shot example", expected))
 
-    # The right answer
 
-    def _gold(self, row: Row, choices: tuple[str, ...], target: Any) -> Any:
-        if self._definition.output_type == "multiple_choice":
-            gold = self._own.text(row) if self._has_many_prompts else target
-            if isinstance(gold, (list, tuple)):
-                return tuple(_choice_place(item, choices) for item in gold)
-            return _choice_place(gold, choices)
-        if self._definition.output_type != "generate_until":
-            return target
-        if choices:
-            places = target if isinstance(target, (list, tuple)) else [target]
-            texts = tuple(choices[place] if _is_place(place, choices) else str(place) for place in places)
-            return texts if isinstance(target, (list, tuple)) else texts[0]
-        if self._has_many_targets:
-            return tuple(map(str, target)) if isinstance(target, (list, tuple)) else (str(target),)
-        return str(target)
+def right_answer(output_type: str, target: Any, choices: tuple[str, ...], has_many: bool) -> Any:
+    """The right answer as scorers read it.
+
+    Args:
+        output_type: shape of the question.
+        target: what the task says: a place, a text, or a list of them.
+        choices: the choices; empty for a free answer.
+        has_many: whether the task has several right answers per document.
+    """
+    if output_type == "multiple_choice":
+        if isinstance(target, (list, tuple)):
+            return tuple(_choice_place(item, choices) for item in target)
+        return _choice_place(target, choices)
+    if output_type != "generate_until":
+        return target
+    if choices:
+        places = target if isinstance(target, (list, tuple)) else [target]
+        texts = tuple(choices[place] if _is_place(place, choices) else str(place) for place in places)
+        return texts if isinstance(target, (list, tuple)) else texts[0]
+    if has_many:
+        return tuple(map(str, target)) if isinstance(target, (list, tuple)) else (str(target),)
+    return str(target)
 
 
 def _is_place(value: Any, choices: Sequence[str]) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value < len(choices)
+    size = len(choices)
+    return isinstance(value, int) and not isinstance(value, bool) and -size <= value < size
 
 
 def _choice_place(gold: Any, choices: tuple[str, ...]) -> int:

@@ -11,8 +11,33 @@ from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
 from assay.tasks.harness.read import FunctionReference, TaskFile
+from assay.tasks.harness.values import (
+    advice,
+    choice_faults,
+    entry_fault,
+    generation_faults,
+    group_part_faults,
+    key_fault,
+    key_text_faults,
+    metric_value_faults,
+    nearest,
+    pattern_faults,
+    plain_text_faults,
+)
+from assay.tasks.harness.values import show as _show
 from assay.tasks.templates import check_syntax, undefined_names
 
+# Metrics of the `evaluate` package that task files name without saying so.
+# fmt: off
+EVALUATE_METRICS = frozenset((
+    "accuracy", "bertscore", "bleurt", "cer", "character", "charcut", "chrf", "code_eval", "comet",
+    "competition_math", "coval", "cuad", "exact_match", "frugalscore", "glue", "google_bleu", "indic_glue",
+    "mae", "mahalanobis", "mape", "mase", "mauve", "mean_iou", "meteor", "mse", "nist_mt", "pearsonr",
+    "poseval", "precision", "r_squared", "recall", "rl_reliability", "roc_auc", "rouge", "sacrebleu", "sari",
+    "seqeval", "smape", "spearmanr", "squad", "squad_v2", "super_glue", "ter", "trec_eval", "wer",
+    "wiki_split", "xnli", "xtreme_s",
+))
+# fmt: on
 OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling")
 
 
@@ -88,6 +113,8 @@ TASK_KEYS: dict[str, Key] = {
     "gen_prefix": _TEXT,
     "should_decontaminate": _FLAG,
     "doc_to_decontamination_query": _TEXT,
+    "doc_to_image": Key("a column, a template or a list of them", _is(str, list)),
+    "doc_to_audio": Key("a column, a template or a list of them", _is(str, list)),
     "unsafe_code": _FLAG,
     "metadata": Key("a mapping", lambda value: True),
     "task_list": Key("anything (it is ignored)", lambda value: True),
@@ -117,59 +144,109 @@ GROUP_KEYS: dict[str, Key] = {
 
 # Keys of the dialect whose value is always Python code.
 CODE_KEYS = frozenset({"class", "custom_dataset", "process_docs", "process_results"})
+# Keys whose value may be Python code.
+_MAYBE_CODE_KEYS = frozenset(
+    {
+        *CODE_KEYS,
+        "doc_to_text",
+        "doc_to_target",
+        "doc_to_choice",
+        "doc_to_image",
+        "doc_to_audio",
+        "doc_to_decontamination_query",
+        "fewshot_config",
+        "metric_list",
+        "filter_list",
+        "metadata",
+        "dataset_kwargs",
+        "task_list",
+    }
+)
 # Keys of the dialect that this version does not serve.
-UNSERVED_KEYS = frozenset({"doc_to_image", "doc_to_audio", "use_prompt"})
+UNSERVED_KEYS = frozenset({"use_prompt"})
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix")
 
 
 def task_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     """Every fault of a task file."""
-    faults = [*_code_faults(file, file.data, ()), *_key_faults(file, TASK_KEYS, file.data, ())]
-    faults += _template_faults(file, file.data, ())
+    if file.data.get("class") is not None:
+        return _class_faults(file)
+    faults = _field_faults(file)
     if not isinstance(file.data.get("task"), str):
         faults.append(Fault(file.where("task"), "has no name", "task: some_name"))
-    faults += _data_faults(file)
-    if isinstance(file.data.get("fewshot_config"), dict):
-        inner = file.data["fewshot_config"]
-        faults += _key_faults(file, FEWSHOT_KEYS, inner, ("fewshot_config",))
-        faults += _template_faults(file, inner, ("fewshot_config",))
-    faults += _metric_faults(file, names)
-    faults += _filter_faults(file, names)
+    return [*faults, *_data_faults(file), *_scoring_faults(file, names)]
+
+
+def _class_faults(file: TaskFile) -> list[Fault]:
+    """Faults of a file that names a Python class; the class has a say about all other keys."""
+    faults = list(_code_faults(file, file.data, ()))
+    if not isinstance(file.data["class"], FunctionReference):
+        faults.append(Fault(file.where("class"), f"is {_show(file.data['class'])}", "!function module.ClassName"))
+    if not isinstance(file.data.get("task"), str):
+        faults.append(Fault(file.where("task"), "has no name", "task: some_name"))
     return faults
 
 
 def base_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     """Faults of a file that only serves as an include: what it says must be right, but it need not be whole."""
+    return [*_field_faults(file), *_scoring_faults(file, names)]
+
+
+def _field_faults(file: TaskFile) -> list[Fault]:
     faults = [*_code_faults(file, file.data, ()), *_key_faults(file, TASK_KEYS, file.data, ())]
-    return [*faults, *_template_faults(file, file.data, ()), *_metric_faults(file, names), *_filter_faults(file, names)]
+    faults += [*_template_faults(file, file.data, ()), *choice_faults(file, file.data, ())]
+    faults += [*generation_faults(file), *key_text_faults(file, "dataset_kwargs")]
+    inner = file.data.get("fewshot_config")
+    if isinstance(inner, dict):
+        above = ("fewshot_config",)
+        faults += _key_faults(file, FEWSHOT_KEYS, inner, above)
+        faults += [*_template_faults(file, inner, above), *choice_faults(file, inner, above)]
+    return faults
+
+
+def _scoring_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
+    faults = [*_metric_faults(file, names), *metric_value_faults(file), *_filter_faults(file, names)]
+    return [*faults, *pattern_faults(file)]
 
 
 def column_faults(file: TaskFile, columns: Collection[str]) -> list[Fault]:
-    """Names in templates that a document with these columns does not have."""
+    """Names in templates that a document with these columns does not have. Code that changes documents ends this."""
+    inner = file.data.get("fewshot_config")
+    faults = [] if "process_docs" in file.data else _data_column_faults(file, file.data, (), columns)
+    if isinstance(inner, dict) and not {"process_docs", "samples"} & {*inner, *file.data}:
+        faults += _data_column_faults(file, inner, ("fewshot_config",), columns)
+    return faults
+
+
+def _data_column_faults(
+    file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...], columns: Collection[str]
+) -> list[Fault]:
     faults = []
     for key in _TEMPLATES:
-        text = file.data.get(key)
+        text = data.get(key)
         if not isinstance(text, str) or text in columns or check_syntax(text) is not None:
             continue
         for name in undefined_names(text, columns):
             found = f"'{name}' is no column of the sample document{did_you_mean(name, columns)}"
-            faults.append(Fault(file.where(key), found, "one of: " + ", ".join(columns)))
+            faults.append(Fault(file.where(*above, key), found, "one of: " + ", ".join(columns)))
+        faults += plain_text_faults(file.where(*above, key), key, text, columns)
     return faults
 
 
 def group_faults(file: TaskFile) -> list[Fault]:
     """Every fault of a group file. Further keys are overrides for the members, so task keys are legal too."""
-    return _key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, file.data, ())
+    rest = {key: value for key, value in file.data.items() if key not in ("group", "task")}
+    faults = [*_key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file)]
+    return [*faults, *_template_faults(file, file.data, ()), *generation_faults(file)]
 
 
 def _code_faults(file: TaskFile, value: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
+    """References to code that mean nothing, or stand where only plain data may stand."""
     if isinstance(value, FunctionReference):
-        yield Fault(
-            file.where(*path),
-            f"asks to run Python code ({value})",
-            "plain YAML",
-            "This version runs no code from task files; write a Python task with @assay.task instead",
-        )
+        if path and path[0] not in _MAYBE_CODE_KEYS and "class" not in file.data:
+            yield Fault(file.where(*path), f"names Python code ({value})", "plain data: only some keys may name code")
+        elif not value.text.rpartition(".")[0]:
+            yield Fault(file.where(*path), f'"{value}" names no module', "!function module.name")
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _code_faults(file, item, (*path, key))
@@ -184,22 +261,23 @@ def _key_faults(
     faults = []
     for key, value in data.items():
         where = file.where(*above, key)
-        if isinstance(value, FunctionReference) or value is None:
+        if value is None or (isinstance(value, FunctionReference) and (key in keys or key in CODE_KEYS)):
             continue
         if key in CODE_KEYS:
-            faults.append(Fault(where, f"is {_show(value)}", next="Remove the key: it can only name Python code"))
+            faults.append(Fault(where, f"is {_show(value)}", "Python code: !function module.name"))
         elif key in UNSERVED_KEYS and not above:
             faults.append(Fault(where, "is not served by this version of Assay", next="Remove the key"))
+        elif not isinstance(key, str):
+            faults.append(key_fault(where, key))
         elif key not in keys:
-            faults.append(Fault(where, f'unknown key "{key}"{did_you_mean(str(key), keys)}'))
+            hint = did_you_mean(key, keys)
+            free = "" if above or hint else "Remove it, or put notes of your own below metadata"
+            faults.append(Fault(where, f'unknown key "{key}"{hint}', next=free))
         elif not keys[key].accepts(value):
-            faults.append(Fault(where, f"is {_show(value)}", keys[key].expected))
+            expected = keys[key].expected
+            found = f"is {_show(value)}{nearest(value, expected)}"
+            faults.append(Fault(where, found, expected, advice(value, expected)))
     return faults
-
-
-def _show(value: Any) -> str:
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
 
 
 def _template_faults(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) -> list[Fault]:
@@ -229,16 +307,26 @@ def _data_faults(file: TaskFile) -> list[Fault]:
 
 def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     faults = []
-    kind = file.data.get("output_type", "generate_until")
+    # A file that only serves as an include leaves open what it is for.
+    kind = file.data.get("output_type", "generate_until" if "task" in file.data else None)
+    is_free = file.data.get("process_results") is not None  # metrics are then whatever that function calls them
     for number, entry in enumerate(_as_list(file.data.get("metric_list"))):
         where = ("metric_list", number)
         if not isinstance(entry, dict) or "metric" not in entry:
-            faults.append(Fault(file.where(*where), f"is {_show(entry)}", "a mapping such as {metric: acc}"))
+            faults.append(entry_fault(file.where(*where), entry, ("metric",), "a mapping such as {metric: acc}"))
             continue
         metric, aggregation = entry["metric"], entry.get("aggregation")
-        if isinstance(metric, str):
+        # lm-eval hands right answer and text of any metric to the task's own aggregation.
+        is_own = (
+            isinstance(aggregation, FunctionReference)
+            and kind == "generate_until"
+            and isinstance(metric, str)
+            and metric in names.metrics
+        )
+        is_external = entry.get("hf_evaluate") is True and kind in ("generate_until", None)
+        if isinstance(metric, str) and not is_free and not is_external and not is_own:
             faults += _metric_name_faults(file.where(*where, "metric"), metric, kind, names)
-        elif not isinstance(metric, FunctionReference):
+        elif not isinstance(metric, (FunctionReference, str)):
             faults.append(Fault(file.where(*where, "metric"), f"is {_show(metric)}", "a metric's name"))
         if aggregation is None or isinstance(aggregation, FunctionReference):
             continue
@@ -258,8 +346,14 @@ def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 def _metric_name_faults(where: str, metric: str, kind: Any, names: KnownNames) -> list[Fault]:
     if metric not in names.metrics:
+        if kind in ("generate_until", None) and metric in EVALUATE_METRICS:
+            return []
         hint = did_you_mean(metric, names.metrics)
-        return [Fault(where, f'unknown metric "{metric}"{hint}', next="See: assay ls metrics")]
+        is_external = kind == "generate_until"
+        advice = "See: assay ls metrics" + (
+            ". For a metric of the evaluate package add hf_evaluate: true" if is_external else ""
+        )
+        return [Fault(where, f'unknown metric "{metric}"{hint}', next=advice)]
     if kind in OUTPUT_TYPES and kind not in names.metrics[metric]:
         fitting = sorted(name for name, kinds in names.metrics.items() if kind in kinds)
         return [Fault(where, f'"{metric}" is not defined for {kind}', "one of " + ", ".join(fitting))]
@@ -271,8 +365,9 @@ def _filter_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     seen: set[str] = set()
     for number, entry in enumerate(_as_list(file.data.get("filter_list"))):
         where = ("filter_list", number)
-        if not isinstance(entry, dict) or not isinstance(entry.get("filter"), list) or "name" not in entry:
-            faults.append(Fault(file.where(*where), f"is {_show(entry)}", "{name: …, filter: [{function: …}, …]}"))
+        if not isinstance(entry, dict) or not isinstance(entry.get("filter"), list) or entry.get("name") is None:
+            expected = "{name: …, filter: [{function: …}, …]}"
+            faults.append(entry_fault(file.where(*where), entry, ("name", "filter"), expected))
             continue
         if str(entry["name"]) in seen:
             faults.append(
@@ -285,7 +380,7 @@ def _filter_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
             if isinstance(function, FunctionReference):
                 continue
             if not isinstance(function, str):
-                faults.append(Fault(place, f"is {_show(item)}", "{function: NAME, …}"))
+                faults.append(entry_fault(place, item, ("function",), "{function: NAME, …}"))
             elif function not in names.filters:
                 hint = did_you_mean(function, names.filters)
                 faults.append(Fault(place, f'unknown filter "{function}"{hint}', next="See: assay ls filters"))

@@ -6,19 +6,25 @@ Takes a definition and the run's options, satisfies the `Task` protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from assay.core.documents import Document
+from assay.core.errors import DataError, Fault
+from assay.core.protocols import Example
 from assay.core.requests import Instance
-from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard, TaskOptions
-from assay.tasks.fewshot import FirstSampler, RandomSampler, Sampler
+from assay.core.specs import LM_EVAL, FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard, TaskOptions
+from assay.tasks.fewshot import CodeSampler, FirstSampler, RandomSampler, Sampler
+from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
+from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.harness.pose import Poser
-from assay.tasks.sources import Source, open_source, split_rows
+from assay.tasks.sources import MadeSource, Source, open_source, processed_rows, split_rows
 
 Row = Mapping[str, Any]
+Process = Callable[..., Any]
 
 
 class HarnessTask:
@@ -28,7 +34,7 @@ class HarnessTask:
         self.definition = definition
         self.options = options
         self._given_source = source
-        self._read_splits: dict[str, list[dict[str, Any]]] = {}
+        self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
 
     @cached_property
     def card(self) -> TaskCard:
@@ -51,7 +57,7 @@ class HarnessTask:
     def scoring(self) -> Scoring:
         """How outputs are scored; with `predict_only` they are only recorded."""
         if not self.options.predict_only:
-            return self.definition.scoring
+            return like_lm_eval(self.definition.scoring) if self._is_like_lm_eval else self.definition.scoring
         pipeline = PipelineSpec("none", (FilterSpec("take_first"),))
         return Scoring(self.definition.output_type, (MetricSpec("bypass"),), (pipeline,))
 
@@ -61,27 +67,75 @@ class HarnessTask:
         own, asked = self.definition.fewshot_count, self.options.num_fewshot
         return own or 0 if asked is None or own == 0 else asked
 
+    @property
+    def _is_like_lm_eval(self) -> bool:
+        return self.options.like == LM_EVAL
+
     def documents(self) -> Sequence[Document]:
         return self._documents
 
     def pose(self, document: Document) -> Instance:
         return self._poser.pose(document)
 
+    def examples(self, document: Document) -> Sequence[Example]:
+        """The examples before a document, in prompt order."""
+        origin = self._pool_origin()
+        return [Example(origin, place, row) for place, row in self._poser.examples(document.id)]
+
     @cached_property
     def _source(self) -> Source:
-        return self._given_source or open_source(self.definition.source)
+        definition = self.definition
+        if self._given_source is not None:
+            return self._given_source
+        if definition.custom_dataset is not None:
+            return self._made_source(definition.custom_dataset)
+        sees_code = definition.process is not None or definition.fewshot.process is not None
+        return open_source(definition.source, sees_code or self._is_like_lm_eval)
+
+    def _made_source(self, make: Process) -> Source:
+        """The dataset that task code makes from the task's and the run's notes."""
+        where = self.definition.file.where("custom_dataset")
+        notes = {
+            **self.definition.metadata,
+            **self.options.metadata,
+            "config_source": str(self.definition.file.path),
+            **self.definition.source.options,
+        }
+        with seeded(self.options.python_seed, self.options.numpy_seed):
+            made = called(make, where)(**notes)
+        if not isinstance(made, Mapping):
+            raise DataError(Fault(where, f"its function gave a {type(made).__name__}", "a mapping of splits"))
+        return MadeSource(made)
 
     @cached_property
     def _documents(self) -> list[Document]:
         key = "test_split" if self.definition.test_split else "validation_split"
-        rows = self._rows(self.definition.evaluated_split, key)
+        split, process = self.definition.evaluated_split, self.definition.process
+        rows = self._rows(split, None, key) if process is None else self._made_rows(split, process, key)
         return [Document(self.definition.name, place, row) for place, row in enumerate(rows)]
 
-    def _rows(self, split: str, *key: str) -> list[dict[str, Any]]:
+    def _made_rows(self, split: str, process: Process, key: str) -> list[dict[str, Any]]:
+        with seeded(self.options.python_seed, self.options.numpy_seed) as chance:
+            rows = self._rows(split, process, key)
+            if chance.was_used:
+                # lm-eval makes the examples' pool first. Where the documents are drawn at random, the order counts.
+                chance.start()
+                self._read_splits.clear()
+                self._pool()
+                rows = self._rows(split, process, key)
+        return rows
+
+    def _rows(self, split: str, process: Process | None, *key: str) -> list[dict[str, Any]]:
         """The rows of a split; one that serves for documents and examples alike is read once."""
-        if split not in self._read_splits:
-            self._read_splits[split] = split_rows(self._source, split, self.definition.file.where(*key))
-        return self._read_splits[split]
+        if (split, process) not in self._read_splits:
+            where = self.definition.file.where(*key)
+            if process is None:
+                rows = split_rows(self._source, split, where)
+            else:
+                named = called(process, self.definition.file.where("process_docs"))
+                rows = processed_rows(self._source, split, named, where, remembers=not self.definition.may_draw)
+            self._read_splits[split, process] = rows
+        return self._read_splits[split, process]
 
     @cached_property
     def _generation_kwargs(self) -> dict[str, Any]:
@@ -95,9 +149,15 @@ class HarnessTask:
         if definition.output_type == "generate_until":
             where = definition.file.where("generation_kwargs")
             settings = generation_settings(self._generation_kwargs, self.options.sampling_seed, where)
-        pool = self._pool() if self.num_fewshot else []
+        pool = self._all_examples() if self.num_fewshot else []
         sampler = self._sampler(pool) if self.num_fewshot else None
         return Poser(definition, self._documents[0].fields, pool, sampler, self.options.chat, settings)
+
+    def _all_examples(self) -> list[Row]:
+        if self.definition.process is None and self.definition.fewshot.process is None:
+            return list(self._pool())
+        with seeded(self.options.python_seed, self.options.numpy_seed):
+            return list(self._pool())
 
     def _pool(self) -> Sequence[Row]:
         """Rows that examples may come from; the order of the sources is lm-eval's."""
@@ -105,24 +165,54 @@ class HarnessTask:
         if definition.fewshot.split is not None:
             inner = ("fewshot_config", "split")
             place = inner if inner in definition.file.places else ("fewshot_split",)
-            return self._rows(definition.fewshot.split, *place)
-        if definition.fewshot.samples is not None:
-            return definition.fewshot.samples
+            return self._rows(definition.fewshot.split, definition.fewshot.process, *place)
+        samples = definition.fewshot.samples
+        if callable(samples):
+            return list(called(samples, definition.file.where("fewshot_config", "samples"))())
+        if samples is not None:
+            return samples
         for key in ("training_split", "validation_split", "test_split"):
             split = getattr(definition, key)
             if split is not None:
-                return self._rows(split, key)
+                return self._rows(split, definition.process, key)
         return []
 
-    def _sampler(self, pool: Sequence[Row]) -> Sampler:
+    def _pool_origin(self) -> str:
+        """Where the pool's rows are from, in the same order of preference."""
+        definition = self.definition
+        if definition.fewshot.split is None and definition.fewshot.samples is not None:
+            return "fewshot_config.samples"
+        splits = (definition.training_split, definition.validation_split, definition.test_split)
+        return f"split {definition.fewshot.split or next((split for split in splits if split), None)}"
+
+    def _sampler(self, pool: list[Row]) -> Sampler:
         # lm-eval keeps a document out of its own examples when the two splits have the same name, and None
         # equals None: a task with neither draws one more example. Equal prompts need the same rule.
         is_excluding = self.definition.fewshot.split == self.definition.test_split
         excluded: Callable[[int], Row] | None = self._row if is_excluding else None
         where = self.definition.file.where("num_fewshot")
-        if self.definition.fewshot.sampler == "first_n":
+        kind = self.definition.fewshot.sampler
+        if kind == "first_n":
             return FirstSampler(pool, self.num_fewshot, excluded, where)
-        return RandomSampler(pool, self.num_fewshot, self.options.fewshot_seed, excluded, where)
+        if not isinstance(kind, str):
+            return CodeSampler(kind, pool, self.num_fewshot, self.options.fewshot_seed, excluded, where)
+        # lm-eval's generator walks over the chosen documents only.
+        chosen = (self.options.samples or {}).get(self.definition.name) if self._is_like_lm_eval else None
+        order = sorted(set(chosen)) if chosen is not None else None
+        return RandomSampler(pool, self.num_fewshot, self.options.fewshot_seed, excluded, where, order)
 
     def _row(self, place: int) -> Row:
         return self._documents[place].fields
+
+
+def like_lm_eval(scoring: Scoring) -> Scoring:
+    """The same scoring with lm-eval's slip: an empty list of regexes makes `exact_match` compare whole lists."""
+    return replace(scoring, metrics=tuple(map(_with_slip, scoring.metrics)))
+
+
+def _with_slip(metric: MetricSpec) -> MetricSpec:
+    options = metric.options
+    changes = ("ignore_case", "ignore_punctuation", "ignore_numbers")
+    if metric.name != "exact_match" or options.get("regexes_to_ignore") != [] or any(map(options.get, changes)):
+        return metric
+    return replace(metric, options={**options, "compares_lists": True})

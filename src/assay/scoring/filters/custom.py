@@ -1,0 +1,53 @@
+"""Filters that a task file brings along: functions and objects that lm-eval would call once for the whole task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assay.core.errors import Fault, UserError
+from assay.core.protocols import Filter
+
+
+class OwnFilter:
+    """A filter object of a task. It is called document by document and must not count on seeing all of them.
+
+    Args:
+        filter: has `apply(responses, documents)`; both lists are as long as there are questions.
+    """
+
+    def __init__(self, filter: Any) -> None:
+        self.filter = filter
+
+    def __call__(self, responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+        return _called(self.filter.apply, responses, document)
+
+
+def custom(filter_fn: Callable[[list[Any], list[Any]], Any]) -> Filter:
+    """A function of the task: (responses, documents) → responses."""
+    if not callable(filter_fn):
+        raise TypeError("filter_fn must be a function (!function module.name)")
+
+    def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+        return _called(filter_fn, responses, document)
+
+    return apply
+
+
+def _called(function: Callable[..., Any], responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
+    # One dict for all questions of the document, as in lm-eval; ours stays untouched. The answer may be an iterator.
+    found = list(function(list(responses), [dict(document)] * len(responses)))
+    if len(found) != len(responses):
+        raise ValueError(f"gave {len(found)} results for {len(responses)} questions")
+    return found
+
+
+def decontaminate(path: str = "") -> Filter:
+    """Refused: lm-eval has the name only. Its filter returns nothing, so a run that uses it breaks there too."""
+    raise UserError(
+        Fault(
+            "filter decontaminate",
+            "is a stub in lm-eval, and nothing in Assay removes contaminated documents",
+            next="Take it out of filter_list",
+        )
+    )

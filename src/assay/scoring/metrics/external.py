@@ -1,0 +1,52 @@
+"""Metrics of the package `evaluate`, loaded by name when the first value is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
+from assay.core.specs import MetricSpec
+from assay.scoring.packages import is_installed, require
+
+
+def with_external_function(spec: MetricSpec, known: list[str], where: str) -> MetricSpec:
+    """The metric with a function that loads and calls `evaluate`'s. Whether the package is there is checked at once.
+
+    A name that nobody asked to look up there may as well be a misspelt one, and is answered as such.
+    """
+    if spec.is_external:
+        require("evaluate", f'{where}, metric "{spec.name}"')
+    elif not is_installed("evaluate"):
+        raise UnknownName(
+            Fault(
+                where,
+                f'unknown metric "{spec.name}"{did_you_mean(spec.name, known)}',
+                next="See: assay ls metrics. For one of the package evaluate: pip install 'assay-eval[metrics]'",
+            )
+        )
+
+    def compute(references: list[Any], predictions: list[Any], **options: Any) -> Any:
+        return _loaded(spec.name, where)(references=references, predictions=predictions, **options)
+
+    return replace(spec, function=compute)
+
+
+@lru_cache(maxsize=64)
+def _loaded(name: str, where: str) -> Callable[..., Any]:
+    require("evaluate", f'{where}, metric "{name}"')
+    import evaluate
+
+    try:
+        compute: Callable[..., Any] = evaluate.load(name).compute
+    except Exception as error:  # no network, no such metric, a package that the metric needs, …
+        raise UserError(
+            Fault(
+                f'{where}, metric "{name}"',
+                f"the package evaluate could not load it: {type(error).__name__}: {error}",
+                next="Check the name and the network. See: assay ls metrics",
+            )
+        ) from error
+    return compute

@@ -1,0 +1,127 @@
+"""Where scoring meets code of task files: what it is shown, how it is called, and what its errors look like.
+
+Such code is written for lm-eval, which knows no `Logprob`: a log-likelihood is the pair (total, is_greedy), that of a
+whole text is a number, an answer is a string.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault, UserError
+from assay.core.requests import Instance, RollingLoglikelihood
+from assay.core.responses import Logprob
+from assay.core.specs import MetricSpec
+from assay.scoring.metrics.definitions import Value
+from assay.scoring.scorers.answer import AnswerView, like
+
+
+def raised(where: str, what: str, error: Exception) -> UserError:
+    """The error for code of a task that raised something; an error for people stays as it is."""
+    if isinstance(error, UserError):
+        return error
+    return UserError(
+        Fault(where, f"{what} raised {type(error).__name__}: {error}", next="Mend the code that the task file names")
+    )
+
+
+def shown(questions: Sequence[Any], instance: Instance) -> list[Any]:
+    """What a pipeline holds of each question, as lm-eval's code expects it. Doing it twice changes nothing."""
+    first_draws = instance.requests[:: instance.draws]
+    rolling = [isinstance(request, RollingLoglikelihood) for request in first_draws] or [False] * len(questions)
+    return [_shown(item, is_rolling) for item, is_rolling in zip(questions, rolling, strict=True)]
+
+
+def _shown(item: Any, is_rolling: bool) -> Any:
+    if isinstance(item, Logprob):
+        return item.total if is_rolling else (item.total, item.is_greedy)
+    return [_shown(part, is_rolling) for part in item] if isinstance(item, list) else item
+
+
+def restored(results: Sequence[Any], where: str) -> list[Logprob]:
+    """The way back, for our own metrics after a filter of the task: they read totals and greedy flags only."""
+    return [_restored(item, where) for item in results]
+
+
+def _restored(item: Any, where: str) -> Logprob:
+    if isinstance(item, Logprob):
+        return item
+    try:
+        total, is_greedy = item if isinstance(item, (list, tuple)) else (item, False)
+        return Logprob(float(total), 0, bool(is_greedy))
+    except (TypeError, ValueError) as error:
+        expected = "(log-likelihood, is_greedy), or a number for a whole text"
+        raise DataError(Fault(where, f"the task's filter left {item!r} of a question", expected)) from error
+
+
+Process = Callable[[dict[str, Any], list[Any]], Mapping[str, Any]]
+
+
+def processed(process: Process, document: Document, results: Sequence[Any], where: str) -> dict[str, Any]:
+    """The values that the task's own scoring gives a document."""
+    where = f"{where}, document {document.id}"
+    try:
+        values = process(own_copy(document.fields), list(results))
+    except Exception as error:  # code of a task may raise anything
+        raise raised(where, "process_results", error) from error
+    if not isinstance(values, Mapping):
+        raise UserError(Fault(where, f"process_results gave {values!r}", "a mapping from metric to value"))
+    return {str(name): value for name, value in values.items()}
+
+
+def own_copy(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A document that task code may change as it likes."""
+    try:
+        return copy.deepcopy(dict(fields))
+    except Exception:  # a column may hold what cannot be copied, such as an open file; then it is shared
+        return dict(fields)
+
+
+def function_value(spec: MetricSpec) -> Value:
+    """The value function of a task's own metric, or of one that is called in the same way."""
+    assert spec.function is not None, "called for metrics with a function only"
+    call = _caller(spec.function, spec.options)
+
+    def value(view: AnswerView, options: Mapping[str, Any]) -> Any:
+        if not view.is_multiple:
+            return call(like(view.golds[0], view.result), view.result)
+        # lm-eval's rule for several right answers, whatever the metric: did any of them score at all?
+        found = [call(gold, view.result) for gold in view.golds]
+        return float(any(score[spec.name] if isinstance(score, dict) else score for score in found))
+
+    return value
+
+
+def _caller(function: Callable[..., Any], options: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+    """A function of (right answer, result) that calls the metric as it wants to be called.
+
+    lm-eval calls by name and, after any TypeError, once more with the pair alone, which hides the mistakes in a metric.
+    Here the signature decides. Trying is left for functions whose signature does not say: those that take any
+    keyword (a plain decorator around a pass-through, say), and compiled ones.
+    """
+
+    def by_name(gold: Any, result: Any) -> Any:
+        return function(references=[gold], predictions=[result], **options)
+
+    def by_pair(gold: Any, result: Any) -> Any:
+        return function([gold, result])
+
+    def by_trial(gold: Any, result: Any) -> Any:
+        try:
+            return by_name(gold, result)
+        except TypeError:
+            return by_pair(gold, result)
+
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return by_trial
+    try:
+        signature.bind(references=[], predictions=[], **options)
+    except TypeError:
+        return by_pair
+    return by_name if {"references", "predictions"} <= set(signature.parameters) else by_trial

@@ -1,0 +1,198 @@
+"""A Python class of task code as a task: documents, questions and scores, in our words.
+
+Takes the class and its file, satisfies the `Task` protocol. The class is made, and loads its data, when it is needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import AssayError, DataError, Fault, TaskFileError
+from assay.core.requests import (
+    Generation,
+    Instance,
+    Loglikelihood,
+    Message,
+    Prompt,
+    Request,
+    RollingLoglikelihood,
+)
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard, TaskOptions
+from assay.shim.metrics import AGGREGATIONS
+from assay.shim.task import ConfigurableTask, Task
+from assay.tasks.harness.definition import define, plain_config, version_of
+from assay.tasks.harness.fields import called
+from assay.tasks.harness.generation import generation_settings
+from assay.tasks.harness.pose import right_answer
+from assay.tasks.harness.read import TaskFile
+from assay.tasks.sources import rows_of
+
+_PLAIN = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+
+
+class _Conversation(str):
+    """A prompt of messages in the place where task code expects the text that a chat template makes."""
+
+    messages: tuple[Message, ...]
+
+
+def _converse(messages: Sequence[Mapping[str, str]], **settings: Any) -> _Conversation:
+    text = _Conversation("\n".join(message["content"] for message in messages))
+    text.messages = tuple(Message(message["role"], message["content"]) for message in messages)
+    return text
+
+
+def make_class_task(own: Any, file: TaskFile, options: TaskOptions) -> ClassTask:
+    """The task that a file with `class:` defines."""
+    where = file.where("class")
+    if not isinstance(own, type):
+        raise TaskFileError(Fault(where, f"is a {type(own).__name__}", "a class"))
+    return ClassTask(own, file, options)
+
+
+class ClassTask:
+    """A Python class in one run."""
+
+    def __init__(self, own: type, file: TaskFile, options: TaskOptions) -> None:
+        self._class = own
+        self._file = file
+        self._options = options
+        self._contexts: list[Any] = []
+
+    @cached_property
+    def card(self) -> TaskCard:
+        data = self._file.data
+        version = getattr(self._class, "VERSION", None)
+        own_version = version_of(data) if version is None else version
+        config = {**plain_config(data), "num_fewshot": self._num_fewshot}
+        name = str(data["task"])
+        return TaskCard(
+            name,
+            own_version,
+            str(data.get("task_alias", name)),
+            "class",
+            self._num_fewshot,
+            config,
+            str(self._file.path),
+        )
+
+    @property
+    def _num_fewshot(self) -> int:
+        own, asked = self._file.data.get("num_fewshot"), self._options.num_fewshot
+        return own or 0 if asked is None or own == 0 else asked
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        if self._options.predict_only:
+            return Scoring("generate_until", (MetricSpec("bypass"),), _PLAIN)
+        task = self._task
+        if isinstance(task, ConfigurableTask) and type(task).process_results is ConfigurableTask.process_results:
+            return define(TaskFile(self._file.path, {"task": "class", **task.config.to_dict()}, {})).scoring
+        directions = dict(task.higher_is_better())
+        metrics = tuple(
+            MetricSpec(name, AGGREGATIONS.get(function, function), directions.get(name))
+            for name, function in task.aggregation().items()
+        )
+        return Scoring("generate_until", metrics, _PLAIN, task.process_results)
+
+    def documents(self) -> Sequence[Document]:
+        return self._documents
+
+    @cached_property
+    def _task(self) -> Task:
+        """The object, made as lm-eval makes it."""
+        where = self._file.where("class")
+        settings = inspect.signature(self._class).parameters
+        config = {key: value for key, value in self._file.data.items() if key not in ("class", "tag")}
+        task = called(self._class, where)(**({"config": config} if "config" in settings else {}))
+        if not isinstance(task, Task):
+            raise TaskFileError(
+                Fault(where, f"{self._class.__name__} is no task", "a subclass of lm_eval.api.task.ConfigurableTask")
+            )
+        task.config.task = self._file.data["task"]
+        task.config.num_fewshot = self._num_fewshot
+        if self._num_fewshot:
+            task.set_fewshot_seed(self._options.fewshot_seed)
+        return task
+
+    @cached_property
+    def _documents(self) -> list[Document]:
+        rows = rows_of(called(lambda: self._task.eval_docs, self._file.where("class"))())
+        if not rows:
+            raise DataError(Fault(self._file.where("class"), "has no documents", "at least one"))
+        return [Document(str(self._file.data["task"]), place, row) for place, row in enumerate(rows)]
+
+    def pose(self, document: Document) -> Instance:
+        try:
+            return self._posed(document)
+        except AssayError:
+            raise
+        except Exception as error:  # code of others may raise anything
+            where = f"{self._file.where('class')}, document {document.id}"
+            raise DataError(Fault(where, f"its class failed: {type(error).__name__}: {error}")) from error
+
+    def _posed(self, document: Document) -> Instance:
+        task, row = self._task, dict(document.fields)
+        context = self._context(document)
+        made = task.construct_requests(
+            doc=row,
+            ctx=context,
+            metadata=(task.config.task, document.id, task.config.repeats),
+            apply_chat_template=self._options.chat.apply,
+            chat_template=_converse if self._options.chat.apply else None,
+        )
+        requests = tuple(self._request(item) for item in (made if isinstance(made, list) else [made]))
+        target = task.doc_to_target(row)
+        choices = _choices(task, row)
+        gold = right_answer(str(task.OUTPUT_TYPE), target, choices, isinstance(target, list))
+        return Instance(document.task, document.id, requests, choices=choices, target=target, gold=gold)
+
+    def _context(self, document: Document) -> Any:
+        """The prompt. Few-shot draws walk over the documents in order, so earlier documents come first."""
+        if not self._num_fewshot:
+            return self._make_context(document)
+        while len(self._contexts) <= document.id:
+            self._contexts.append(self._make_context(self._documents[len(self._contexts)]))
+        return self._contexts[document.id]
+
+    def _make_context(self, document: Document) -> Any:
+        task, chat, row = self._task, self._options.chat, dict(document.fields)
+        if isinstance(task, ConfigurableTask):
+            task.place = document.id
+        return task.fewshot_context(
+            row,
+            num_fewshot=self._num_fewshot,
+            system_instruction=chat.system,
+            apply_chat_template=chat.apply,
+            fewshot_as_multiturn=chat.multiturn,
+            chat_template=_converse if chat.apply else None,
+            gen_prefix=task.doc_to_prefix(row),
+        )
+
+    def _request(self, made: Any) -> Request:
+        arguments = made.args
+        where = f"{self._file.where('class')}, {made.request_type}"
+        if made.request_type == "loglikelihood":
+            return Loglikelihood(_prompt(arguments[0]), arguments[1])
+        if made.request_type == "loglikelihood_rolling":
+            return RollingLoglikelihood(arguments[0])
+        if made.request_type == "generate_until":
+            settings = generation_settings(
+                {**arguments[1], **self._options.generation}, self._options.sampling_seed, where
+            )
+            return Generation(_prompt(arguments[0]), settings.stop, settings.max_tokens, settings.sampling)
+        raise DataError(Fault(where, "is no kind of request", "loglikelihood, loglikelihood_rolling, generate_until"))
+
+
+def _prompt(context: Any) -> Prompt:
+    return context.messages if isinstance(context, _Conversation) else str(context)
+
+
+def _choices(task: Task, row: Mapping[str, Any]) -> tuple[str, ...]:
+    if isinstance(task, ConfigurableTask) and task.config.doc_to_choice is not None:
+        return tuple(task.doc_to_choice(row))
+    return ()

@@ -1,0 +1,120 @@
+"""`lm_eval.api.filter` and `lm_eval.filters.…`: filter classes that task code uses as they are or inherits from.
+
+A class maps the list of all questions at once; ours map the questions of one document. What they do is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from assay.core.protocols import Filter as OwnFilter
+from assay.scoring.filters import selection, text
+
+Row = Mapping[str, Any]
+
+
+class Filter:
+    """Base class: gives back what it got."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        pass
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        """Maps the answers; one entry per question, `docs` has the document of each."""
+        return resps
+
+
+def _applied(step: OwnFilter, resps: Iterable[Any], docs: Sequence[Row]) -> list[Any]:
+    return [step([answers], document)[0] for answers, document in zip(resps, docs, strict=True)]
+
+
+class RegexFilter(Filter):
+    """Extracts one match of a pattern from every answer."""
+
+    def __init__(
+        self, regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = text.INVALID
+    ) -> None:
+        self.regex_pattern = regex_pattern
+        self.regex = re.compile(regex_pattern)
+        self.group_select = group_select
+        self.fallback = fallback
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(text.regex(self.regex_pattern, self.group_select, self.fallback), resps, docs)
+
+
+class MultiChoiceRegexFilter(RegexFilter):
+    """Extracts a choice as "(A)"."""
+
+    def __init__(
+        self,
+        regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
+        group_select: int = 0,
+        fallback: str = text.INVALID,
+        ignore_case: bool = False,
+        ignore_punctuation: bool = False,
+        regexes_to_ignore: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(regex_pattern, group_select, fallback)
+        self.ignore_case = ignore_case
+        self.ignore_punctuation = ignore_punctuation
+        self.regexes_to_ignore = regexes_to_ignore
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        step = text.multi_choice_regex(
+            self.regex_pattern,
+            self.group_select,
+            self.fallback,
+            self.ignore_case,
+            self.ignore_punctuation,
+            self.regexes_to_ignore,
+        )
+        return _applied(step, resps, docs)
+
+
+class WhitespaceFilter(Filter):
+    """Strips white space."""
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(text.remove_whitespace(), resps, docs)
+
+
+class LowercaseFilter(Filter):
+    """Lower case."""
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(text.lowercase(), resps, docs)
+
+
+class UppercaseFilter(Filter):
+    """Upper case."""
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(text.uppercase(), resps, docs)
+
+
+class MapFilter(Filter):
+    """Looks every answer up in a table."""
+
+    def __init__(self, mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> None:
+        self.mapping_dict = mapping_dict or {}
+        self.default_value = default_value
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(text.map_values(self.mapping_dict, self.default_value), resps, docs)
+
+
+class TakeFirstFilter(Filter):
+    """Keeps the first answer."""
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(selection.take_first(), resps, docs)
+
+
+class MajorityVoteFilter(Filter):
+    """Keeps the most frequent answer."""
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(selection.majority_vote(), resps, docs)
