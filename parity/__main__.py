@@ -1,0 +1,173 @@
+"""The command line: python -m parity requests|scores|chat [options], from the project's root.
+
+Exit codes: 0 nothing differs, 1 something does, 2 something you can mend.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+from rich.console import Console
+
+from assay.core.errors import AssayError, Fault, UserError
+from assay.models.named import NAMED_MODELS, cache_folder, locate
+from parity.compare import Tolerance
+from parity.hub import served_hub
+from parity.installation import VARIABLE, LmEval, find_lm_eval
+from parity.job import Case, Job
+from parity.lifetime import alone_in
+from parity.table import Shown, is_proven, outcomes, print_outcomes, write_files
+from parity.workers import ROOT, Output, run_workers
+
+SYSTEM = "You are a careful assistant. Answer briefly."
+# One task of each kind: choices, one prompt per choice, generation, log-likelihood, a prefix, a description.
+CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_anatomy,bbh_cot_fewshot_snarks,wikitext"
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
+    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat")
+    requests = commands.add_parser("requests", help="what is asked: prompts, continuations, settings, targets")
+    _add_common(requests, shots="0,3")
+    chat = commands.add_parser("chat", help="what is asked with a chat template and a system instruction")
+    _add_common(chat, shots="0,3", tasks=CHAT_TASKS)
+    chat.add_argument("--model", default="smollm2", help="name or folder of a model with a template (%(default)s)")
+    scores = commands.add_parser("scores", help="what is made of the answers: filters, metrics, standard errors")
+    _add_common(scores, shots="own")
+    scores.add_argument("--model", help="stories260k, smollm2 or a model's folder, in float32 (default: scripted)")
+    scores.add_argument("--bootstrap-iters", type=int, default=1000, help="resamples per error (%(default)s)")
+    return made
+
+
+def _add_common(command: argparse.ArgumentParser, shots: str, tasks: str | None = None) -> None:
+    add = command.add_argument
+    add("--lm-eval-python", metavar="PYTHON", help=f"a Python with lm-eval (default: {VARIABLE}, else installed once)")
+    add("--shared", type=Path, default=ROOT.parent / "shared", help="folder with data/ and tools/ (%(default)s)")
+    add("--tasks", default=tasks, help=f"a,b or @file with one name per line (default: {tasks or 'lm_eval_tasks.txt'})")
+    add("--docs", type=int, default=25, metavar="N", help="documents per task (%(default)s)")
+    add("--shots", default=shots, help='numbers of examples; "own" for the task\'s (%(default)s)')
+    add("--include-path", "--include_path", action="append", default=[], help="a folder with more task files")
+    add("--no-hub", action="store_true", help="serve no hub: the tasks' data is local")
+    add("--out", type=Path, metavar="FOLDER", help="where everything is written (default: in the cache folder)")
+    add("--resume", action="store_true", help="keep Assay's records of an earlier run, too (lm-eval's always are)")
+    add("--fresh", action="store_true", help="ask lm-eval again")
+    add("--compare-only", action="store_true", help="run nothing; compare the records that are there")
+    add("--all", action="store_true", help="list every task, not only those that differ")
+    add("--most", type=int, default=40, metavar="N", help="differences to print (%(default)s)")
+
+
+def task_names(asked: str | None, shared: Path) -> tuple[str, ...]:
+    """The names that --tasks means, each once."""
+    text = asked if asked is not None else f"@{shared / 'data' / 'lm_eval_tasks.txt'}"
+    if text.startswith("@"):
+        path = Path(text[1:])
+        if not path.is_file():
+            raise UserError(Fault("--tasks", f"no file {path}", "@ and a file with one name per line"))
+        lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    else:
+        lines = [name.strip() for name in text.split(",")]
+    names = tuple(dict.fromkeys(filter(None, lines)))
+    if not names:
+        raise UserError(Fault("--tasks", "names no task", "a,b or @file"))
+    return names
+
+
+def cases_of(command: str, shots: str) -> tuple[Case, ...]:
+    """How every task is asked."""
+    try:
+        counts = [None if word.strip() == "own" else int(word) for word in shots.split(",")]
+    except ValueError as error:
+        raise UserError(Fault("--shots", f"is {shots!r}", 'numbers such as 0,3, or "own"')) from error
+    if command != "chat":
+        return tuple(Case(count) for count in counts)
+    spoken = itertools.product(counts, (True, False), (None, SYSTEM))
+    chats = tuple(Case(count, True, multiturn, system) for count, multiturn, system in spoken)
+    return (*chats, *(Case(count, system=SYSTEM) for count in counts))
+
+
+def model_folder(name: str | None, shared: Path) -> str | None:
+    """The folder of a named model; smollm2 is fetched at first use."""
+    if name is None:
+        return None
+    own = shared / "data" / "models" / name
+    if name in NAMED_MODELS:
+        return str(locate(NAMED_MODELS[name]))
+    folder = own if own.is_dir() else Path(name)
+    if not folder.is_dir():
+        raise UserError(Fault("--model", f'no model "{name}"', "stories260k, smollm2 or a folder"))
+    return str(folder.resolve())
+
+
+def make_job(asked: argparse.Namespace, lm_eval: LmEval) -> Job:
+    model = getattr(asked, "model", None)
+    folders = tuple(str(Path(folder).resolve()) for folder in asked.include_path)
+    return Job(
+        mode="scores" if asked.command == "scores" else "requests",
+        tasks=task_names(asked.tasks, asked.shared),
+        cases=cases_of(asked.command, asked.shots),
+        documents=asked.docs,
+        tasks_folder=lm_eval.tasks_folder,
+        include_path=folders,
+        model=model_folder(model, asked.shared),
+        bootstrap_iters=getattr(asked, "bootstrap_iters", 0),
+    )
+
+
+def tolerance_of(asked: argparse.Namespace) -> Tolerance:
+    """Two programs that multiply the same matrices agree to about 1e-5 per answer, for long texts to less."""
+    has_weights = asked.command == "scores" and asked.model is not None
+    return Tolerance(loglikelihood=1e-4, rolling=2e-3) if has_weights else Tolerance()
+
+
+def output_of(asked: argparse.Namespace) -> Output:
+    """The folder of a comparison; by default one per command and model."""
+    model = Path(getattr(asked, "model", None) or "").name
+    default = cache_folder() / "parity" / "-".join(filter(None, [asked.command, model]))
+    output = Output((asked.out or default).resolve())
+    output.folder.mkdir(parents=True, exist_ok=True)
+    return output
+
+
+def run(asked: argparse.Namespace, job: Job, lm_eval: LmEval, output: Output) -> None:
+    """Lets both sides write the records that are missing or not wanted any more."""
+    if not asked.resume:
+        output.records("assay").unlink(missing_ok=True)
+    if asked.fresh:
+        output.records("reference").unlink(missing_ok=True)
+    with nullcontext(None) if asked.no_hub else served_hub(asked.shared) as hub:
+        run_workers(job, lm_eval, output, hub)
+
+
+def compare(asked: argparse.Namespace) -> bool:
+    """The whole story; gives whether nothing differs."""
+    asked.shared = asked.shared.resolve()
+    lm_eval = find_lm_eval(asked.lm_eval_python)
+    job, output = make_job(asked, lm_eval), output_of(asked)
+    with alone_in(output.folder):
+        if not asked.compare_only:
+            run(asked, job, lm_eval, output)
+        found = list(outcomes(job, output, tolerance_of(asked)))
+        write_files(found, output)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=150)
+    print_outcomes(found, output.folder, Shown(asked.most, every_task=asked.all), console)
+    return is_proven(found)
+
+
+def main() -> int:
+    try:
+        return 0 if compare(parser().parse_args()) else 1
+    except AssayError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""What both workers are told: which tasks, how many documents, under which settings.
+
+Made by the command line, written to a JSON file, read by both workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+# The reference worker's sources: when one changes, records of an earlier run are of no use.
+_SOURCES = {
+    "requests": ["records.py", "reference.py"],
+    "scores": ["records.py", "reference.py", "reference_scores.py", "script.py"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One way to ask a task's documents.
+
+    Attributes:
+        shots: examples per prompt; None for the task's own number.
+        chat: whether prompts go through the chat template.
+        multiturn: whether examples are turns of the conversation, or text inside one turn.
+        system: system instruction.
+    """
+
+    shots: int | None = None
+    chat: bool = False
+    multiturn: bool = True
+    system: str | None = None
+
+    @property
+    def name(self) -> str:
+        words = ["own shots" if self.shots is None else f"{self.shots} shots"]
+        if self.chat:
+            words += ["chat", "multiturn" if self.multiturn else "one turn"]
+        return ", ".join([*words, "system"] if self.system else words)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A whole comparison.
+
+    Attributes:
+        mode: `requests` (what is asked) or `scores` (what is made of the answers).
+        tasks: names of tasks.
+        cases: how each task is asked.
+        documents: how many documents of each task, from the first.
+        tasks_folder: lm-eval's own task files.
+        include_path: folders with more task files.
+        model: folder of a model of transformers, whose tokenizer holds the chat template; for scores the model
+            that answers. None for the scripted model.
+        bootstrap_iters: resamples for standard errors.
+    """
+
+    mode: str
+    tasks: tuple[str, ...]
+    cases: tuple[Case, ...]
+    documents: int
+    tasks_folder: str
+    include_path: tuple[str, ...] = ()
+    model: str | None = None
+    bootstrap_iters: int = 1000
+
+    def settings(self) -> str:
+        """Digest of all that decides what the reference worker writes about a task, the tasks' names left out."""
+        here = Path(__file__).parent
+        data: dict[str, Any] = {**asdict(self), "tasks": None, "cases": None}
+        data["sources"] = [(here / name).read_text(encoding="utf-8") for name in _SOURCES[self.mode]]
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+
+
+def read_job(path: str | Path) -> Job:
+    data: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    data["cases"] = tuple(Case(**case) for case in data["cases"])
+    return Job(**data | {key: tuple(data[key]) for key in ("tasks", "include_path")})

@@ -1,0 +1,111 @@
+"""Our side's scores: `assay.evaluate` with the same scripted or real model.
+
+A scripted model's log-likelihoods are computed here as there; its texts are those that the reference side gave to the
+same prompts. A prompt that the reference was never asked is a failed request, which the comparison shows. Where the
+reference failed, texts are made here, so that it is seen whether Assay gets through.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import assay
+from assay.core.protocols import Model
+from assay.core.requests import Generation, Loglikelihood, Request
+from assay.core.responses import Failure, Logprob, Output, Text
+from assay.core.results import Answered, TaskResult
+from assay.core.specs import ModelSettings
+from assay.models.registry import open_model
+from assay.report.harness_shape import results_data
+from assay.testing import ScriptedModel
+from parity import script
+from parity.job import Case, Job
+from parity.ours import settings_of
+from parity.records import Following, plain
+
+
+def scripted_model(answers: dict[str, str] | None) -> Model:
+    """The model of parity.script, with the reference side's texts by prompt, or its own when there are none."""
+
+    def answer(request: Request) -> Output | Failure:
+        if isinstance(request, Loglikelihood):
+            total, is_greedy = script.loglikelihood(_text(request.prompt), request.continuation)
+            return Logprob(total, 1, is_greedy)
+        if isinstance(request, Generation):
+            prompt = _text(request.prompt)
+            if answers is None:
+                return Text(script.generation(prompt, request.stop, request.draw, ()))
+            text = answers.get(script.prompt_key(prompt, request.draw))
+            return Text(text) if text is not None else Failure("error", "the reference was not asked this prompt")
+        return Logprob(script.rolling_loglikelihood(request.text), 1, is_greedy=False)
+
+    return ScriptedModel(answer)
+
+
+def _text(prompt: Any) -> str:
+    if not isinstance(prompt, str):
+        raise TypeError("the scripted model reads text, not conversations")
+    return prompt
+
+
+class Scores:
+    """Records of mode `scores`."""
+
+    def __init__(self, job: Job, reference: Path) -> None:
+        self._job = job
+        self._following = Following(reference, reference.with_suffix(".finished"))
+        arguments = {"pretrained": job.model, "dtype": "float32", "arithmetic": "lm_eval"}
+        self._model = open_model("hf", arguments, ModelSettings("1", "cpu")) if job.model else None
+
+    def record(self, name: str, case: Case) -> dict[str, Any]:
+        model = self._model
+        if model is None:
+            model = scripted_model(self._following.wait_for((name, case.name), "answers"))
+        result = assay.evaluate(model, name, store=":memory:", **settings_of(self._job, case))
+        task = result.task(name)
+        data = results_data(result, {})
+        scores = {key: value for key, value in data["results"][name].items() if key != "name"}
+        return {
+            "shots": data["n-shot"][name],
+            "version": data["versions"][name],
+            "higher_is_better": data["higher_is_better"][name],
+            "results": scores,
+            "samples": samples_of(task),
+            "failures": {kind: list(found) for kind, found in result.failures.items()},
+        }
+
+
+def samples_of(task: TaskResult) -> list[dict[str, Any]]:
+    """Documents after each pipeline, as parity.reference_scores writes them."""
+    answered = {item.document.id: item for item in task.answered}
+    is_rolling = task.card.kind == "loglikelihood_rolling"
+    return [
+        {
+            "id": sample.document_id,
+            "filter": sample.filter,
+            "target": str(answered[sample.document_id].instance.target),
+            "responses": responses_of(answered[sample.document_id], is_rolling),
+            "filtered": [shown(value, is_rolling) for value in sample.filtered],
+            "values": {name: shown(value, is_rolling) for name, value in sample.values.items()},
+        }
+        for sample in task.samples
+    ]
+
+
+def responses_of(item: Answered, is_rolling: bool) -> list[list[Any]]:
+    """One list per question, with an entry per draw."""
+    draws = item.instance.draws
+    outputs = [shown(output, is_rolling) for output in item.outputs]
+    return [outputs[start : start + draws] for start in range(0, len(outputs), draws)]
+
+
+def shown(value: Any, is_rolling: bool) -> Any:
+    """A value as JSON data, with outputs in lm-eval's shapes."""
+    if isinstance(value, Logprob):
+        return value.total if is_rolling else [value.total, value.is_greedy]
+    if isinstance(value, Text):
+        return value.text
+    if isinstance(value, (list, tuple)):
+        return [shown(item, is_rolling) for item in value]
+    return plain(value)

@@ -1,0 +1,149 @@
+"""Runs both workers at once and waits for them, with a line of progress.
+
+In: a job and where to write. Out: two files of records; a worker that died is an error that shows its last words.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from assay.core.errors import AssayError
+from parity.hub import Hub
+from parity.installation import LmEval
+from parity.job import Job
+from parity.lifetime import end_with_parent
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The files of a comparison."""
+
+    folder: Path
+
+    @property
+    def job(self) -> Path:
+        return self.folder / "job.json"
+
+    def records(self, side: str) -> Path:
+        return self.folder / f"{side}.jsonl"
+
+    def log(self, side: str) -> Path:
+        return self.folder / f"{side}.log"
+
+    @property
+    def finished(self) -> Path:
+        """Exists when the reference worker has ended."""
+        return self.records("reference").with_suffix(".finished")
+
+    @property
+    def differences(self) -> Path:
+        return self.folder / "differences.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / "summary.json"
+
+
+def environment(output: Output, side: str, hub: Hub | None) -> dict[str, str]:
+    """The caller's environment, with our hub, a data cache of its own, and equal conditions on both sides."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    return kept | {
+        **({"HF_ENDPOINT": hub.address} if hub else {}),
+        # Apart, because `datasets` keeps what a task's own code made of a split, too.
+        "HF_HOME": str(output.folder / "data" / side),
+        "HF_ALLOW_CODE_EVAL": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        # lm-eval's bootstrap starts a process per core; the numbers are the same without.
+        "DISABLE_MULTIPROC": "1",
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def run_workers(job: Job, lm_eval: LmEval, output: Output, hub: Hub | None) -> None:
+    """Runs both sides to their end."""
+    job.write(output.job)
+    output.finished.unlink(missing_ok=True)
+    places = [str(output.job), str(output.records("reference"))]
+    ours = [str(output.job), str(output.records("assay")), str(output.records("reference"))]
+    with (
+        _started(lm_eval.python, "parity.reference", places, output, "reference", hub) as reference,
+        _started(sys.executable, "parity.ours", ours, output, "assay", hub) as own,
+    ):
+        _wait({"reference": reference, "assay": own}, job, output, hub)
+    for side, process in (("reference", reference), ("assay", own)):
+        if process.returncode:
+            last = output.log(side).read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+            raise AssayError("\n".join([f"the {side} worker ended with code {process.returncode}:", *last]))
+
+
+@contextmanager
+def _started(
+    python: str, module: str, arguments: list[str], output: Output, side: str, hub: Hub | None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker that does not outlive the block."""
+    with output.log(side).open("wb") as log:
+        process = subprocess.Popen(
+            [python, "-m", module, *arguments],
+            env=environment(output, side, hub),
+            stdout=log,
+            stderr=log,
+            preexec_fn=end_with_parent,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait()
+
+
+def _wait(processes: dict[str, subprocess.Popen[bytes]], job: Job, output: Output, hub: Hub | None) -> None:
+    total = len(job.tasks) * len(job.cases)
+    columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bars = {side: progress.add_task(side, total=total) for side in processes}
+        counters = {side: LineCounter(output.records(side)) for side in processes}
+        while True:
+            if processes["reference"].poll() is not None:
+                output.finished.touch()
+            running = [process for process in processes.values() if process.poll() is None]
+            for side, bar in bars.items():
+                progress.update(bar, completed=min(total, counters[side].count() - 1))
+            if not running:
+                return
+            if hub is not None:
+                hub.check()
+            time.sleep(0.5)
+
+
+class LineCounter:
+    """Counts the lines of a file that grows and is read only once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._lines = 0
+
+    def count(self) -> int:
+        if not self._path.is_file():
+            return 0
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            for chunk in iter(lambda: file.read(1 << 20), b""):
+                self._offset += len(chunk)
+                self._lines += chunk.count(b"\n")
+        return self._lines
