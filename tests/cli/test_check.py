@@ -31,3 +31,22 @@ def test_a_sample_document_is_read_from_a_data_file(cli: Cli, tmp_path: Path) ->
     assert "'r' is no column" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
     (tmp_path / "d.jsonl").write_text("")
     assert "holds no document" in cli("check", tmp_path / "t.yaml", "--doc", tmp_path / "d.jsonl").err
+
+
+def test_with_consent_code_runs_and_everything_is_built(cli: Cli, tmp_path: Path) -> None:
+    common = "dataset_path: json\ntest_split: test\ndoc_to_target: a\n"
+    (tmp_path / "utils.py").write_text("def ask(doc):\n    return ''\n")
+    (tmp_path / "broken.py").write_text("import nonesuch_package\ndef ask(doc):\n    return ''\n")
+    (tmp_path / "a.yaml").write_text(f"task: a\n{common}doc_to_text: !function utils.ask\n")
+    (tmp_path / "b.yaml").write_text(f"task: b\n{common}doc_to_text: !function broken.ask\n")
+    (tmp_path / "g.yaml").write_text("group: g\ntask: [a]\n")
+    assert cli("check", tmp_path).out.endswith("3 files, 2 tasks, 1 groups: no faults\n")
+    done = cli("check", tmp_path, "--allow_code")
+    assert done.code == 2
+    assert done.out.splitlines()[1:] == [
+        "1 of 2 tasks can be built with their code",
+        "1 of 1 groups can be built with their code",
+    ]
+    assert "error: task b: " in done.err and "Run: pip install nonesuch_package" in done.err
+    loading = json.loads(cli("check", tmp_path, "--allow_code", "--json").out)["loading"]
+    assert [failure["name"] for failure in loading["failures"]] == ["b"]

@@ -139,3 +139,13 @@ def test_memory_error_in_scoring_backs_off() -> None:
     texts = [EncodedText(number, (number, 5, 2), 1) for number in range(6)]
     results = dict(score_pairs(texts, logits_of, Batching(BatchLimit(rows=6), shrunk.append)))
     assert results == score(texts) and shrunk == [BatchLimit(rows=3), BatchLimit(rows=1)]
+
+
+def test_lm_evals_arithmetic_repeats_its_slip_with_equal_inputs() -> None:
+    """Of two texts with one input, lm-eval reads the shorter one from where the longer one begins."""
+    longer, shorter = EncodedText(0, (0, 1, 2, 3, 4), 3), EncodedText(1, (0, 1, 2, 3, 5), 1)
+    exact, like = score([longer, shorter]), score([longer, shorter], arithmetic="lm_eval")
+    assert like[0].total == pytest.approx(exact[0].total, abs=1e-5)
+    assert exact[1].total == pytest.approx(by_hand(shorter))
+    assert like[1].total == pytest.approx(by_hand(EncodedText(1, (0, 1, 5), 1)), abs=1e-5)
+    assert like[1].is_greedy == exact[1].is_greedy

@@ -42,7 +42,7 @@ def test_a_remembered_index_equals_a_fresh_one(folder: Path, tmp_path: Path) -> 
     first = indexed(folder, tmp_path / "memory")
     assert len(list((tmp_path / "memory").iterdir())) == 1
     assert indexed(folder, tmp_path / "memory") == first == indexed(folder, None)
-    assert first["task007"] == Entry("task007", "task", folder / "007.yaml", "multiple_choice", ("old",))
+    assert first["task007"] == Entry("task007", "task", str(folder / "007.yaml"), "multiple_choice", ("old",))
 
 
 def test_a_remembered_file_is_not_read_again(folder: Path, tmp_path: Path) -> None:

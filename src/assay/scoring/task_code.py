@@ -24,9 +24,10 @@ def raised(where: str, what: str, error: Exception) -> UserError:
     """The error for code of a task that raised something; an error for people stays as it is."""
     if isinstance(error, UserError):
         return error
-    return UserError(
-        Fault(where, f"{what} raised {type(error).__name__}: {error}", next="Mend the code that the task file names")
-    )
+    advice = "Mend the code that the task file names"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        advice = f"Run: pip install {error.name.partition('.')[0]}; the answers are kept, only scoring is done again"
+    return UserError(Fault(where, f"{what} raised {type(error).__name__}: {error}", next=advice))
 
 
 def shown(questions: Sequence[Any], instance: Instance) -> list[Any]:

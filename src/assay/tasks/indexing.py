@@ -33,7 +33,7 @@ class Entry:
     Attributes:
         name: the name.
         kind: `task`, `group`, `tag` or `plugin`.
-        path: the defining file; None for tags and plugins.
+        file: the defining file; None for tags and plugins.
         output_type: the request shape of a task.
         tags: the tags of a task.
         members: task names of a tag; member names of a group.
@@ -41,10 +41,15 @@ class Entry:
 
     name: str
     kind: str
-    path: Path | None = None
+    file: str | None = None
     output_type: str = ""
     tags: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path | None:
+        """The defining file as a path; made when asked for, as there may be many thousand entries."""
+        return None if self.file is None else Path(self.file)
 
 
 # What is remembered of a file: time, size, the files it includes, and what it defines (name, kind, output type, tags,
@@ -66,7 +71,7 @@ def index_folder(root: Path, memory: Path | None) -> tuple[list[Entry], list[Fau
     rows, faults = _rows(paths, known["rows"], changed)
     if place is not None and (changed or rows != known["rows"]):
         _remember(place, rows)
-    return [Entry(name, kind, Path(path), *rest) for path, name, kind, rest in _defined(rows)], faults
+    return [Entry(name, kind, path, *rest) for path, name, kind, rest in _defined(rows)], faults
 
 
 def task_files(root: str) -> Iterator[str]:
