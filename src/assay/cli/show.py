@@ -71,7 +71,12 @@ def _print_request(console: Console, request: Request, place: int) -> None:
     elif isinstance(request, Generation):
         stops = ", ".join(map(repr, request.stop)) or "none"
         sampling = "greedy" if request.sampling.is_greedy else f"temperature {request.sampling.temperature}"
-        _label(console, "generation", f"at most {request.max_tokens} tokens, {sampling}, stops: {stops}")
+        most = (
+            "as many tokens as the model takes"
+            if request.max_tokens is None
+            else f"at most {request.max_tokens} tokens"
+        )
+        _label(console, "generation", f"{most}, {sampling}, stops: {stops}")
     else:
         _label(console, "text", request.text)
 

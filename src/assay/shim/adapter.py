@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import AssayError, DataError, Fault, TaskFileError
+from assay.core.protocols import Example
 from assay.core.requests import (
     Generation,
     Instance,
@@ -125,6 +126,13 @@ class ClassTask:
         if not rows:
             raise DataError(Fault(self._file.where("class"), "has no documents", "at least one"))
         return [Document(str(self._file.data["task"]), place, row) for place, row in enumerate(rows)]
+
+    def examples(self, document: Document) -> Sequence[Example]:
+        """The examples before a document, where the class leaves their choice to us."""
+        task = self._task
+        if not self._num_fewshot or not isinstance(task, ConfigurableTask):
+            return ()
+        return [Example("few-shot documents", place, row) for place, row in task.examples(document.id)]
 
     def pose(self, document: Document) -> Instance:
         try:

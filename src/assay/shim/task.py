@@ -299,7 +299,7 @@ class ConfigurableTask(Task):
         description = optional_reader(self.config.description, self._where("description"))(doc)
         pieces = list(system_pieces(system_instruction or "", description, self.config.fewshot_delimiter))
         delimiters = Delimiters(self.config.target_delimiter, self.config.fewshot_delimiter)
-        for row in self._examples(num_fewshot):
+        for _, row in self.examples(self.place) if num_fewshot else ():
             answer = self._shown_answer(row)
             pieces += turn(self.doc_to_text(row), answer or None, self.doc_to_prefix(row) or None, delimiters)
         pieces += turn(self.doc_to_text(doc), None, gen_prefix or None, Delimiters(delimiters.target, ""))
@@ -308,10 +308,11 @@ class ConfigurableTask(Task):
             return chat_template([{"role": message.role, "content": message.text} for message in messages])
         return as_text(pieces)
 
-    def _examples(self, count: int) -> Sequence[Any]:
-        if not count or self._sampler is None:
+    def examples(self, place: int) -> Sequence[tuple[int, Any]]:
+        """The examples before the document at a place: their places in the pool, and themselves."""
+        if self._sampler is None or self._pool is None:
             return ()
-        return [(self._pool or [])[found] for found in self._sampler.places(self.place)]
+        return [(found, self._pool[found]) for found in self._sampler.places(place)]
 
     def _shown_answer(self, row: Row) -> str:
         answer = self.doc_to_target(row)

@@ -61,7 +61,10 @@ def test_pipelines_keep_their_steps(definition: Define) -> None:
 
 def test_examples_inherit_what_they_do_not_set(definition: Define) -> None:
     found = definition(
-        gen_prefix="P", target_delimiter=":", fewshot_split="train", fewshot_config={"doc_to_target": "", "split": None}
+        gen_prefix="P",
+        target_delimiter=":",
+        fewshot_split="train",
+        fewshot_config={"doc_to_target": "", "doc_to_text": None},
     )
     shown = found.fewshot.rendering
     assert (shown.text, shown.target, shown.prefix, shown.delimiters.target) == ("q", "", "P", ":")
@@ -94,3 +97,15 @@ def test_the_configuration_is_plain_data(write_yaml: Callable[..., Path]) -> Non
     path = write_yaml("a.yaml", "task: x\nprocess_docs: !function u.f\nmetadata: {1: [a]}\ndescription:\n")
     expected = {"task": "x", "process_docs": "!function u.f", "metadata": {"1": ["a"]}}
     assert plain_config(read_task_file(path).data) == expected
+
+
+def test_empty_keys_of_the_examples_mean_none_where_lm_eval_takes_them_so(write_yaml: Callable[..., Path]) -> None:
+    common = (
+        "task: t\ndataset_path: x\ntest_split: test\nfewshot_split: train\ngen_prefix: A\ndoc_to_choice: [a]\n"
+        "doc_to_text: q\ndoc_to_target: a\n"
+    )
+    empty = "fewshot_config: {split: null, gen_prefix: null, doc_to_choice: null, doc_to_text: null}\n"
+    own = define(read_task_file(write_yaml("a.yaml", common))).fewshot
+    none = define(read_task_file(write_yaml("b.yaml", common + empty))).fewshot
+    assert (own.split, own.rendering.prefix, own.rendering.choice, own.rendering.text) == ("train", "A", ["a"], "q")
+    assert (none.split, none.rendering.prefix, none.rendering.choice, none.rendering.text) == (None, None, None, "q")

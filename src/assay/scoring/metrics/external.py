@@ -1,4 +1,4 @@
-"""Metrics of the package `evaluate`, loaded by name when the first value is asked for."""
+"""Metrics of the package `evaluate`, loaded by name before any model is asked, where a value will be needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.scoring.packages import is_installed, require
 
 
 def with_external_function(spec: MetricSpec, known: list[str], where: str) -> MetricSpec:
-    """The metric with a function that loads and calls `evaluate`'s. Whether the package is there is checked at once.
+    """The metric with `evaluate`'s function. What cannot be loaded is told at once, not after hours of asking.
 
     A name that nobody asked to look up there may as well be a misspelt one, and is answered as such.
     """
@@ -28,8 +28,10 @@ def with_external_function(spec: MetricSpec, known: list[str], where: str) -> Me
             )
         )
 
+    loaded = _loaded(spec.name, where)
+
     def compute(references: list[Any], predictions: list[Any], **options: Any) -> Any:
-        return _loaded(spec.name, where)(references=references, predictions=predictions, **options)
+        return loaded(references=references, predictions=predictions, **options)
 
     return replace(spec, function=compute)
 

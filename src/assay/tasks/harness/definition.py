@@ -162,8 +162,13 @@ def _rendering(data: Mapping[str, Any], base: Rendering | None) -> Rendering:
     )
 
 
+_NULLABLE = ("process_docs", "split", "gen_prefix", "doc_to_choice")
+
+
 def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition:
-    inner = {key: value for key, value in data.get("fewshot_config", {}).items() if value is not None}
+    given = data.get("fewshot_config", {}).items()
+    # Most empty keys mean the task's own value; these four mean "none" for the examples.
+    inner = {key: value for key, value in given if value is not None or key in _NULLABLE}
     return FewshotDefinition(
         sampler=inner.get("sampler", "default"),
         split=inner.get("split", data.get("fewshot_split")),
