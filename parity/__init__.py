@@ -3,6 +3,6 @@
 Takes task names, gives a table of differences and exit code 0 when there are none. Two worker processes write
 one JSON Lines file each, lm-eval in its own Python and Assay in this one; then the files are compared.
 
-Everything that the reference worker imports (job, records, script, reference, reference_scores) uses the
-standard library and lm-eval alone, and never Assay.
+Everything that the reference workers import (job, records, script, conversation, reference, reference_scores,
+reference_loading) uses the standard library and lm-eval alone, and never Assay.
 """

@@ -1,4 +1,4 @@
-"""The command line: python -m parity requests|scores|chat [options], from the project's root.
+"""The command line: python -m parity requests|scores|chat|loading|record [options], from the project's root.
 
 Exit codes: 0 nothing differs, 1 something does, 2 something you can mend.
 """
@@ -20,6 +20,8 @@ from parity.hub import served_hub
 from parity.installation import VARIABLE, LmEval, find_lm_eval
 from parity.job import Case, Job
 from parity.lifetime import alone_in
+from parity.loading import compare_loading
+from parity.recording import record
 from parity.table import Shown, is_proven, outcomes, print_outcomes, write_files
 from parity.workers import ROOT, Output, run_workers
 
@@ -30,7 +32,7 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
-    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat")
+    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|loading|record")
     requests = commands.add_parser("requests", help="what is asked: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
     chat = commands.add_parser("chat", help="what is asked with a chat template and a system instruction")
@@ -39,25 +41,42 @@ def parser() -> argparse.ArgumentParser:
     scores = commands.add_parser("scores", help="what is made of the answers: filters, metrics, standard errors")
     _add_common(scores, shots="own")
     scores.add_argument("--model", help="stories260k, smollm2 or a model's folder, in float32 (default: scripted)")
+    scores.add_argument(
+        "--max-gen-toks", type=int, metavar="N", help="with --model: write N tokens, not the task's own"
+    )
     scores.add_argument("--bootstrap-iters", type=int, default=1000, help="resamples per error (%(default)s)")
+    loading = commands.add_parser("loading", help="what is built of lm-eval's whole tree, code and all, without data")
+    _add_python(loading)
+    _add_output(loading)
+    _add_python(commands.add_parser("record", help="writes the golden files of the ordinary tests anew"))
     return made
 
 
+def _add_python(command: argparse.ArgumentParser) -> None:
+    whose = f"a Python with lm-eval (default: {VARIABLE}, else installed once)"
+    command.add_argument("--lm-eval-python", metavar="PYTHON", help=whose)
+
+
+def _add_output(command: argparse.ArgumentParser) -> None:
+    where = "where everything is written (default: in the cache folder)"
+    command.add_argument("--out", type=Path, metavar="FOLDER", help=where)
+    command.add_argument("--most", type=int, default=40, metavar="N", help="differences to print (%(default)s)")
+
+
 def _add_common(command: argparse.ArgumentParser, shots: str, tasks: str | None = None) -> None:
+    _add_python(command)
+    _add_output(command)
     add = command.add_argument
-    add("--lm-eval-python", metavar="PYTHON", help=f"a Python with lm-eval (default: {VARIABLE}, else installed once)")
     add("--shared", type=Path, default=ROOT.parent / "shared", help="folder with data/ and tools/ (%(default)s)")
     add("--tasks", default=tasks, help=f"a,b or @file with one name per line (default: {tasks or 'lm_eval_tasks.txt'})")
     add("--docs", type=int, default=25, metavar="N", help="documents per task (%(default)s)")
     add("--shots", default=shots, help='numbers of examples; "own" for the task\'s (%(default)s)')
     add("--include-path", "--include_path", action="append", default=[], help="a folder with more task files")
     add("--no-hub", action="store_true", help="serve no hub: the tasks' data is local")
-    add("--out", type=Path, metavar="FOLDER", help="where everything is written (default: in the cache folder)")
     add("--resume", action="store_true", help="keep Assay's records of an earlier run, too (lm-eval's always are)")
     add("--fresh", action="store_true", help="ask lm-eval again")
     add("--compare-only", action="store_true", help="run nothing; compare the records that are there")
     add("--all", action="store_true", help="list every task, not only those that differ")
-    add("--most", type=int, default=40, metavar="N", help="differences to print (%(default)s)")
 
 
 def task_names(asked: str | None, shared: Path) -> tuple[str, ...]:
@@ -114,6 +133,7 @@ def make_job(asked: argparse.Namespace, lm_eval: LmEval) -> Job:
         include_path=folders,
         model=model_folder(model, asked.shared),
         bootstrap_iters=getattr(asked, "bootstrap_iters", 0),
+        max_tokens=getattr(asked, "max_gen_toks", None),
     )
 
 
@@ -159,9 +179,19 @@ def compare(asked: argparse.Namespace) -> bool:
     return is_proven(found)
 
 
+def answer(asked: argparse.Namespace) -> bool:
+    """Does what was asked for; gives whether nothing differs."""
+    if asked.command == "record":
+        record(asked.lm_eval_python)
+        return True
+    if asked.command == "loading":
+        return compare_loading(asked.lm_eval_python, output_of(asked), asked.most)
+    return compare(asked)
+
+
 def main() -> int:
     try:
-        return 0 if compare(parser().parse_args()) else 1
+        return 0 if answer(parser().parse_args()) else 1
     except AssayError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -13,8 +13,9 @@ from typing import Any
 
 # The reference worker's sources: when one changes, records of an earlier run are of no use.
 _SOURCES = {
-    "requests": ["records.py", "reference.py"],
+    "requests": ["records.py", "reference.py", "conversation.py"],
     "scores": ["records.py", "reference.py", "reference_scores.py", "script.py"],
+    "groups": ["records.py", "reference.py", "reference_scores.py", "script.py"],
 }
 
 
@@ -47,25 +48,32 @@ class Job:
     """A whole comparison.
 
     Attributes:
-        mode: `requests` (what is asked) or `scores` (what is made of the answers).
+        mode: `requests` (what is asked), `scores` (what is made of the answers) or `groups` (the same, of groups).
         tasks: names of tasks.
         cases: how each task is asked.
         documents: how many documents of each task, from the first.
-        tasks_folder: lm-eval's own task files.
+        tasks_folder: lm-eval's own task files; None for those of `include_path` alone.
         include_path: folders with more task files.
         model: folder of a model of transformers, whose tokenizer holds the chat template; for scores the model
-            that answers. None for the scripted model.
+            that answers. None for the scripted model and a plain template.
         bootstrap_iters: resamples for standard errors.
+        max_tokens: most tokens that a model with weights writes, whatever the task allows; None for the task's own.
     """
 
     mode: str
     tasks: tuple[str, ...]
     cases: tuple[Case, ...]
     documents: int
-    tasks_folder: str
+    tasks_folder: str | None
     include_path: tuple[str, ...] = ()
     model: str | None = None
     bootstrap_iters: int = 1000
+    max_tokens: int | None = None
+
+    @property
+    def folders(self) -> list[str]:
+        """All folders with task files."""
+        return [*filter(None, [self.tasks_folder]), *self.include_path]
 
     def settings(self) -> str:
         """Digest of all that decides what the reference worker writes about a task, the tasks' names left out."""

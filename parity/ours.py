@@ -24,6 +24,7 @@ from assay.models.registry import open_model
 from assay.report.harness_shape import plain as plain_document
 from assay.run.posing import chosen_documents
 from assay.run.resolve import open_catalog, resolve_tasks
+from parity import conversation
 from parity.compare import OF_CLASS
 from parity.job import Case, Job, read_job
 from parity.records import RecordWriter, pack, plain
@@ -37,10 +38,11 @@ def settings_of(job: Job, case: Case) -> dict[str, Any]:
     found: dict[str, Any] = {
         "num_fewshot": case.shots,
         "limit": job.documents,
-        "include_path": [job.tasks_folder, *job.include_path],
+        "include_path": job.folders,
         "bootstrap_iters": job.bootstrap_iters,
         "system_instruction": case.system,
         "allow_code": True,
+        "confirm_run_unsafe_code": True,
     }
     if case.chat:
         found |= {"apply_chat_template": True, "fewshot_as_multiturn": case.multiturn}
@@ -48,7 +50,7 @@ def settings_of(job: Job, case: Case) -> dict[str, Any]:
 
 
 class Renderer:
-    """Prompts as the model's text; a conversation goes through the tokenizer of the job's model."""
+    """Prompts as the model's text; a conversation goes through the job's model, or a plain template without one."""
 
     def __init__(self, folder: str | None) -> None:
         model = open_model("hf", {"pretrained": folder}, ModelSettings(device="cpu")) if folder else None
@@ -59,7 +61,8 @@ class Renderer:
         if isinstance(request.prompt, str):
             return request.prompt
         if self._model is None:
-            raise ValueError("the prompt is a conversation, but the job names no model to render it")
+            messages = [{"role": message.role, "content": message.text} for message in request.prompt]
+            return conversation.render(messages, messages[-1]["role"] != "assistant")
         if self._last[0] != request.prompt:
             self._last = (request.prompt, self._model.view(request).prompt_text or "")
         return self._last[1]
@@ -107,7 +110,7 @@ class Requests:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._catalog = open_catalog([job.tasks_folder, *job.include_path])
+        self._catalog = open_catalog(job.folders)
         self._renderer = Renderer(job.model)
 
     def record(self, name: str, case: Case) -> dict[str, Any]:

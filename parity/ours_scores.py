@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
+from assay.api import make_spec
 from assay.core.protocols import Model
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
@@ -18,6 +19,7 @@ from assay.core.results import Answered, TaskResult
 from assay.core.specs import ModelSettings
 from assay.models.registry import open_model
 from assay.report.harness_shape import results_data
+from assay.run.resolve import open_catalog, resolve_tasks
 from assay.testing import ScriptedModel
 from parity import script
 from parity.job import Case, Job
@@ -59,21 +61,38 @@ class Scores:
         self._model = open_model("hf", arguments, ModelSettings("1", "cpu")) if job.model else None
 
     def record(self, name: str, case: Case) -> dict[str, Any]:
-        model = self._model
-        if model is None:
+        if self._model is None:
             model = scripted_model(self._following.wait_for((name, case.name), "answers"))
-        result = assay.evaluate(model, name, store=":memory:", **settings_of(self._job, case))
-        task = result.task(name)
-        data = results_data(result, {})
-        scores = {key: value for key, value in data["results"][name].items() if key != "name"}
-        return {
-            "shots": data["n-shot"][name],
-            "version": data["versions"][name],
-            "higher_is_better": data["higher_is_better"][name],
-            "results": scores,
-            "samples": samples_of(task),
-            "failures": {kind: list(found) for kind, found in result.failures.items()},
-        }
+            return scores_of(name, case, self._job, model)
+        changes = self._changes(name, case)
+        more = {"gen_kwargs": changes} if changes else {}
+        return scores_of(name, case, self._job, self._model, **more)
+
+    def _changes(self, name: str, case: Case) -> dict[str, Any]:
+        """What changes in the task's generation settings."""
+        spec = make_spec("none", [name], **settings_of(self._job, case))
+        (task,) = resolve_tasks(spec, [name], open_catalog(self._job.folders)).tasks
+        own = task.card.config.get("generation_kwargs")
+        return script.for_weights(own, self._job.max_tokens) if own else {}
+
+
+def scores_of(name: str, case: Case, job: Job, model: Model, **more: Any) -> dict[str, Any]:
+    """What a model gets in one task."""
+    result = assay.evaluate(model, name, store=":memory:", **settings_of(job, case), **more)
+    data = results_data(result, {})
+    return {
+        "shots": data["n-shot"][name],
+        "version": data["versions"][name],
+        "higher_is_better": data["higher_is_better"][name],
+        "results": {key: value for key, value in data["results"][name].items() if key != "name"},
+        "samples": samples_of(result.task(name)),
+        "failures": {kind: list(found) for kind, found in result.failures.items()},
+    }
+
+
+def group_of(name: str, case: Case, job: Job, model: Model) -> dict[str, Any]:
+    """What a result file says about a group and all that is below it."""
+    return results_data(assay.evaluate(model, name, store=":memory:", **settings_of(job, case)), {})
 
 
 def samples_of(task: TaskResult) -> list[dict[str, Any]]:

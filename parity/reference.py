@@ -25,6 +25,7 @@ from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable, set_torch_seed
 
+from parity import conversation
 from parity.job import Case, Job, read_job
 from parity.records import RecordWriter, pack, plain
 
@@ -47,6 +48,10 @@ def same_randomness() -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
+
+
+def manager_of(job: Job) -> TaskManager:
+    return TaskManager(include_path=list(job.include_path) or None, include_defaults=job.tasks_folder is not None)
 
 
 def load_task(manager: TaskManager, name: str) -> Any:
@@ -81,7 +86,7 @@ def chat_renderer(folder: str) -> Callable[..., str]:
     return render
 
 
-def build(task: Any, own_shots: int | None, case: Case, job: Job, render: Callable[..., str] | None) -> None:
+def build(task: Any, own_shots: int | None, case: Case, job: Job, render: Callable[..., str]) -> None:
     """Builds the requests of a loaded task as `simple_evaluate` would for this case."""
     if case.shots is not None and own_shots != 0:
         task.set_config(key="num_fewshot", value=case.shots)
@@ -131,8 +136,8 @@ class Requests:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._manager = TaskManager(include_path=list(job.include_path) or None)
-        self._render = chat_renderer(job.model) if job.model else None
+        self._manager = manager_of(job)
+        self._render = chat_renderer(job.model) if job.model else conversation.render
 
     def records(self, name: str, cases: list[Case]) -> Iterator[dict[str, Any]]:
         started = time.monotonic()
@@ -179,10 +184,10 @@ def main() -> None:
     job_path, out = sys.argv[1:]
     job = read_job(job_path)
     writer = RecordWriter(Path(out), job.settings())
-    if job.mode == "scores":
-        from parity.reference_scores import Scores
+    if job.mode in ("scores", "groups"):
+        from parity.reference_scores import Groups, Scores
 
-        run(job, writer, Scores(job))
+        run(job, writer, Scores(job) if job.mode == "scores" else Groups(job))
     else:
         run(job, writer, Requests(job))
 

@@ -13,20 +13,23 @@ from typing import Any
 
 import lm_eval.evaluator
 from lm_eval.api.model import LM
-from lm_eval.tasks import TaskManager
+from lm_eval.api.task import ConfigurableTask
 
 from parity import script
 from parity.job import Case, Job
 from parity.records import plain
-from parity.reference import failure, load_task, same_randomness
+from parity.reference import failure, load_task, manager_of, same_randomness, seed_everything
+
+# What a result file says about the tasks and groups of a run, their texts and settings left out.
+GROUP_FIELDS = ("results", "groups", "group_subtasks", "versions", "n-shot", "higher_is_better", "n-samples")
 
 
 class ScriptedLM(LM):  # type: ignore[misc]  # lm-eval is not installed where this is checked
-    """Answers from `parity.script`; knows the right answers of the task it is asked about."""
+    """Answers from `parity.script`; knows the right answers of the tasks it is asked about."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.task: Any = None
+        self.tasks: dict[str, Any] = {}
         self.answers: dict[str, str] = {}
 
     def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
@@ -40,22 +43,24 @@ class ScriptedLM(LM):  # type: ignore[misc]  # lm-eval is not installed where th
         for request in requests:
             context, settings = request.args[:2]
             # Repeats of one request come as the same object. Greedy ones are all the same answer.
-            draw = asked[id(request)] if is_sampled(settings) else 0
+            draw = asked[id(request)] if script.is_sampled(settings) else 0
             asked[id(request)] += 1
             until = settings.get("until") or []
             stops = [until] if isinstance(until, str) else until
             key = script.prompt_key(context, draw)
             # Two documents may have one prompt and two right answers; a model says the same to both.
             if key not in self.answers:
-                self.answers[key] = script.generation(context, stops, draw, self._right(request.doc))
+                self.answers[key] = script.generation(context, stops, draw, self._right(request))
             texts.append(self.answers[key])
         return texts
 
-    def _right(self, doc: dict[str, Any]) -> list[str]:
+    def _right(self, request: Any) -> list[str]:
+        doc = request.doc
         with same_randomness():
             try:
-                target = self.task.doc_to_target(doc)
-                choices = self.task.doc_to_choice(doc) if self.task.config.doc_to_choice else None
+                task = self.tasks[request.task_name]
+                target = task.doc_to_target(doc)
+                choices = task.doc_to_choice(doc) if task.config.doc_to_choice else None
             except Exception:  # the right answer is a wish, not a need
                 return []
         items = target if isinstance(target, (list, tuple)) else [target]
@@ -73,10 +78,6 @@ def texts_in(value: Any) -> list[str]:
     return [value] if isinstance(value, str) and value else []
 
 
-def is_sampled(settings: dict[str, Any]) -> bool:
-    return bool(settings.get("do_sample", float(settings.get("temperature") or 0) > 0))
-
-
 def real_model(folder: str) -> LM:
     from lm_eval.models.huggingface import HFLM
 
@@ -90,7 +91,7 @@ class Scores:
         # A minute per hundred tasks goes into describing the machine, which no score depends on.
         lm_eval.evaluator.add_env_info = lambda results: None
         self._job = job
-        self._manager = TaskManager(include_path=list(job.include_path) or None)
+        self._manager = manager_of(job)
         self._lm = real_model(job.model) if job.model else ScriptedLM()
 
     def records(self, name: str, cases: list[Case]) -> Iterator[dict[str, Any]]:
@@ -104,12 +105,27 @@ class Scores:
 
     def _found(self, name: str, case: Case) -> dict[str, Any]:
         task = load_task(self._manager, name)
+        own = task.config.generation_kwargs
+        # A class writes its settings itself.
+        if self._job.model and own and type(task) is ConfigurableTask:
+            task.set_config(key="generation_kwargs", value=script.for_weights(own, self._job.max_tokens), update=True)
         if isinstance(self._lm, ScriptedLM):
-            self._lm.task, self._lm.answers = task, {}
+            self._lm.tasks, self._lm.answers = {task.config.task: task}, {}
+        results = self._evaluated(task, case)
+        return {
+            "shots": results["n-shot"].get(name),
+            "version": results["versions"].get(name),
+            "higher_is_better": results["higher_is_better"].get(name),
+            "results": {key: value for key, value in results["results"][name].items() if key != "name"},
+            "samples": [as_sample(sample) for sample in results["samples"][name]],
+            "answers": getattr(self._lm, "answers", {}),
+        }
+
+    def _evaluated(self, what: Any, case: Case) -> dict[str, Any]:
         with same_randomness():
             results = lm_eval.evaluator.simple_evaluate(
                 model=self._lm,
-                tasks=[task],
+                tasks=[what],
                 num_fewshot=case.shots,
                 limit=self._job.documents,
                 bootstrap_iters=self._job.bootstrap_iters,
@@ -120,14 +136,19 @@ class Scores:
                 confirm_run_unsafe_code=True,
             )
         assert results is not None, "one process is rank 0"
-        return {
-            "shots": results["n-shot"].get(name),
-            "version": results["versions"].get(name),
-            "higher_is_better": results["higher_is_better"].get(name),
-            "results": {key: value for key, value in results["results"][name].items() if key != "name"},
-            "samples": [as_sample(sample) for sample in results["samples"][name]],
-            "answers": getattr(self._lm, "answers", {}),
-        }
+        return dict(results)
+
+
+class Groups(Scores):
+    """Records of mode `groups`: what a result file says about a group and all that is below it."""
+
+    def _found(self, name: str, case: Case) -> dict[str, Any]:
+        seed_everything()
+        loaded = self._manager.load([name])
+        if isinstance(self._lm, ScriptedLM):
+            self._lm.tasks, self._lm.answers = dict(loaded["tasks"]), {}
+        results = self._evaluated(loaded["groups"][name], case)
+        return {**{field: results.get(field) for field in GROUP_FIELDS}, "answers": getattr(self._lm, "answers", {})}
 
 
 def as_sample(sample: dict[str, Any]) -> dict[str, Any]:

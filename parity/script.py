@@ -7,7 +7,8 @@ some made from the right answer, so that scores are neither all right nor all wr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 WRONG_SHAPES = (
     "The answer is (B).",
@@ -78,6 +79,20 @@ def generation(context: str, stops: Sequence[str], draw: int, right: Sequence[st
         shape = RIGHT_SHAPES[(number >> 16) % len(RIGHT_SHAPES)]
         return _cut(shape.format(right=answer, shouted=answer.upper(), **words), stops)
     return _cut(WRONG_SHAPES[(number >> 16) % len(WRONG_SHAPES)].format(**words), stops)
+
+
+def is_sampled(settings: Mapping[str, Any]) -> bool:
+    """Whether generation settings of a task file ask for random draws."""
+    return bool(settings.get("do_sample", float(settings.get("temperature") or 0) > 0))
+
+
+def for_weights(settings: Mapping[str, Any], max_tokens: int | None) -> dict[str, Any]:
+    """What changes in a task's generation settings for a model with weights.
+
+    Two programs draw differently, so it is asked for its likeliest answer instead.
+    """
+    greedy = {"do_sample": False, "temperature": 0.0} if is_sampled(settings) else {}
+    return {**greedy, **({} if max_tokens is None else {"max_gen_toks": max_tokens})}
 
 
 def _cut(text: str, stops: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from parity.job import Job
 from parity.lifetime import end_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
+# `evaluate` looks for a metric's script in the working folder before it asks the Hub.
+STAND_INS = Path(__file__).resolve().parent / "standins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +75,62 @@ def environment(output: Output, side: str, hub: Hub | None) -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process: whose Python, which module, with what arguments, in which folder."""
+
+    side: str
+    python: str
+    module: str
+    arguments: tuple[str, ...]
+    folder: Path = STAND_INS
+
+
 def run_workers(job: Job, lm_eval: LmEval, output: Output, hub: Hub | None) -> None:
     """Runs both sides to their end."""
     job.write(output.job)
     output.finished.unlink(missing_ok=True)
-    places = [str(output.job), str(output.records("reference"))]
-    ours = [str(output.job), str(output.records("assay")), str(output.records("reference"))]
-    with (
-        _started(lm_eval.python, "parity.reference", places, output, "reference", hub) as reference,
-        _started(sys.executable, "parity.ours", ours, output, "assay", hub) as own,
-    ):
-        _wait({"reference": reference, "assay": own}, job, output, hub)
-    for side, process in (("reference", reference), ("assay", own)):
-        if process.returncode:
-            last = output.log(side).read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-            raise AssayError("\n".join([f"the {side} worker ended with code {process.returncode}:", *last]))
+    reference = Worker("reference", lm_eval.python, "parity.reference", _places(output, "reference"))
+    ours = Worker("assay", sys.executable, "parity.ours", (*_places(output, "assay"), str(output.records("reference"))))
+    with _started(reference, output, hub) as theirs, _started(ours, output, hub) as own:
+        _wait({"reference": theirs, "assay": own}, job, output, hub)
+    _check(theirs, "reference", output)
+    _check(own, "assay", output)
+
+
+def run_reference(job: Job, lm_eval: LmEval, output: Output, folder: Path) -> None:
+    """Runs lm-eval's side alone, without a hub, in a folder that relative paths of task files start from."""
+    job.write(output.job)
+    run_alone([Worker("reference", lm_eval.python, "parity.reference", _places(output, "reference"), folder)], output)
+
+
+def run_alone(workers: Sequence[Worker], output: Output) -> None:
+    """Runs workers at once, without a hub and without a word."""
+    with ExitStack() as stack:
+        started = [(worker.side, stack.enter_context(_started(worker, output, None))) for worker in workers]
+        for side, process in started:
+            process.wait()
+            _check(process, side, output)
+
+
+def _places(output: Output, side: str) -> tuple[str, str]:
+    return str(output.job), str(output.records(side))
+
+
+def _check(process: subprocess.Popen[bytes], side: str, output: Output) -> None:
+    if process.returncode:
+        last = output.log(side).read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+        raise AssayError("\n".join([f"the {side} worker ended with code {process.returncode}:", *last]))
 
 
 @contextmanager
-def _started(
-    python: str, module: str, arguments: list[str], output: Output, side: str, hub: Hub | None
-) -> Iterator[subprocess.Popen[bytes]]:
+def _started(worker: Worker, output: Output, hub: Hub | None) -> Iterator[subprocess.Popen[bytes]]:
     """A worker that does not outlive the block."""
-    with output.log(side).open("wb") as log:
+    with output.log(worker.side).open("wb") as log:
         process = subprocess.Popen(
-            [python, "-m", module, *arguments],
-            env=environment(output, side, hub),
+            [worker.python, "-m", worker.module, *worker.arguments],
+            env=environment(output, worker.side, hub),
+            cwd=worker.folder,
             stdout=log,
             stderr=log,
             preexec_fn=end_with_parent,

@@ -75,7 +75,7 @@ def test_groups_come_after_tasks_and_only_aggregating_ones_have_scores(grouped: 
 
 def test_sorted_blocks_are_sorted_and_include_groups(grouped: RunResult) -> None:
     data = results_data(grouped, {})
-    assert data["versions"] == {"inner": 2, "one": 1, "toy_perplexity": 1, "two": 1}
+    assert data["versions"] == {"inner": "2", "one": 1, "outer": "N/A", "toy_perplexity": 1, "two": 1}
     assert list(data["n-shot"]) == ["inner", "one", "outer", "toy_perplexity", "two"]
     assert list(data["configs"]) == ["one", "toy_perplexity", "two"]
     assert list(data["higher_is_better"]) == ["inner", "one", "outer", "toy_perplexity", "two"]
@@ -87,7 +87,7 @@ def test_a_group_whose_leaves_disagree_has_no_direction(grouped: RunResult) -> N
     from dataclasses import replace
 
     one, two, *rest = grouped.tasks
-    flipped = replace(two, metrics=tuple(replace(metric, higher_is_better=False) for metric in two.metrics))
+    flipped = replace(two, directions=dict.fromkeys(two.directions, False))
     data = results_data(replace(grouped, tasks=(one, flipped, *rest)), {})
     assert data["higher_is_better"]["inner"] == {"acc": None, "acc_norm": None}
 

@@ -69,9 +69,11 @@ def test_a_match_is_stripped_and_may_be_empty() -> None:
     assert apply("regex", [["x=  5 ;", "x=   ;"]], regex_pattern=r"x=([^;]*);") == [["5", ""]]
 
 
-def test_a_scalar_stays_a_scalar() -> None:
-    assert apply("regex", ["#### 5"]) == ["5"]
-    assert apply("lowercase", ["ABC"]) == ["abc"]
+def test_after_take_first_the_letters_are_the_draws() -> None:
+    """lm-eval's way, from which the numbers of polemo2_in come."""
+    assert apply("lowercase", ["AB"]) == [["a", "b"]]
+    assert apply("map", ["AB"], mapping_dict={"A": 1}, default_value="other") == [[1, "other"]]
+    assert apply("take_first", ["AB", ""]) == ["A", ""]
 
 
 @pytest.mark.parametrize(

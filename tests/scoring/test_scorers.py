@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
+from assay.scoring.metrics.reading import brier_scores
 from assay.scoring.scorers import answer, choice, likelihood
 from assay.scoring.scorers.answer import AnswerView, answer_view
 from assay.scoring.scorers.choice import ChoiceView, choice_view
@@ -88,16 +89,21 @@ def test_labels_are_right_and_picked() -> None:
     assert choice.label_pair(view([-2, -1], ["no", "yes"], 0), {}) == (0, 1)
 
 
+def brier(seen: choice.ChoiceView) -> float:
+    return brier_scores([choice.probabilities(seen, {})])[0]
+
+
 def test_brier_by_hand() -> None:
     """Probabilities 0.8 and 0.2."""
     totals = [math.log(0.8) - 7, math.log(0.2) - 7]
-    assert choice.brier(view(totals, ["a", "b"], 0), {}) == pytest.approx(2 * 0.2**2)
-    assert choice.brier(view(totals, ["a", "b"], 1), {}) == pytest.approx(2 * 0.8**2)
+    assert choice.probabilities(view(totals, ["a", "b"], 0), {}) == (0, pytest.approx([0.8, 0.2]))
+    assert brier(view(totals, ["a", "b"], 0)) == pytest.approx(2 * 0.2**2)
+    assert brier(view(totals, ["a", "b"], 1)) == pytest.approx(2 * 0.8**2)
 
 
 @given(st.lists(st.floats(-1e5, 0), min_size=2, max_size=6), st.integers(0, 1))
 def test_brier_lies_between_0_and_2(totals: list[float], gold: int) -> None:
-    assert 0.0 <= choice.brier(view(totals, ["x"] * len(totals), gold), {}) <= 2.0 + 1e-12
+    assert 0.0 <= brier(view(totals, ["x"] * len(totals), gold)) <= 2.0 + 1e-12
 
 
 def said(text: Any, gold: Any) -> AnswerView:

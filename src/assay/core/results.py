@@ -34,6 +34,7 @@ class TaskResult:
         prompts: digest of every request posed.
         answered: documents with their instances and outputs, in order.
         samples: scored documents, one per pipeline and document, in order.
+        directions: metric that the task lists, or that one of them gave → whether higher is better.
     """
 
     card: TaskCard
@@ -43,6 +44,7 @@ class TaskResult:
     prompts: str
     answered: Sequence[Answered] = field(default=(), repr=False)
     samples: Sequence[Sample] = field(default=(), repr=False)
+    directions: Mapping[str, bool | None] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:

@@ -107,7 +107,8 @@ def _group_scores(group: GroupResult) -> dict[str, Any]:
 
 def _versions(result: RunResult) -> dict[str, Any]:
     found: dict[str, Any] = {task.name: task.card.version for task in result.tasks}
-    found.update({g.spec.name: g.spec.version for g in result.groups if g.spec.version is not None})
+    # lm-eval has a group's version as text.
+    found.update({g.spec.name: "N/A" if g.spec.version is None else str(g.spec.version) for g in result.groups})
     return dict(sorted(found.items()))
 
 
@@ -123,7 +124,7 @@ def _shots(result: RunResult) -> dict[str, int]:
 
 def _directions(result: RunResult) -> dict[str, dict[str, bool | None]]:
     """Per task and group; a group whose leaves disagree about a metric has none for it."""
-    own = {task.name: {metric.metric: metric.higher_is_better for metric in task.metrics} for task in result.tasks}
+    own = {task.name: dict(task.directions) for task in result.tasks}
     found = dict(own)
     for group in result.groups:
         merged: dict[str, bool | None] = {}

@@ -11,7 +11,7 @@ from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.run.execute import Executed
 from assay.run.posing import PosedTask
-from assay.scoring.aggregate import aggregate_task
+from assay.scoring.aggregate import aggregate_task, directions
 from assay.scoring.documents import DocumentScorer
 from assay.store.responses import Responses
 
@@ -33,14 +33,17 @@ def score_task(
         outputs = [output for output in item.outputs if not isinstance(output, Failure)]
         if len(outputs) == len(item.outputs):
             samples.extend(scorer.score(item.document, item.instance, outputs))
+    scoring = posed.task.scoring
+    metrics = aggregate_task(scoring, samples, bootstrap_iters, f"task {posed.task.card.name}")
     return TaskResult(
         card=posed.task.card,
-        metrics=aggregate_task(posed.task.scoring, samples, bootstrap_iters, f"task {posed.task.card.name}"),
+        metrics=metrics,
         denominators=_denominators(posed, scorer, answered, samples),
         fingerprint=posed.fingerprint,
         prompts=posed.keys.prompts,
         answered=answered,
         samples=samples,
+        directions=directions(scoring, metrics),
     )
 
 

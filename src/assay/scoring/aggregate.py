@@ -84,6 +84,13 @@ def _rule(spec: MetricSpec) -> _Rule:
     return _Rule(spec.name, aggregation or "mean", direction)
 
 
+def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, bool | None]:
+    """Which way each metric is better: those that the task lists, and those that one of them gave."""
+    listed = {spec.name: _rule(spec).higher_is_better for spec in scoring.metrics}
+    given = {result.metric: result.higher_is_better for result in results if result.higher_is_better is not None}
+    return {**given, **listed}
+
+
 def _metric_result(rule: _Rule, pipeline: str, samples: Sequence[Sample], iterations: int, where: str) -> MetricResult:
     name, own = rule.name, rule.aggregation
     aggregation = own_aggregation(own) if callable(own) else AGGREGATIONS[own]

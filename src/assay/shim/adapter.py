@@ -24,7 +24,7 @@ from assay.core.requests import (
 )
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard, TaskOptions
 from assay.shim.metrics import AGGREGATIONS
-from assay.shim.task import ConfigurableTask, Task
+from assay.shim.task import ConfigurableTask, Task, beside
 from assay.tasks.harness.definition import define, plain_config, version_of
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import generation_settings
@@ -109,13 +109,16 @@ class ClassTask:
         where = self._file.where("class")
         settings = inspect.signature(self._class).parameters
         config = {key: value for key, value in self._file.data.items() if key not in ("class", "tag")}
-        task = called(self._class, where)(**({"config": config} if "config" in settings else {}))
+        with beside(self._file.path.parent):
+            task = called(self._class, where)(**({"config": config} if "config" in settings else {}))
         if not isinstance(task, Task):
             raise TaskFileError(
                 Fault(where, f"{self._class.__name__} is no task", "a subclass of lm_eval.api.task.ConfigurableTask")
             )
         task.config.task = self._file.data["task"]
         task.config.num_fewshot = self._num_fewshot
+        if task.config.generation_kwargs is not None:
+            task.config.generation_kwargs = {**task.config.generation_kwargs, **self._options.generation}
         if self._num_fewshot:
             task.set_fewshot_seed(self._options.fewshot_seed)
         return task
@@ -189,9 +192,7 @@ class ClassTask:
         if made.request_type == "loglikelihood_rolling":
             return RollingLoglikelihood(arguments[0])
         if made.request_type == "generate_until":
-            settings = generation_settings(
-                {**arguments[1], **self._options.generation}, self._options.sampling_seed, where
-            )
+            settings = generation_settings(arguments[1], self._options.sampling_seed, where)
             return Generation(_prompt(arguments[0]), settings.stop, settings.max_tokens, settings.sampling)
         raise DataError(Fault(where, "is no kind of request", "loglikelihood, loglikelihood_rolling, generate_until"))
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,6 +49,20 @@ _DEFAULTS: dict[str, Any] = {
     "gen_prefix": None,
     "metadata": None,
 }
+
+
+# Folder of the task file whose class is being made; relative data files are looked for beside it.
+_FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)
+
+
+@contextmanager
+def beside(folder: Path) -> Iterator[None]:
+    """Makes task classes look for relative data files in a folder first."""
+    token = _FOLDER.set(folder)
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
 
 
 class TaskConfig(SimpleNamespace):
@@ -91,7 +108,7 @@ class Task:
     def download(self, *arguments: Any, **settings: Any) -> None:
         """Loads the dataset into `self.dataset`: split → rows."""
         where = f"task class {type(self).__name__}"
-        self.dataset = load_all(SourceSpec(self.DATASET_PATH or "", self.DATASET_NAME, {}, None, where))
+        self.dataset = load_all(SourceSpec(self.DATASET_PATH or "", self.DATASET_NAME, {}, _FOLDER.get(), where))
 
     @property
     def config(self) -> TaskConfig:
@@ -217,7 +234,7 @@ class ConfigurableTask(Task):
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> None:
         where = f"task class {type(self).__name__}"
         self.dataset = load_all(
-            SourceSpec(self.DATASET_PATH or "", self.DATASET_NAME, dict(dataset_kwargs or {}), None, where)
+            SourceSpec(self.DATASET_PATH or "", self.DATASET_NAME, dict(dataset_kwargs or {}), _FOLDER.get(), where)
         )
 
     def has_training_docs(self) -> bool:

@@ -13,14 +13,14 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
-from assay.tasks.harness.outline import outline_faults
+from assay.tasks.harness.outline import outline_faults, registered_filters
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.harness.values import GENERATION_KEYS
@@ -89,6 +89,7 @@ def _file_faults(file: TaskFile, names: KnownNames, columns: Collection[str] | N
     kind = _kind(file)
     if kind == "group":
         return [*_group_faults(file, catalog), *file.repeated]
+    names = replace(names, filters=names.filters | registered_filters(file))
     found = task_faults(file, names) if kind == "task" else base_faults(file, names)
     found = [*found, *outline_faults(file), *_slips(file), *file.repeated]
     return found if columns is None else [*found, *column_faults(file, columns)]

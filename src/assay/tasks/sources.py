@@ -115,15 +115,16 @@ class HubSource:
         self._loaded: Any = None
 
     def splits(self) -> list[str]:
-        return list(self._load())
+        return list(self.load())
 
     def rows(self, split: str) -> list[Row]:
-        return rows_of(self._load()[split])
+        return rows_of(self.load()[split])
 
     def dataset(self, split: str) -> Any:
-        return self._load()[split]
+        return self.load()[split]
 
-    def _load(self) -> Any:
+    def load(self) -> Any:
+        """All splits."""
         if self._loaded is None:
             self._loaded = _load_dataset(self._spec)
         return self._loaded
@@ -228,7 +229,9 @@ def _load_dataset(spec: SourceSpec) -> Any:
 
 def load_all(spec: SourceSpec) -> Any:
     """A whole dataset as `datasets` has it: split → rows."""
-    return _load_dataset(spec)
+    source = open_source(spec, for_code=True)
+    assert isinstance(source, HubSource), "task code gets what `datasets` reads"
+    return source.load()
 
 
 def open_source(spec: SourceSpec, for_code: bool = False) -> Source:

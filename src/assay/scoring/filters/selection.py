@@ -14,7 +14,8 @@ def take_first() -> Filter:
     """Keeps the first draw, as itself and no longer as a list."""
 
     def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
-        return [draws[0] for draws in responses]
+        # A text that an earlier `take_first` left has letters for draws; an empty one has none.
+        return ["" if draws == "" else draws[0] for draws in responses]
 
     return apply
 

@@ -18,10 +18,16 @@ _NEVER = re.compile(r"(?!)")
 
 
 def per_draw(change: Callable[[Any], Any]) -> Filter:
-    """A filter that changes each draw by itself."""
+    """A filter that changes each draw by itself.
+
+    After `take_first` there are no draws left but the text itself. lm-eval goes on as if its letters were the draws;
+    two shipped tasks (polemo2_in, polemo2_out) have such a pipeline, and their numbers come from it.
+    """
 
     def apply(responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
-        return [[change(draw) for draw in draws] if isinstance(draws, list) else change(draws) for draws in responses]
+        return [
+            [change(draw) for draw in draws] if isinstance(draws, (list, str)) else change(draws) for draws in responses
+        ]
 
     return apply
 
@@ -97,7 +103,7 @@ def multi_choice_regex(
             raise DataError(Fault("filter multi_choice_regex", "the document has no column choices", "a list of texts"))
         choices = [normalise(str(choice).strip()) for choice in document["choices"]]
         find = _choice_finder(pattern, group_select, fallback, choices, normalise)
-        return [[find(draw) for draw in draws] if isinstance(draws, list) else find(draws) for draws in responses]
+        return per_draw(find)(responses, document)
 
     return apply
 

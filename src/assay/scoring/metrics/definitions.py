@@ -81,7 +81,7 @@ brier_score = MetricDefinition(
     "brier_score",
     "brier_score",
     False,
-    {_CHOICE: choice.brier},
+    {_CHOICE: choice.probabilities},
     "squared distance of the choices' probabilities from the truth",
 )
 f1 = MetricDefinition(

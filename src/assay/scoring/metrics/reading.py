@@ -77,9 +77,10 @@ def _pairs(values: Sequence[Any], expected: str) -> Sequence[Any]:
 
 
 def brier_scores(values: Sequence[Any]) -> list[float]:
-    """Squared distances: as our own metric gives them, or from (right choice, probabilities) as task code does.
+    """Squared distances between probabilities and truth, from (right choice or choices, probabilities).
 
     lm-eval needs as many choices in every document, and counts a negative place from the end; here neither is so.
+    Task code may also give the distance itself.
     """
     return [
         _brier(*value) if isinstance(value, (list, tuple)) and len(value) == 2 else as_number(value) for value in values
@@ -88,7 +89,7 @@ def brier_scores(values: Sequence[Any]) -> list[float]:
 
 def _brier(gold: Any, probabilities: Any) -> float:
     expected = "(place of the right choice, probabilities)"
-    right = as_number(gold, expected)
+    right = {as_number(place, expected) for place in (gold if isinstance(gold, (list, tuple)) else [gold])}
     if isinstance(probabilities, str) or not hasattr(probabilities, "__iter__"):
         raise Unreadable((gold, probabilities), expected)
-    return math.fsum((as_number(p, expected) - (place == right)) ** 2 for place, p in enumerate(probabilities))
+    return math.fsum((as_number(p, expected) - (place in right)) ** 2 for place, p in enumerate(probabilities))

@@ -96,10 +96,11 @@ def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tupl
     return list(view.golds) if view.is_multiple else view.golds[0], tuple(view.totals)
 
 
-def brier(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """Squared distance between the choices' probabilities and the truth."""
+def probabilities(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, list[float]]:
+    """(right choice or choices, probability of each choice), for the Brier score."""
     totals = view.totals
     top = max(totals)
     weights = [math.exp(total - top) for total in totals]
     scale = math.fsum(weights)
-    return math.fsum((w / scale - (place in view.golds)) ** 2 for place, w in enumerate(weights))
+    right = view.golds if view.is_multiple else view.golds[0]
+    return right, [weight / scale for weight in weights]

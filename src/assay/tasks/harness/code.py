@@ -13,6 +13,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -216,7 +217,8 @@ class CodeLoader:
         self._files[resolved] = module
         sys.modules[name] = module  # where `dataclasses` and `inspect` look for it
         try:
-            spec.loader.exec_module(module)
+            with redirect_stdout(sys.stderr):  # what task code prints is no result
+                spec.loader.exec_module(module)
         except BaseException:
             del self._files[resolved]
             sys.modules.pop(name, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,8 @@ def effective_settings(own: Mapping[str, Any] | None, overrides: Mapping[str, An
         }
     else:
         merged = {"until": [delimiter], **own}
+        with suppress(TypeError, ValueError):  # what is no number is told where the request is made
+            merged |= {"temperature": float(own["temperature"])} if "temperature" in own else {}
     return {**merged, **overrides}
 
 

@@ -23,6 +23,20 @@ def outline_faults(file: TaskFile) -> list[Fault]:
     return [fault for fault in found if fault is not None]
 
 
+def registered_filters(file: TaskFile) -> frozenset[str]:
+    """Names that the code of a task file gives its filters, as far as they are written down."""
+    sources = {source_of(reference) for _, reference in references(file.data)} - {None}
+    return frozenset(name for source in sources if source is not None for name in _registered(source))
+
+
+@lru_cache(maxsize=1024)
+def _registered(source: Path) -> tuple[str, ...]:
+    try:
+        return tuple(re.findall(r"@register_filter\(\s*[\"']([^\"']+)", source.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return ()
+
+
 def _reference_fault(where: str, reference: FunctionReference) -> Fault | None:
     module, _, name = reference.text.rpartition(".")
     if not module:

@@ -1,0 +1,10 @@
+"""Makes the package `parity` of the project's root importable: it is a tool beside Assay and not installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
