@@ -176,3 +176,19 @@ def test_a_full_disk_for_the_store_is_told(process: Cli, words: list[Any]) -> No
     assert done.code == 2
     assert done.err.splitlines()[-1].startswith("error: ") and "store.db" in done.err
     assert "Traceback" not in done.err
+
+
+def test_code_of_task_files_needs_consent(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"q": "a"}\n{"q": "b"}\n')
+    (tmp_path / "utils.py").write_text("def ask(doc):\n    return doc['q'] + '?'\n")
+    (tmp_path / "own.yaml").write_text(
+        "task: own\ndataset_path: json\ndataset_kwargs: {data_files: {test: rows.jsonl}}\ntest_split: test\n"
+        "doc_to_text: !function utils.ask\ndoc_to_target: q\n"
+    )
+    words = ["run", "--model", "dummy", "--tasks", "own", "--include_path", tmp_path]
+    refused = cli(*words)
+    assert refused.code == 2
+    assert f"error: {tmp_path / 'utils.py'}: is Python code that task files want to run: ask (" in refused.err
+    pytest.importorskip("datasets")
+    assert cli(*words, "--allow_code").code == 0
+    assert cli(*words, "--allow_code", "json").code == 2  # json's code may run, not that of this folder

@@ -17,9 +17,8 @@ from assay.run.events import Listener, Progressed
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import FILTERS, METRICS, metric_definition
-from assay.shim.table import SHIM
 from assay.tasks.catalog import Catalog
-from assay.tasks.harness.code import CodeLoader, consent
+from assay.tasks.harness.code import CodeLoader, Consent, Shim, consent
 from assay.tasks.harness.schema import KnownNames
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
@@ -61,6 +60,10 @@ def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> S
 
 def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
     """Imports code of the folders that the user allows: those of `--include_path`, and of task files given by path."""
+    if spec.allow_code is False:
+        return CodeLoader(Consent(), Shim())
+    from assay.shim.table import SHIM  # most runs have no use for it
+
     named = [Path(item).expanduser() for item in given or spec.tasks if isinstance(item, str)]
     folders = [path.parent for path in named if path.suffix in (".yaml", ".yml")]
     folders += [path for path in named if path.is_dir()]
