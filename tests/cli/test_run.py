@@ -191,4 +191,5 @@ def test_code_of_task_files_needs_consent(cli: Cli, tmp_path: Path) -> None:
     assert f"error: {tmp_path / 'utils.py'}: is Python code that task files want to run: ask (" in refused.err
     pytest.importorskip("datasets")
     assert cli(*words, "--allow_code").code == 0
-    assert cli(*words, "--allow_code", "json").code == 2  # json's code may run, not that of this folder
+    assert cli(*words, "--trust_package", "json").code == 2  # json's code may run, not that of this folder
+    assert "no installed package" in cli(*words, "--trust_package", "nonesuch").err

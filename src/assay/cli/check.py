@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from assay.api import make_spec
-from assay.cli.options import make_parser
+from assay.cli.options import add_code_options, allowed_code, make_parser
 from assay.core.errors import Fault, UserError
 from assay.run.resolve import code_loader, known_names, open_catalog
 from assay.tasks.checking import CheckReport, check_paths
@@ -23,7 +23,8 @@ def main(arguments: list[str]) -> int:
     columns = _columns(options.doc) if options.doc is not None else None
     paths = [Path(path).expanduser() for path in options.paths]
     report = check_paths(paths, known_names(), columns)
-    loaded = _loaded(paths, options.allow_code or True) if options.allow_code is not None else None
+    allowed = allowed_code(options)
+    loaded = _loaded(paths, allowed) if allowed else None
     if options.json:
         data = asdict(report) | ({"loading": asdict(loaded)} if loaded is not None else {})
         print(json.dumps(data, indent=2, ensure_ascii=False))
@@ -68,11 +69,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--doc", metavar="FILE", help="a data file: names in templates must be columns of its first row"
     )
-    parser.add_argument(
-        "--allow_code",
-        nargs="*",
-        metavar="PACKAGE",
-        help="run the Python code that the files name, or that of installed packages only, and build every task",
-    )
+    add_code_options(parser.add_argument_group("building every task and group, with its Python code"))
     parser.add_argument("--json", action="store_true", help="as JSON")
     return parser

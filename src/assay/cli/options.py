@@ -65,12 +65,7 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     """What a run changes about tasks."""
     group = parser.add_argument_group("tasks")
     group.add_argument("--include_path", action="append", metavar="DIR", help="folder with more task files; may repeat")
-    group.add_argument(
-        "--allow_code",
-        nargs="*",
-        metavar="PACKAGE",
-        help="let Python code of task files run: all below --include_path, or only that of installed packages",
-    )
+    add_code_options(group)
     group.add_argument(
         "--confirm_run_unsafe_code", action="store_true", help="let tasks run that execute what the model wrote"
     )
@@ -84,6 +79,24 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--fewshot_as_multiturn", nargs="?", const="true", metavar="BOOL")
     group.add_argument("--gen_kwargs", nargs="+", metavar="K=V", help="e.g. temperature=0.8,max_gen_toks=64")
     group.add_argument("--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot")
+
+
+def add_code_options(parser: argparse._ActionsContainer) -> None:
+    """Whose Python code may run."""
+    parser.add_argument(
+        "--allow_code", action="store_true", help="let Python code of task files below --include_path run"
+    )
+    parser.add_argument(
+        "--trust_package",
+        action="append",
+        metavar="NAME",
+        help="let only the code of task files in this installed package run; may repeat",
+    )
+
+
+def allowed_code(options: argparse.Namespace) -> bool | list[str]:
+    """What these options allow: all of the user's folders, or some packages, or nothing."""
+    return options.allow_code or options.trust_package or False
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +139,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         fewshot_as_multiturn=_boolean(options.fewshot_as_multiturn),
         gen_kwargs=parse_arguments(options.gen_kwargs, "--gen_kwargs"),
         seeds=parse_seeds(options.seed),
-        allow_code=options.allow_code is not None and (options.allow_code or True),
+        allow_code=allowed_code(options),
         confirm_run_unsafe_code=options.confirm_run_unsafe_code,
         metadata=parse_arguments(options.metadata, "--metadata"),
         like=options.like,

@@ -64,7 +64,7 @@ class Consent:
 
 
 def consent(allowed: bool | Sequence[str], include_path: Sequence[Path]) -> Consent:
-    """What `--allow_code` means: all of the user's folders, or only those of named packages."""
+    """What `--allow_code` and `--trust_package` mean: all of the user's folders, or only those of named packages."""
     if isinstance(allowed, bool):
         return Consent(tuple(folder.resolve() for folder in include_path) if allowed else ())
     return Consent(tuple(_package_folder(name) for name in allowed))
@@ -75,7 +75,7 @@ def _package_folder(name: str) -> Path:
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise TaskFileError(
-            Fault("--allow_code", f'no installed package "{name}"', "an installed package, or no name for all folders")
+            Fault("--trust_package", f'no installed package "{name}"', "a package of this Python", "See: pip list")
         )
     return Path(next(iter(spec.submodule_search_locations))).resolve()
 
