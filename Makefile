@@ -17,4 +17,4 @@ format:          ## write the house format
 bench:           ## overhead beside lm-eval; LM_EVAL_PYTHON names a Python that has it
 	python bench/overhead.py --lm-eval-python $(LM_EVAL_PYTHON)
 	python bench/startup.py --lm-eval-python $(LM_EVAL_PYTHON)
-	python bench/first_request.py --lm-eval-python $(LM_EVAL_PYTHON) --shared ../shared
+	python -m bench.first_request --lm-eval-python $(LM_EVAL_PYTHON) --shared ../shared

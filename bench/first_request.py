@@ -1,6 +1,6 @@
 """How long it takes from a command to the first request, for tasks of lm-eval's own tree: Assay beside lm-eval.
 
-    python bench/first_request.py --lm-eval-python PYTHON --shared ../shared [--tasks arc_easy hellaswag] [--repeats 5]
+    python -m bench.first_request --lm-eval-python PYTHON --shared ../shared [--tasks arc_easy hellaswag] [--repeats 5]
 
 In: a Python with lm-eval, and the folder with data/ and tools/ (served as a hub on loopback). Out: per task the median
 wall seconds of both, and their ratio. Both run their whole command line with their dummy model, which here ends the
@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+
+from parity.hub import served_hub
 
 ASSAY = """
 import os, sys
@@ -34,18 +34,6 @@ from lm_eval.__main__ import cli_evaluate
 cli_evaluate()
 sys.exit(1)
 """
-
-
-@contextmanager
-def served_hub(shared: Path) -> Iterator[str]:
-    """The shared datasets as a hub, for as long as the block runs."""
-    command = [sys.executable, str(shared / "tools" / "hub.py"), str(shared / "data" / "hub")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as hub:
-        try:
-            assert hub.stdout is not None
-            yield hub.stdout.readline().strip()
-        finally:
-            hub.terminate()
 
 
 def timed(command: list[str], environment: dict[str, str]) -> float:
@@ -84,7 +72,7 @@ def main() -> None:
     asked = parser.parse_args()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     with tempfile.TemporaryDirectory() as folder, served_hub(asked.shared.resolve()) as hub:
-        environment = kept | {"HF_ENDPOINT": hub, "HF_HOME": f"{folder}/hf", "ASSAY_CACHE": f"{folder}/cache"}
+        environment = kept | {"HF_ENDPOINT": hub.address, "HF_HOME": f"{folder}/hf", "ASSAY_CACHE": f"{folder}/cache"}
         print(f"{'task':<16}{'assay s':>10}{'lm_eval s':>12}{'ratio':>8}")
         for task in asked.tasks:
             commands = commands_for(asked, task, Path(folder) / "store.db")

@@ -1,6 +1,6 @@
 """Write the golden files that Assay's parity tests compare with, by running lm-eval 0.4.13 itself.
 
-    python tests/parity/make_golden.py --lm-eval-python /work/venvs/lmeval/bin/python \\
+    python -m tests.parity.make_golden --lm-eval-python /work/venvs/lmeval/bin/python \\
         --shared /work/shared [--case arc_easy_2shot …] [--golden DIR]
 
 In: the tasks in tests/parity/tasks, the benchmark data and the model stories260k under --shared (served
@@ -13,13 +13,13 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from parity.hub import served_hub
 
 HERE = Path(__file__).resolve().parent
 LM_EVAL_VERSION = "0.4.13"
@@ -45,21 +45,6 @@ CASES = (
     Case("lambada", "parity_lambada", limit=40),
     Case("story", "parity_story", 24),
 )
-
-
-@contextmanager
-def served_hub(shared: Path) -> Iterator[str]:
-    """Serve the shared datasets as a hub for as long as the block runs; gives its address."""
-    command = [sys.executable, str(shared / "tools" / "hub.py"), str(shared / "data" / "hub")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as hub:
-        try:
-            assert hub.stdout is not None
-            address = hub.stdout.readline().strip()
-            if not address.startswith("http://"):
-                raise SystemExit(f"{command[1]}: printed {address!r}, expected an address; does the folder exist?")
-            yield address
-        finally:
-            hub.terminate()
 
 
 def environment(hub: str, scratch: Path) -> dict[str, str]:
@@ -180,7 +165,7 @@ def main() -> None:
             if asked.case and case.name not in asked.case:
                 continue
             command = command_for(case, asked.lm_eval_python, model, scratch / case.name)
-            results, samples = run_lm_eval(command, environment(hub, scratch), scratch / case.name)
+            results, samples = run_lm_eval(command, environment(hub.address, scratch), scratch / case.name)
             path = asked.golden / f"{case.name}.json"
             path.write_text(as_text(golden(case, model, results, samples)), encoding="utf-8")
             print(f"{path}: {len(samples)} rows, {path.stat().st_size} bytes")
