@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,7 +101,10 @@ def start(environment: dict[str, str], tmp_path: Path) -> Callable[..., subproce
     def popen(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "assay", *map(str, arguments)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, **{**pipes, **options})
+        # Where the tests run in the background of a shell, Ctrl-C is ignored and children inherit that.
+        heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        own = {**pipes, "preexec_fn": heed, **options}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, **own)
 
     return popen
 
