@@ -12,7 +12,7 @@ from assay.api import make_spec
 from assay.cli.options import add_code_options, allowed_code, make_parser
 from assay.core.errors import Fault, UserError
 from assay.run.resolve import code_loader, known_names, open_catalog
-from assay.tasks.checking import CheckReport, check_paths
+from assay.tasks.checking import CheckReport, check_paths, folders_of
 from assay.tasks.files import ReadOptions, read
 from assay.tasks.loading import LoadReport, load_everything
 
@@ -22,9 +22,13 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     columns = _columns(options.doc) if options.doc is not None else None
     paths = [Path(path).expanduser() for path in options.paths]
-    report = check_paths(paths, known_names(), columns)
-    allowed = allowed_code(options)
-    loaded = _loaded(paths, allowed) if allowed else None
+    folders = [str(folder) for folder in folders_of(paths)]
+    names, catalog = known_names(), open_catalog(folders)
+    report = check_paths(paths, names, columns, catalog)
+    loaded: LoadReport | None = None
+    if allowed_code(options):
+        spec = make_spec("none", (), include_path=folders, allow_code=allowed_code(options))
+        loaded = load_everything(paths, catalog, names, code_loader(spec))
     if options.json:
         data = asdict(report) | ({"loading": asdict(loaded)} if loaded is not None else {})
         print(json.dumps(data, indent=2, ensure_ascii=False))
@@ -33,12 +37,6 @@ def main(arguments: list[str]) -> int:
         if loaded is not None:
             _show_loaded(loaded)
     return 2 if report.faults or (loaded is not None and loaded.failures) else 0
-
-
-def _loaded(paths: list[Path], allowed: bool | list[str]) -> LoadReport:
-    folders = list(dict.fromkeys(str(path if path.is_dir() else path.parent) for path in paths))
-    spec = make_spec("none", (), include_path=folders, allow_code=allowed)
-    return load_everything(paths, open_catalog(folders), known_names(), code_loader(spec))
 
 
 def _show_loaded(report: LoadReport) -> None:

@@ -102,6 +102,16 @@ def unknown_name(noun: str, name: str, known: Sequence[str], where: str = "") ->
     )
 
 
+# Packages that are installed under another name than they are imported by.
+_INSTALL_NAMES = {"sklearn": "scikit-learn", "rouge_score": "rouge-score", "yaml": "pyyaml", "PIL": "pillow"}
+
+
+def install_line(module: str) -> str:
+    """What to run for a module that code of others wants."""
+    package = module.partition(".")[0]
+    return f"Run: pip install {_INSTALL_NAMES.get(package, package)}"
+
+
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtra:
     """The error for an optional dependency, with the line that installs it."""
     return MissingExtra(

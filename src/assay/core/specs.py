@@ -67,6 +67,10 @@ class TaskOptions:
     like: str | None = None
     samples: Mapping[str, tuple[int, ...]] | None = None
 
+    def shots(self, own: int | None) -> int:
+        """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""
+        return own or 0 if self.num_fewshot is None or own == 0 else self.num_fewshot
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
@@ -136,6 +140,10 @@ class PipelineSpec:
     steps: tuple[FilterSpec, ...]
 
 
+# What happens to outputs where a task names no filters.
+PLAIN_PIPELINES = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+
+
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
     """A metric by name, with what the task file says about it. None means the metric's own default.
@@ -170,7 +178,7 @@ class Scoring:
 
     scorer: str
     metrics: tuple[MetricSpec, ...]
-    pipelines: tuple[PipelineSpec, ...] = (PipelineSpec("none", (FilterSpec("take_first"),)),)
+    pipelines: tuple[PipelineSpec, ...] = PLAIN_PIPELINES
     process: Callable[[dict[str, Any], list[Any]], Mapping[str, Any]] | None = None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault, UserError
+from assay.core.errors import DataError, Fault, UserError, install_line
 from assay.core.requests import Instance, RollingLoglikelihood
 from assay.core.responses import Logprob
 from assay.core.specs import MetricSpec
@@ -26,7 +26,7 @@ def raised(where: str, what: str, error: Exception) -> UserError:
         return error
     advice = "Mend the code that the task file names"
     if isinstance(error, ModuleNotFoundError) and error.name:
-        advice = f"Run: pip install {error.name.partition('.')[0]}; the answers are kept, only scoring is done again"
+        advice = f"{install_line(error.name)}; the answers are kept, only scoring is done again"
     return UserError(Fault(where, f"{what} raised {type(error).__name__}: {error}", next=advice))
 
 

@@ -22,7 +22,7 @@ from assay.core.requests import (
     Request,
     RollingLoglikelihood,
 )
-from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard, TaskOptions
+from assay.core.specs import MetricSpec, Scoring, TaskCard, TaskOptions
 from assay.shim.metrics import AGGREGATIONS
 from assay.shim.task import ConfigurableTask, Task, beside
 from assay.tasks.harness.definition import define, plain_config, version_of
@@ -31,8 +31,6 @@ from assay.tasks.harness.generation import generation_settings
 from assay.tasks.harness.pose import right_answer
 from assay.tasks.harness.read import TaskFile
 from assay.tasks.sources import rows_of
-
-_PLAIN = (PipelineSpec("none", (FilterSpec("take_first"),)),)
 
 
 class _Conversation(str):
@@ -83,13 +81,12 @@ class ClassTask:
 
     @property
     def _num_fewshot(self) -> int:
-        own, asked = self._file.data.get("num_fewshot"), self._options.num_fewshot
-        return own or 0 if asked is None or own == 0 else asked
+        return self._options.shots(self._file.data.get("num_fewshot"))
 
     @cached_property
     def scoring(self) -> Scoring:
         if self._options.predict_only:
-            return Scoring("generate_until", (MetricSpec("bypass"),), _PLAIN)
+            return Scoring("generate_until", (MetricSpec("bypass"),))
         task = self._task
         if isinstance(task, ConfigurableTask) and type(task).process_results is ConfigurableTask.process_results:
             return define(TaskFile(self._file.path, {"task": "class", **task.config.to_dict()}, {})).scoring
@@ -98,7 +95,7 @@ class ClassTask:
             MetricSpec(name, AGGREGATIONS.get(function, function), directions.get(name))
             for name, function in task.aggregation().items()
         )
-        return Scoring("generate_until", metrics, _PLAIN, task.process_results)
+        return Scoring("generate_until", metrics, process=task.process_results)
 
     def documents(self) -> Sequence[Document]:
         return self._documents

@@ -6,8 +6,8 @@ A class maps the list of all questions at once; ours map the questions of one do
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from assay.core.protocols import Filter as OwnFilter
 from assay.scoring.filters import selection, text
@@ -74,25 +74,43 @@ class MultiChoiceRegexFilter(RegexFilter):
         return _applied(step, resps, docs)
 
 
-class WhitespaceFilter(Filter):
+class _Ready(Filter):
+    """A filter without settings: one of ours under lm-eval's name."""
+
+    make: ClassVar[Callable[[], OwnFilter]]
+
+    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
+        return _applied(type(self).make(), resps, docs)
+
+
+class WhitespaceFilter(_Ready):
     """Strips white space."""
 
-    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
-        return _applied(text.remove_whitespace(), resps, docs)
+    make = staticmethod(text.remove_whitespace)
 
 
-class LowercaseFilter(Filter):
+class LowercaseFilter(_Ready):
     """Lower case."""
 
-    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
-        return _applied(text.lowercase(), resps, docs)
+    make = staticmethod(text.lowercase)
 
 
-class UppercaseFilter(Filter):
+class UppercaseFilter(_Ready):
     """Upper case."""
 
-    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
-        return _applied(text.uppercase(), resps, docs)
+    make = staticmethod(text.uppercase)
+
+
+class TakeFirstFilter(_Ready):
+    """Keeps the first answer."""
+
+    make = staticmethod(selection.take_first)
+
+
+class MajorityVoteFilter(_Ready):
+    """Keeps the most frequent answer."""
+
+    make = staticmethod(selection.majority_vote)
 
 
 class MapFilter(Filter):
@@ -104,17 +122,3 @@ class MapFilter(Filter):
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
         return _applied(text.map_values(self.mapping_dict, self.default_value), resps, docs)
-
-
-class TakeFirstFilter(Filter):
-    """Keeps the first answer."""
-
-    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
-        return _applied(selection.take_first(), resps, docs)
-
-
-class MajorityVoteFilter(Filter):
-    """Keeps the most frequent answer."""
-
-    def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
-        return _applied(selection.majority_vote(), resps, docs)

@@ -44,16 +44,27 @@ class CheckReport:
     faults: tuple[Fault, ...]
 
 
-def check_paths(paths: Sequence[Path], names: KnownNames, columns: Collection[str] | None = None) -> CheckReport:
+def folders_of(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The folders whose tasks the checked files may refer to."""
+    return tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in paths))
+
+
+def check_paths(
+    paths: Sequence[Path],
+    names: KnownNames,
+    columns: Collection[str] | None = None,
+    catalog: Catalog | None = None,
+) -> CheckReport:
     """Checks files and folders.
 
     Args:
         paths: task files, or folders of them.
         names: metrics, filters and aggregations that there are.
         columns: columns of a sample document, to find names in templates that it lacks; None for no such check.
+        catalog: the index over their folders; made here when None.
     """
     files = [file for path in paths for file in _expanded(path)]
-    catalog = Catalog(tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in paths)))
+    catalog = Catalog(folders_of(paths)) if catalog is None else catalog
     faults: dict[Fault, None] = {}
     kinds: Counter[str] = Counter()
     lone: dict[Path, Fault] = {}

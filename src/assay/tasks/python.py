@@ -16,7 +16,7 @@ from typing import Any, Union
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, RollingLoglikelihood, Sampling
-from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
+from assay.core.specs import PLAIN_PIPELINES, MetricSpec, PipelineSpec, Scoring, TaskCard
 
 Row = Mapping[str, Any]
 
@@ -100,8 +100,7 @@ class PythonTask:
     def scoring(self) -> Scoring:
         kind, defaults = self._shape
         metrics = tuple(m if isinstance(m, MetricSpec) else MetricSpec(m) for m in self._metrics or defaults)
-        plain = (PipelineSpec("none", (FilterSpec("take_first"),)),)
-        return Scoring(kind, metrics, tuple(self._filters) or plain)
+        return Scoring(kind, metrics, tuple(self._filters) or PLAIN_PIPELINES)
 
     def documents(self) -> Sequence[Document]:
         return self._documents

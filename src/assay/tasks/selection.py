@@ -16,10 +16,10 @@ from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
-from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, references, refusals
+from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
-from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file
+from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.indexing import Entry

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from assay.core.documents import Document
 from assay.core.requests import Generation, Instance, Loglikelihood, RollingLoglikelihood
-from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
+from assay.core.specs import MetricSpec, Scoring, TaskCard
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "grey")
-PIPELINES = (PipelineSpec("none", (FilterSpec("take_first"),)),)
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def toy_choice_task(n: int, name: str = "toy_choice") -> ToyTask:
         Document(name, number, {"left": number, "right": 2 * number + 1, "sum": 3 * number + 1}) for number in range(n)
     )
     # Scorers are named in the words of lm-eval's output_type, as cards are.
-    scoring = Scoring("multiple_choice", (MetricSpec("acc"), MetricSpec("acc_norm")), PIPELINES)
+    scoring = Scoring("multiple_choice", (MetricSpec("acc"), MetricSpec("acc_norm")))
     return ToyTask(_card(name, "multiple_choice", n), scoring, rows, _pose_choice)
 
 
@@ -68,7 +67,7 @@ def toy_generation_task(n: int, name: str = "toy_generation", draws: int = 1) ->
     With several draws the requests of a document differ in `draw` alone, which a greedy model ignores.
     """
     rows = tuple(Document(name, number, {"left": number, "right": 7, "sum": number + 7}) for number in range(n))
-    scoring = Scoring("generate_until", (MetricSpec("exact_match"),), PIPELINES)
+    scoring = Scoring("generate_until", (MetricSpec("exact_match"),))
 
     def pose(document: Document) -> Instance:
         prompt = f"{document.fields['left']} + {document.fields['right']} ="
@@ -83,7 +82,7 @@ def toy_perplexity_task(n: int, name: str = "toy_perplexity") -> ToyTask:
     """Short texts, each to be scored as a whole."""
     rows = tuple(Document(name, number, {"text": _sentence(number)}) for number in range(n))
     metrics = (MetricSpec("word_perplexity"), MetricSpec("byte_perplexity"), MetricSpec("bits_per_byte"))
-    scoring = Scoring("loglikelihood_rolling", metrics, PIPELINES)
+    scoring = Scoring("loglikelihood_rolling", metrics)
     return ToyTask(_card(name, "loglikelihood_rolling", n), scoring, rows, _pose_text)
 
 

@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -20,15 +20,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from assay.core.errors import Fault, TaskFileError
+from assay.core.errors import Fault, TaskFileError, install_line
 from assay.core.protocols import Task
 from assay.core.specs import TaskOptions
 from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile
 
 _PACKAGE = "lm_eval"
 _TASKS = f"{_PACKAGE}.tasks"
-# Packages that are installed under another name than they are imported by.
-_INSTALL_NAMES = {"sklearn": "scikit-learn", "rouge_score": "rouge-score", "yaml": "pyyaml", "PIL": "pillow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,6 @@ class Consent:
         resolved = path.resolve()
         return any(resolved.is_relative_to(folder) for folder in self.folders)
 
-    def also(self, folder: Path) -> Consent:
-        """The same and one more folder."""
-        return Consent((*self.folders, folder.resolve()))
-
 
 def consent(allowed: bool | Sequence[str], include_path: Sequence[Path]) -> Consent:
     """What `--allow_code` and `--trust_package` mean: all of the user's folders, or only those of named packages."""
@@ -78,18 +72,6 @@ def _package_folder(name: str) -> Path:
             Fault("--trust_package", f'no installed package "{name}"', "a package of this Python", "See: pip list")
         )
     return Path(next(iter(spec.submodule_search_locations))).resolve()
-
-
-def references(value: Any, above: KeyPath = ()) -> Iterator[tuple[KeyPath, FunctionReference]]:
-    """Every reference to code in a task file's mapping, and where it stands."""
-    if isinstance(value, FunctionReference):
-        yield above, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from references(item, (*above, key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from references(item, (*above, number))
 
 
 def source_of(reference: FunctionReference) -> Path | None:
@@ -325,4 +307,4 @@ def _import_fault(reference: FunctionReference, where: str, source: Path | None,
     package = missing.partition(".")[0]
     if package in sys.modules or importlib.util.find_spec(package) is not None:
         return Fault(where, found, next=f"The installed version of {package} is not the one that this code wants")
-    return Fault(where, found, next=f"Run: pip install {_INSTALL_NAMES.get(package, package)}")
+    return Fault(where, found, next=install_line(package))

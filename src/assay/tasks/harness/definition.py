@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.harness.read import FunctionReference, TaskFile
 from assay.tasks.prompts import Delimiters
 from assay.tasks.sources import SourceSpec
@@ -182,8 +182,7 @@ def _scoring(data: Mapping[str, Any], output_type: str) -> Scoring:
     listed = data.get("metric_list")
     metrics = tuple(map(_metric, listed)) if listed else tuple(map(MetricSpec, DEFAULT_METRICS[output_type]))
     pipelines = tuple(map(_pipeline, data.get("filter_list", ())))
-    plain = (PipelineSpec("none", (FilterSpec("take_first"),)),)
-    return Scoring(output_type, metrics, pipelines or plain, data.get("process_results"))
+    return Scoring(output_type, metrics, pipelines or PLAIN_PIPELINES, data.get("process_results"))
 
 
 def _metric(entry: Mapping[str, Any]) -> MetricSpec:

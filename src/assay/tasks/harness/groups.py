@@ -11,7 +11,8 @@ from assay.core.specs import GroupMetricSpec
 from assay.tasks.harness.read import FunctionReference, KeyPath, Place, TaskFile
 
 _GROUP_OWN_KEYS = frozenset({"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list"})
-_AGGREGATE_KEYS = frozenset({"metric", "aggregation", "weight_by_size", "filter_list"})
+AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list")
+MEMBER = "a name, {task: name, …} or {group: name, …}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:
         if isinstance(item, dict) and isinstance(item.get(key), str):
             rest = {name: value for name, value in item.items() if name != key}
             return Member(item[key], is_group, _changes(file, rest, place), place, is_mapping=True)
-    raise TaskFileError(Fault(file.where(*place), f"is {item!r}", "a name, {task: name, …} or {group: name, …}"))
+    raise TaskFileError(Fault(file.where(*place), f"is {item!r}", MEMBER))
 
 
 def _aggregates(file: TaskFile, listed: Any, above: tuple[Any, ...]) -> tuple[GroupMetricSpec, ...]:
@@ -107,8 +108,8 @@ def _aggregates(file: TaskFile, listed: Any, above: tuple[Any, ...]) -> tuple[Gr
         if not isinstance(entry, dict) or not isinstance(metric, str):
             raise TaskFileError(Fault(file.where(*place), f"is {entry!r}", "a mapping such as {metric: acc}"))
         for key in entry:
-            if key not in _AGGREGATE_KEYS:
-                hint = did_you_mean(str(key), _AGGREGATE_KEYS)
+            if key not in AGGREGATE_KEYS:
+                hint = did_you_mean(str(key), AGGREGATE_KEYS)
                 raise TaskFileError(Fault(file.where(*place, key), f'unknown key "{key}"{hint}'))
         filters = entry.get("filter_list")
         filters = (filters,) if isinstance(filters, str) else tuple(filters) if filters else None

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from assay.core.errors import Fault, did_you_mean
-from assay.tasks.harness.code import references, source_of
-from assay.tasks.harness.read import FunctionReference, TaskFile
+from assay.tasks.harness.code import source_of
+from assay.tasks.harness.read import FunctionReference, TaskFile, references
 
 # Ways to define names that are not written down.
 _MADE_NAMES = re.compile(r"\b(globals|locals|vars|setattr|exec|__getattr__)\b")

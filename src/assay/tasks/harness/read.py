@@ -47,6 +47,18 @@ class FunctionReference:
         return f"!function {self.text}"
 
 
+def references(value: Any, above: KeyPath = ()) -> Iterator[tuple[KeyPath, FunctionReference]]:
+    """Every reference to code in a task file's mapping, and where it stands."""
+    if isinstance(value, FunctionReference):
+        yield above, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from references(item, (*above, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from references(item, (*above, number))
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a key stands."""

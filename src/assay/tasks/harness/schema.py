@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
-from assay.tasks.harness.read import FunctionReference, TaskFile
+from assay.tasks.harness.read import FunctionReference, TaskFile, references
 from assay.tasks.harness.values import (
     advice,
     choice_faults,
     entry_fault,
     generation_faults,
     group_part_faults,
+    is_texts,
     key_fault,
     key_text_faults,
     metric_value_faults,
@@ -69,10 +70,6 @@ def _is(*types: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, types) and (bool in types or not isinstance(value, bool))
 
 
-def _texts(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
-
-
 def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -89,7 +86,7 @@ _DOC_CHOICE = Key("a column, a template, a list or a mapping", _is(str, list, di
 TASK_KEYS: dict[str, Key] = {
     "task": _TEXT,
     "task_alias": _TEXT,
-    "tag": Key("text or a list of texts", _texts),
+    "tag": Key("text or a list of texts", is_texts),
     "dataset_path": _TEXT,
     "dataset_name": _TEXT,
     "dataset_kwargs": _MAPPING,
@@ -139,7 +136,7 @@ GROUP_KEYS: dict[str, Key] = {
     "task": Key("a list of members", _is(list)),
     "aggregate_metric_list": Key("a mapping or a list of mappings", _is(dict, list)),
     "metadata": Key("a mapping", lambda value: True),
-    "tag": Key("text or a list of texts", _texts),
+    "tag": Key("text or a list of texts", is_texts),
 }
 
 # Keys of the dialect whose value is always Python code.
@@ -179,7 +176,7 @@ def task_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 def _class_faults(file: TaskFile) -> list[Fault]:
     """Faults of a file that names a Python class; the class has a say about all other keys."""
-    faults = list(_code_faults(file, file.data, ()))
+    faults = list(_code_faults(file))
     if not isinstance(file.data["class"], FunctionReference):
         faults.append(Fault(file.where("class"), f"is {_show(file.data['class'])}", "!function module.ClassName"))
     if not isinstance(file.data.get("task"), str):
@@ -193,7 +190,7 @@ def base_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 
 def _field_faults(file: TaskFile) -> list[Fault]:
-    faults = [*_code_faults(file, file.data, ()), *_key_faults(file, TASK_KEYS, file.data, ())]
+    faults = [*_code_faults(file), *_key_faults(file, TASK_KEYS, file.data, ())]
     faults += [*_template_faults(file, file.data, ()), *choice_faults(file, file.data, ())]
     faults += [*generation_faults(file), *key_text_faults(file, "dataset_kwargs")]
     inner = file.data.get("fewshot_config")
@@ -240,19 +237,14 @@ def group_faults(file: TaskFile) -> list[Fault]:
     return [*faults, *_template_faults(file, file.data, ()), *generation_faults(file)]
 
 
-def _code_faults(file: TaskFile, value: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
+def _code_faults(file: TaskFile) -> Iterator[Fault]:
     """References to code that mean nothing, or stand where only plain data may stand."""
-    if isinstance(value, FunctionReference):
-        if path and path[0] not in _MAYBE_CODE_KEYS and "class" not in file.data:
-            yield Fault(file.where(*path), f"names Python code ({value})", "plain data: only some keys may name code")
-        elif not value.text.rpartition(".")[0]:
-            yield Fault(file.where(*path), f'"{value}" names no module', "!function module.name")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _code_faults(file, item, (*path, key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _code_faults(file, item, (*path, number))
+    for path, reference in references(file.data):
+        if path[0] not in _MAYBE_CODE_KEYS and "class" not in file.data:
+            found = f"names Python code ({reference})"
+            yield Fault(file.where(*path), found, "plain data: only some keys may name code")
+        elif not reference.text.rpartition(".")[0]:
+            yield Fault(file.where(*path), f'"{reference}" names no module', "!function module.name")
 
 
 def _key_faults(
@@ -349,11 +341,8 @@ def _metric_name_faults(where: str, metric: str, kind: Any, names: KnownNames) -
         if kind in ("generate_until", None) and metric in EVALUATE_METRICS:
             return []
         hint = did_you_mean(metric, names.metrics)
-        is_external = kind == "generate_until"
-        advice = "See: assay ls metrics" + (
-            ". For a metric of the evaluate package add hf_evaluate: true" if is_external else ""
-        )
-        return [Fault(where, f'unknown metric "{metric}"{hint}', next=advice)]
+        external = ". For a metric of the evaluate package add hf_evaluate: true" if kind == "generate_until" else ""
+        return [Fault(where, f'unknown metric "{metric}"{hint}', next=f"See: assay ls metrics{external}")]
     if kind in OUTPUT_TYPES and kind not in names.metrics[metric]:
         fitting = sorted(name for name, kinds in names.metrics.items() if kind in kinds)
         return [Fault(where, f'"{metric}" is not defined for {kind}', "one of " + ", ".join(fitting))]

@@ -14,7 +14,7 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.protocols import Example
 from assay.core.requests import Instance
-from assay.core.specs import LM_EVAL, FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard, TaskOptions
+from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions
 from assay.tasks.fewshot import CodeSampler, FirstSampler, RandomSampler, Sampler
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
@@ -58,14 +58,12 @@ class HarnessTask:
         """How outputs are scored; with `predict_only` they are only recorded."""
         if not self.options.predict_only:
             return like_lm_eval(self.definition.scoring) if self._is_like_lm_eval else self.definition.scoring
-        pipeline = PipelineSpec("none", (FilterSpec("take_first"),))
-        return Scoring(self.definition.output_type, (MetricSpec("bypass"),), (pipeline,))
+        return Scoring(self.definition.output_type, (MetricSpec("bypass"),))
 
     @property
     def num_fewshot(self) -> int:
-        """Examples per prompt. The run's number wins, except over a task that says 0."""
-        own, asked = self.definition.fewshot_count, self.options.num_fewshot
-        return own or 0 if asked is None or own == 0 else asked
+        """Examples per prompt."""
+        return self.options.shots(self.definition.fewshot_count)
 
     @property
     def _is_like_lm_eval(self) -> bool:

@@ -13,14 +13,12 @@ from typing import Any
 
 from assay.core.errors import Fault, closest, did_you_mean
 from assay.tasks.harness.generation import LENGTH_NAMES
+from assay.tasks.harness.groups import AGGREGATE_KEYS, MEMBER
 from assay.tasks.harness.read import FunctionReference, TaskFile
 
-# Names under which a task file may give the length of a generation; `generation` reads the same.
 _NO_BOOLEANS = "Quote it: without quotes yes, no, on, off, true and false are booleans in YAML"
 _PATTERN_FILTERS = ("regex", "multi_choice_regex")
 _ONE_BRACE = re.compile(r"(?<!\{)\{\s*([A-Za-z_]\w*)\s*\}(?!\})")
-_MEMBER = "a name, {task: name, …} or {group: name, …}"
-_AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list")
 
 
 def show(value: Any) -> str:
@@ -86,7 +84,8 @@ def _is_length(value: Any) -> bool:
     return _is_number(value) and not isinstance(value, str) and value >= 1 and float(value).is_integer()
 
 
-def _is_texts(value: Any) -> bool:
+def is_texts(value: Any) -> bool:
+    """Whether a value is a text or a list of texts."""
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
 
 
@@ -100,7 +99,7 @@ def _is_plain(value: Any) -> bool:
 
 
 GENERATION_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "until": ("text or a list of texts", _is_texts),
+    "until": ("text or a list of texts", is_texts),
     "temperature": ("a number, 0 or more", _is_number),
     "do_sample": ("true or false", lambda value: isinstance(value, bool)),
     **dict.fromkeys(LENGTH_NAMES, ("a whole number, 1 or more", _is_length)),
@@ -217,7 +216,7 @@ def group_part_faults(file: TaskFile) -> Iterator[Fault]:
             keys = [key for key in member if isinstance(key, str)] if isinstance(member, dict) else []
             near = next((hint for key in keys if (hint := did_you_mean(key, ("task", "group")))), "")
             found = f"has no name{near}" if isinstance(member, dict) else f"is {show(member)}"
-            yield Fault(file.where("task", number), found, _MEMBER)
+            yield Fault(file.where("task", number), found, MEMBER)
     yield from _aggregate_faults(file)
 
 
@@ -230,8 +229,8 @@ def _aggregate_faults(file: TaskFile) -> Iterator[Fault]:
             yield Fault(file.where(*path), f"is {show(entry)}", "a mapping such as {metric: acc}")
             continue
         for key in entry:
-            if key not in _AGGREGATE_KEYS:
-                yield Fault(file.where(*path, key), f'unknown key "{key}"{did_you_mean(str(key), _AGGREGATE_KEYS)}')
+            if key not in AGGREGATE_KEYS:
+                yield Fault(file.where(*path, key), f'unknown key "{key}"{did_you_mean(str(key), AGGREGATE_KEYS)}')
         filters = entry.get("filter_list")
-        if filters is not None and not _is_texts(filters):
+        if filters is not None and not is_texts(filters):
             yield Fault(file.where(*path, "filter_list"), f"is {show(filters)}", "text or a list of texts")
