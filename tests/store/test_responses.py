@@ -78,6 +78,18 @@ def test_more_keys_than_one_query_takes() -> None:
         }
 
 
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 999, 1000, 1001, 2345])
+def test_any_number_of_responses_is_kept(count: int) -> None:
+    mixed = [
+        response if place % 3 else Response(response.key, Text(str(place)))
+        for place, response in enumerate(many(count))
+    ]
+    with Store() as store:
+        store.responses.put(mixed, MODEL)
+        assert store.responses.get([response.key for response in mixed]) == dict(mixed)
+        assert store.responses.count() == count
+
+
 def test_two_models_are_told_apart_and_one_is_added_once() -> None:
     with Store() as store:
         first = store.responses.model_id(MODEL)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
-from assay.tasks.fewshot import FirstSampler, RandomSampler
+from assay.tasks.fewshot import FirstSampler, RandomSampler, repeated_sample
 
 Row = dict[str, Any]
 
@@ -62,6 +62,23 @@ def test_draws_without_the_document_are_those_of_lm_eval(pool: list[Row], n: int
     found = [[pool[place] for place in drawn.places(number)] for number in range(len(documents))]
     assert found == lm_eval_stream(pool, n, seed, documents)
     assert all(document not in examples for document, examples in zip(documents, found, strict=True))
+
+
+@given(st.integers(1, 3000), st.integers(1, 40), st.integers(0, 2000))
+def test_many_draws_are_those_of_python(size: int, count: int, seed: int) -> None:
+    if size < count:
+        return
+    sample, plain = repeated_sample(random.Random(seed), size, count), random.Random(seed)
+    assert [sample() for _ in range(300)] == [plain.sample(range(size), count) for _ in range(300)]
+
+
+def test_a_python_that_draws_in_another_way_is_followed() -> None:
+    class Backwards(random.Random):
+        def sample(self, population: Any, k: int, **settings: Any) -> list[Any]:
+            return super().sample(population, k, **settings)[::-1]
+
+    sample, plain = repeated_sample(Backwards(1), 1000, 5), Backwards(1)
+    assert [sample() for _ in range(9)] == [plain.sample(range(1000), 5) for _ in range(9)]
 
 
 @given(st.permutations(range(6)), st.booleans())

@@ -52,6 +52,16 @@ def test_blank_lines_and_windows_line_ends_do_not_matter(tmp_path: Path) -> None
     assert read_text(tmp_path, "a.jsonl", '\n{"a":1}\r\n\r\n  \n{"a":2}\r\n\n') == [{"a": 1}, {"a": 2}]
 
 
+def test_a_file_of_many_blocks_is_read_whole(tmp_path: Path) -> None:
+    rows = [{"number": number, "text": "x" * 3000} for number in range(1500)]
+    text = "\n \n".join(map(json.dumps, rows))
+    assert read_text(tmp_path, "a.jsonl", text) == rows
+    assert fault(tmp_path, "b.jsonl", (text + "\n{").encode()).startswith(":3000: is not JSON")
+    assert (
+        fault(tmp_path, "c.jsonl", text.encode() + b"\xff") == f": is not UTF-8: invalid start byte at byte {len(text)}"
+    )
+
+
 def test_a_byte_order_mark_does_not_matter(tmp_path: Path) -> None:
     assert read_text(tmp_path, "a.jsonl", '\ufeff{"a":1}\n') == [{"a": 1}]
     assert read_text(tmp_path, "a.json", '\ufeff[{"a":1}]') == [{"a": 1}]

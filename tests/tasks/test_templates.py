@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jinja2
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError, TaskFileError
-from assay.tasks.templates import LONGEST_LITERAL, check_syntax, literal, render
+from assay.tasks.templates import LONGEST_LITERAL, check_syntax, literal, render, render_literal
 
 PLAIN_JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
 VALUES = st.recursive(
@@ -31,6 +32,20 @@ def test_plain_names_render_as_jinja_renders_them(before: str, first: Any, betwe
     text = before + "{{ first }}" + between + "{{second}}"
     fields = {"first": first, "second": second}
     assert render(text, fields, "here") == PLAIN_JINJA.from_string(text).render(fields)
+
+
+@pytest.mark.parametrize(
+    "text", ["{{a.b}}", "<{{ a.b.c }}>", "{{a.items}}", "{{a.d}}", "{{a.e.f}}", "{{b.upper}}", "{{b.x}}"]
+)
+def test_attributes_render_as_jinja_renders_them(text: str) -> None:
+    fields = {"a": {"b": {"c": "x"}, "items": "a key", "d": [1, "2"], "e": None}, "b": "text"}
+    try:
+        expected = PLAIN_JINJA.from_string(text).render(fields)
+    except jinja2.UndefinedError as error:
+        with pytest.raises(DataError, match=re.escape(str(error))):
+            render(text, fields, "here")
+    else:
+        assert render(text, fields, "here") == expected
 
 
 @given(TEXTS)
@@ -150,3 +165,27 @@ def test_a_literal_is_read_and_nothing_else() -> None:
 def test_a_literal_is_not_read_beyond_any_size() -> None:
     with pytest.raises(DataError, match="1,000,001 characters"):
         literal("1" * (LONGEST_LITERAL + 1), "here")
+
+
+@given(st.lists(st.text() | st.text(st.characters(codec=None), max_size=3), max_size=4))
+def test_a_list_of_texts_is_what_it_would_be_if_written_out_and_read(texts: list[str]) -> None:
+    fields = {"choices": {"text": texts}}
+    found = render_literal("{{choices.text}}", fields, "here")
+    assert found == literal(render("{{choices.text}}", fields, "here"), "here") == texts
+    assert found is not texts
+
+
+@pytest.mark.parametrize("value", [[1, 2], ("a", "b"), "['a', 'b']", [["a"]], {"a": 1}])
+def test_any_other_value_is_written_out_and_read(value: Any) -> None:
+    assert render_literal("{{x}}", {"x": value}, "here") == literal(str(value), "here")
+
+
+@pytest.mark.parametrize("text", ["{{x.y}}", "{{z}}", "{{x.y.z}}", "{{x"])
+def test_a_list_that_is_not_there_is_told(text: str) -> None:
+    with pytest.raises((DataError, TaskFileError), match="here: "):
+        render_literal(text, {"x": {}}, "here")
+
+
+def test_a_list_of_texts_beyond_any_size_is_refused_too() -> None:
+    with pytest.raises(DataError, match="rendered a literal of"):
+        render_literal("{{x}}", {"x": ["a" * LONGEST_LITERAL]}, "here")

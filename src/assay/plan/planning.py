@@ -1,11 +1,12 @@
 """Makes the plan of a run: which requests are missing, in the order they were posed.
 
-`work` weighs a request by the text a model must read and write, so that progress and forecast are honest
-even though models start with the longest requests.
+`work` weighs a request by the text a model must read and write, so that progress and forecast are honest even
+though models start with the longest requests. Models that count their own operations know better.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -42,14 +43,22 @@ class Keys:
     """What the instances of a task ask.
 
     Attributes:
+        instances: who asks.
         by_instance: per instance, the keys of its requests.
-        requests: distinct requests by key.
         prompts: digest of everything asked, free of the model: equal in two runs that ask the same.
     """
 
+    instances: Sequence[Instance]
     by_instance: Sequence[tuple[bytes, ...]]
-    requests: Mapping[bytes, Request]
     prompts: str
+
+    @property
+    def requests(self) -> dict[bytes, Request]:
+        """Distinct requests by key. Made when asked for: it is large, and a run needs it once."""
+        found: dict[bytes, Request] = {}
+        for instance, own in zip(self.instances, self.by_instance, strict=True):
+            found.update(zip(own, instance.requests, strict=True))
+        return found
 
     @property
     def posed(self) -> int:
@@ -59,14 +68,10 @@ class Keys:
 
 def find_keys(instances: Iterable[Instance], fingerprint: str) -> Keys:
     """The keys of every instance's requests."""
-    by_instance: list[tuple[bytes, ...]] = []
-    requests: dict[bytes, Request] = {}
-    ring = Keyring(fingerprint)
-    for instance in instances:
-        own = tuple([ring.key(request) for request in instance.requests])
-        by_instance.append(own)
-        requests.update(zip(own, instance.requests, strict=True))
-    return Keys(by_instance, requests, ring.asked.hexdigest())
+    posed = list(instances)
+    key = (ring := Keyring(fingerprint)).key
+    by_instance = [tuple(map(key, instance.requests)) for instance in posed]
+    return Keys(posed, by_instance, ring.asked.hexdigest())
 
 
 def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) -> Plan:
@@ -77,8 +82,8 @@ def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) 
         requests: distinct requests by key.
         known: keys that the store can answer.
     """
-    missing = {key: request for key, request in requests.items() if key not in known}
-    works = [work(request) for request in missing.values()]
+    missing = {key: request for key, request in requests.items() if key not in known} if known else requests
+    works = array("q", map(work, missing.values()))
     return Plan(missing, works, posed, len(requests), len(requests) - len(missing))
 
 

@@ -46,10 +46,9 @@ def pose_task(task: Task, spec: RunSpec, fingerprint: str) -> PosedTask:
     """
     everything = task.documents()
     documents = chosen_documents(task.card.name, everything, spec)
-    instances = [task.pose(document) for document in documents]
-    keys = find_keys(instances, fingerprint)
+    keys = find_keys(map(task.pose, documents), fingerprint)
     return PosedTask(
-        task, len(everything), documents, instances, keys, digest_all(document.fields for document in documents)
+        task, len(everything), documents, keys.instances, keys, digest_all(document.fields for document in documents)
     )
 
 

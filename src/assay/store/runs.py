@@ -17,6 +17,8 @@ from assay.store.responses import Responses
 
 RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
 
+_RUNS_LOOKED_AT, _RUNS_MEASURED = 20, 5
+
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
@@ -86,16 +88,22 @@ class Runs:
             )
         return _record(exact[0])
 
-    def speed(self, fingerprint: Fingerprint) -> float | None:
-        """Work per second that this model has done in earlier runs; None when it has not run yet."""
+    def speed(self, fingerprint: Fingerprint, unit: str = "work") -> float | None:
+        """What this model has done per second in its latest runs; None when none of them counted in this unit.
+
+        Args:
+            fingerprint: the model.
+            unit: `work`, in characters, or `operations`.
+        """
         rows = self._database.read(
             "SELECT runs.summary FROM runs JOIN models ON models.id = runs.model"
-            " WHERE models.digest = ? AND runs.summary IS NOT NULL ORDER BY runs.created DESC LIMIT 5",
-            (fingerprint.digest,),
+            " WHERE models.digest = ? AND runs.summary IS NOT NULL ORDER BY runs.created DESC LIMIT ?",
+            (fingerprint.digest, _RUNS_LOOKED_AT),
         )
         measured = [json.loads(row[0]).get("speed", {}) for row in rows]
-        seconds = sum(item.get("seconds", 0.0) for item in measured)
-        return sum(item.get("work", 0.0) for item in measured) / seconds if seconds > 0 else None
+        # Runs that found every answer in the store measured nothing.
+        used = [item for item in measured if item.get(unit, 0) > 0 and item.get("seconds", 0) > 0][:_RUNS_MEASURED]
+        return sum(item[unit] for item in used) / sum(item["seconds"] for item in used) if used else None
 
 
 _SELECT = (

@@ -6,14 +6,19 @@ same, but they are kept by place, so that neither a limit nor a resumed or shuff
 
 from __future__ import annotations
 
+import math
 import random
+import sys
+from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from assay.core.errors import DataError, Fault
 
 Row = Mapping[str, Any]
+_WORDS_AT_ONCE = 4096
 
 
 class Sampler(Protocol):
@@ -51,23 +56,28 @@ class RandomSampler:
         self._where = where
         self._random = random.Random(seed)
         self._order = order
-        self._drawn: list[tuple[int, ...]] = []
+        self._sample: Callable[[], list[int]] | None = None
+        # All draws in one row: as tuples of numbers they would take ten times the memory.
+        self._drawn = array("I")
+        self._steps = 0
 
     def places(self, document_id: int) -> tuple[int, ...]:
         step = document_id if self._order is None else bisect_left(self._order, document_id)
-        while len(self._drawn) <= step:
-            place = len(self._drawn)
-            self._drawn.append(self._draw(place if self._order is None else self._order[place]))
-        return self._drawn[step]
+        while self._steps <= step:
+            self._drawn.extend(self._draw(self._steps if self._order is None else self._order[self._steps]))
+            self._steps += 1
+        return tuple(self._drawn[step * self._count : (step + 1) * self._count])
 
-    def _draw(self, document_id: int) -> tuple[int, ...]:
+    def _draw(self, document_id: int) -> Sequence[int]:
         size, count = len(self._pool), self._count
         wanted = count if self._excluded is None else count + 1
         if size < wanted:
             raise too_few_examples(self._where, count, size, wanted - count)
-        places = self._random.sample(range(size), wanted)
         if self._excluded is None:
-            return tuple(places)
+            if self._sample is None:
+                self._sample = repeated_sample(self._random, size, count)
+            return self._sample()
+        places = self._random.sample(range(size), wanted)
         document = self._excluded(document_id)
         kept = [place for place in places if self._pool[place] != document]
         if len(kept) < count:  # copies of the document were drawn: draw again from all other rows
@@ -75,7 +85,55 @@ class RandomSampler:
             if len(others) < count:
                 raise too_few_examples(self._where, count, len(others))
             kept = self._random.sample(others, count)
-        return tuple(kept[:count])
+        return kept[:count]
+
+
+def repeated_sample(generator: random.Random, size: int, count: int) -> Callable[[], list[int]]:
+    """A function that gives what `generator.sample(range(size), count)` gives, call after call.
+
+    It takes many words at a time from the generator, which nothing else may use from then on. Where Python would
+    draw in another way, as it does for small pools, it calls Python.
+    """
+
+    def plain() -> list[int]:
+        return generator.sample(range(size), count)
+
+    # Below this size Python keeps a list of what is left, and draws from ever fewer.
+    if size <= 21 + (4 ** math.ceil(math.log(count * 3, 4)) if count > 5 else 0) or size.bit_length() > 32:
+        return plain
+    state = generator.getstate()
+    expected = [plain() for _ in range(3)]
+    generator.setstate(state)
+    trial = random.Random()
+    trial.setstate(state)
+    fast = _fast_sample(trial, size, count)
+    # Python promises no stream for `sample`. One that draws in another way is found out here.
+    return _fast_sample(generator, size, count) if [fast() for _ in range(3)] == expected else plain
+
+
+def _fast_sample(generator: random.Random, size: int, count: int) -> Callable[[], list[int]]:
+    numbers = chain.from_iterable(_numbers_below(generator, size))
+
+    def sample() -> list[int]:
+        drawn = list(islice(numbers, count))
+        if len(set(drawn)) < count:  # what was drawn before is passed over
+            distinct = dict.fromkeys(drawn)
+            while len(distinct) < count:
+                distinct[next(numbers)] = None
+            drawn = list(distinct)
+        return drawn
+
+    return sample
+
+
+def _numbers_below(generator: random.Random, size: int) -> Iterator[list[int]]:
+    """Random numbers below a size, as Python draws them: the top bits of a word, unless they are too large."""
+    unused = 32 - size.bit_length()
+    while True:
+        words = array("I", generator.getrandbits(32 * _WORDS_AT_ONCE).to_bytes(4 * _WORDS_AT_ONCE, "little"))
+        if sys.byteorder == "big":
+            words.byteswap()
+        yield [number for word in words if (number := word >> unused) < size]
 
 
 class FirstSampler:

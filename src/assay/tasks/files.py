@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from assay.core.errors import DataError, Fault, missing_extra
 
 Row = dict[str, Any]
+_CHARACTERS_AT_ONCE = 1_000_000
 _SPLIT_NAMES = {
     "train": "train",
     "validation": "validation",
@@ -77,19 +78,25 @@ def _extension(path: Path) -> str:
     return suffixes[-1].lower() if suffixes else ""
 
 
+def _open_text(path: Path, newline: str) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline=newline)
+    return path.open(encoding="utf-8-sig", newline=newline)
+
+
 def _text(path: Path) -> str:
     # newline="" leaves line ends to the readers: a lone \r or U+2028 inside a JSON text is not a line end.
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as packed:
-            return packed.read()
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    with _open_text(path, "") as stream:
         return stream.read()
 
 
 def _read_json(path: Path, options: ReadOptions) -> list[Row]:
+    lines = _json_lines(path) if options.field is None else None
+    if lines is not None:
+        return lines
     text = _text(path)
     if options.field is None and not text.lstrip().startswith("["):
-        return _json_lines(path, text)
+        return _json_line_by_line(path, text)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -102,16 +109,25 @@ def _read_json(path: Path, options: ReadOptions) -> list[Row]:
     return rows
 
 
-def _json_lines(path: Path, text: str) -> list[Row]:
-    lines = [line for line in text.split("\n") if line and not line.isspace()]
+def _json_lines(path: Path) -> list[Row] | None:
+    """The rows of a file with an object on every line; None for any other, whose faults the slower ways name.
+
+    A block of lines is read as one list, twice as fast as line by line, and no more than a block is there as text.
+    """
+    rows: list[Row] = []
     try:
-        # All lines as one list: twice as fast as line by line. Where that fails, the lines say which one it is.
-        together: list[Row] = json.loads("[" + ",".join(lines) + "]")
-    except (ValueError, RecursionError):
-        together = []
-    if len(together) == len(lines) and all(type(row) is dict for row in together):
-        return together
-    return _json_line_by_line(path, text)
+        with _open_text(path, "\n") as stream:
+            while block := stream.readlines(_CHARACTERS_AT_ONCE):
+                lines = [line for line in block if not line.isspace()]
+                if not rows and lines and lines[0].lstrip().startswith("["):
+                    return None
+                together: list[Row] = json.loads("[" + ",".join(lines) + "]")
+                if len(together) != len(lines) or not all(type(row) is dict for row in together):
+                    return None
+                rows += together
+    except (ValueError, RecursionError):  # no JSON, or no UTF-8
+        return None
+    return rows
 
 
 def _json_line_by_line(path: Path, text: str) -> list[Row]:
@@ -269,6 +285,8 @@ def with_all_columns(rows: list[Row]) -> list[Row]:
 
 def _is_mixed_number(rows: list[Row], column: str) -> bool:
     """Whether a column holds whole numbers and others, and nothing else."""
+    if type(rows[0][column]) not in (int, float, type(None)):  # most columns: no need to look further
+        return False
     kinds = {type(row[column]) for row in rows}
     return {int, float} <= kinds <= {int, float, type(None)}
 

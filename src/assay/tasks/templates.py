@@ -41,6 +41,12 @@ class _Environment(ImmutableSandboxedEnvironment):
                     raise SecurityError(f"a repetition of {len(text) * times:,} items is too long")
         return super().call_binop(context, operator, left, right)
 
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        # A plain dict's key, as in {{choices.text}}: the sandbox would get there too, by way of an exception.
+        if type(obj) is dict and attribute in obj and not hasattr(dict, attribute):
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
 
 def _make_environment() -> ImmutableSandboxedEnvironment:
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
@@ -51,15 +57,24 @@ def _make_environment() -> ImmutableSandboxedEnvironment:
 _ENVIRONMENT = _make_environment()
 
 
+# What every template may use; a document's fields stand above them.
+_GLOBALS = dict(_ENVIRONMENT.globals)
+
+
 @lru_cache(maxsize=4096)
 def _compile(text: str) -> Template:
     return _ENVIRONMENT.from_string(text)
 
 
 class _Simple(NamedTuple):
-    """A template of nothing but text and plain names: (is name, text) parts, and the names."""
+    """A template of nothing but text, names and their attributes.
 
-    parts: tuple[tuple[bool, str], ...]
+    Attributes:
+        parts: texts as they are; for what is to be filled in, a name and the attributes behind it.
+        names: the names.
+    """
+
+    parts: tuple[str | tuple[str, ...], ...]
     names: frozenset[str]
 
 
@@ -69,18 +84,34 @@ def _simple_parts(text: str) -> _Simple | None:
 
     Most prompts are simple, and joining their parts is ten times faster than a Jinja context.
     """
-    parts: list[tuple[bool, str]] = []
+    parts: list[str | tuple[str, ...]] = []
     for node in _ENVIRONMENT.parse(text).body:
         if not isinstance(node, nodes.Output):
             return None
         for item in node.nodes:
-            if isinstance(item, nodes.TemplateData):
-                parts.append((False, item.data))
-            elif isinstance(item, nodes.Name) and item.name not in _ENVIRONMENT.globals:
-                parts.append((True, item.name))
-            else:
+            part = item.data if isinstance(item, nodes.TemplateData) else _path(item)
+            if part is None:
                 return None
-    return _Simple(tuple(parts), frozenset(part for is_name, part in parts if is_name))
+            parts.append(part)
+    return _Simple(tuple(parts), frozenset(part[0] for part in parts if isinstance(part, tuple)))
+
+
+def _path(node: nodes.Node) -> tuple[str, ...] | None:
+    """A name and the attributes behind it, as in `choices.text`; None for any other expression."""
+    attributes: list[str] = []
+    while isinstance(node, nodes.Getattr):
+        attributes.append(node.attr)
+        node = node.node
+    if not isinstance(node, nodes.Name) or node.name in _GLOBALS:
+        return None
+    return (node.name, *reversed(attributes))
+
+
+def _at(path: tuple[str, ...], fields: Mapping[str, Any]) -> Any:
+    value = fields[path[0]]
+    for attribute in path[1:]:
+        value = _ENVIRONMENT.getattr(value, attribute)
+    return value
 
 
 def check_syntax(text: str) -> str | None:
@@ -111,8 +142,11 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
     try:
         simple = _simple_parts(text)
         if simple is not None and fields.keys() >= simple.names:
-            return "".join([str(fields[part]) if is_name else part for is_name, part in simple.parts])
-        return _compile(text).render(fields)
+            return "".join([part if isinstance(part, str) else str(_at(part, fields)) for part in simple.parts])
+        template = _compile(text)
+        # As `template.render` does, without walking over all that is global for every document.
+        context = _ENVIRONMENT.context_class(_ENVIRONMENT, {**_GLOBALS, **fields}, template.name, template.blocks)
+        return "".join(template.root_render_func(context))
     except TemplateSyntaxError as error:
         raise TaskFileError(Fault(where, f"template does not parse: {error.message}")) from error
     except UndefinedError as error:
@@ -128,6 +162,39 @@ def _undefined_fault(error: UndefinedError, fields: Mapping[str, Any], where: st
     hint = did_you_mean(name.group(1), fields) if name else ""
     columns = ", ".join(map(str, fields))
     return Fault(where, f"{error}{hint}", f"one of the columns: {columns}", "See: assay show TASK --doc 0")
+
+
+def render_literal(text: str, fields: Mapping[str, Any], where: str) -> Any:
+    """The Python literal that a template renders for a document, such as a list of choices.
+
+    Args:
+        text: the template.
+        fields: the variables.
+        where: place of the template, for errors.
+    """
+    alone = _lone_list(text, fields)
+    return literal(render(text, fields, where), where) if alone is None else alone
+
+
+def _lone_list(text: str, fields: Mapping[str, Any]) -> list[str] | None:
+    """The list of texts that a template such as {{choices.text}} names and nothing else; None for any other.
+
+    Written out and read back it would be the same list, at twenty times the cost.
+    """
+    try:
+        simple = _simple_parts(text)
+        if simple is None or len(simple.parts) != 1 or isinstance(simple.parts[0], str):
+            return None
+        value = _at(simple.parts[0], fields)
+    except Exception:  # rendering will fail too, and say where
+        return None
+    is_plain = type(value) is list and set(map(type, value)) == {str}
+    return list(value) if is_plain and _is_short(value) else None
+
+
+def _is_short(texts: list[str]) -> bool:
+    """Whether a list is within the limit of literals, even if every character is written as an escape of ten."""
+    return 10 * (sum(map(len, texts)) + len(texts)) < LONGEST_LITERAL
 
 
 def literal(text: str, where: str) -> Any:

@@ -108,7 +108,27 @@ def test_golden_d_draws_from_the_training_split(make_task: Make, golden_rows: Ro
     assert examples(task, 4) == [[3, 0], [0, 4], [4, 0], [0, 4]]
 
 
+def test_an_example_is_rendered_once_for_all_documents(make_task: Make, golden_rows: Rows) -> None:
+    rendered: list[str] = []
+
+    class Shown(str):
+        def __str__(self) -> str:
+            rendered.append(self)
+            return self[:]
+
+    pool = [{**row, "q": Shown(row["q"])} for row in golden_rows]
+    task = make_task({"test": golden_rows, "train": pool}, training_split="train", num_fewshot=2, **DRAWN)
+    for place in range(len(golden_rows)):
+        pose(task, place)
+    assert len(rendered) == len(set(rendered)) > 2
+
+
 # Requests
+
+
+def test_the_requests_of_a_document_share_one_prompt(make_task: Make, golden_rows: Rows) -> None:
+    first, *others = pose(golden_a(make_task, golden_rows)).requests
+    assert all(other.prompt is first.prompt for other in others)  # type: ignore[union-attr]
 
 
 def test_a_continuation_brings_its_own_blank(make_task: Make, golden_rows: Rows) -> None:

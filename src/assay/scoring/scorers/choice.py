@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from operator import truediv
+from typing import Any, NamedTuple
 
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceView:
-    """A question with the log-likelihood of each of its choices.
+class ChoiceView(NamedTuple):
+    """A question with the log-likelihood of each of its choices. A tuple, as it is made once per document.
 
     Attributes:
         logprobs: one per choice.
@@ -47,9 +46,12 @@ def highest(scores: Sequence[float]) -> int:
     return scores.index(max(scores))
 
 
-def _per(total: float, length: int) -> float:
-    # An empty choice has no length to divide by; it is never picked.
-    return total / length if length else -math.inf
+def _shares(totals: Sequence[float], sizes: Iterable[int]) -> list[float]:
+    """Totals by sizes. An empty choice has no length to divide by; it is never picked."""
+    lengths = list(sizes)
+    if all(lengths):
+        return list(map(truediv, totals, lengths))
+    return [total / length if length else -math.inf for total, length in zip(totals, lengths, strict=True)]
 
 
 def pick(view: ChoiceView) -> int:
@@ -64,15 +66,13 @@ def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
 
 def accuracy_per_character(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """The same after division by the choice's characters."""
-    scores = [_per(total, len(choice)) for total, choice in zip(view.totals, view.choices, strict=True)]
-    return float(highest(scores) in view.golds)
+    return float(highest(_shares(view.totals, map(len, view.choices))) in view.golds)
 
 
 def accuracy_per_byte(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """The same after division by the choice's UTF-8 bytes."""
     sizes = [len(choice.encode("utf-8", "surrogatepass")) for choice in view.choices]
-    scores = [_per(total, size) for total, size in zip(view.totals, sizes, strict=True)]
-    return float(highest(scores) in view.golds)
+    return float(highest(_shares(view.totals, sizes)) in view.golds)
 
 
 def accuracy_mutual_information(view: ChoiceView, options: Mapping[str, Any]) -> float:

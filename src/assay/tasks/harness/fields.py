@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from assay.core.errors import AssayError, DataError, Fault
-from assay.tasks.templates import literal, render
+from assay.tasks.templates import render, render_literal
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Any]
@@ -106,7 +106,7 @@ def choices_reader(value: Any, columns: Collection[str], where: str) -> Reader:
         raw = _column_reader(value, where)
 
     def read(row: Row) -> list[str]:
-        found = raw(row) if raw is not None else literal(render(value, row, where), where)
+        found = raw(row) if raw is not None else render_literal(value, row, where)
         if not isinstance(found, (list, tuple)) or not found:
             raise DataError(Fault(where, f"gives {found!r} for a document", "a list of choices"))
         for item in found:

@@ -73,8 +73,10 @@ class Poser:
         self._has_many_targets = isinstance(self._own.target(row), (list, tuple))
         self._delimiter = self._answer_delimiter()
         self._asks_unconditionally = any(spec.name == "acc_mutual_info" for spec in definition.scoring.metrics)
+        # Each example is rendered once, whatever the number of documents it stands before.
         self._example = lru_cache(maxsize=None)(self._render_example)
-        self._opening_text = lru_cache(maxsize=256)(self._render_opening_text)
+        self._example_text = lru_cache(maxsize=None)(lambda place: as_text(self._example(place)))
+        self._opening_text = lru_cache(maxsize=16)(self._render_opening_text)
 
     def pose(self, document: Document) -> Instance:
         """A document as asked."""
@@ -169,13 +171,16 @@ class Poser:
         return as_messages([*self._opening(description, places), *final], self._chat.multiturn)
 
     def _opening(self, description: str, places: tuple[int, ...]) -> list[Piece]:
-        pieces = list(system_pieces(self._chat.system or "", description, self._own.delimiters.example))
+        pieces = self._system(description)
         for place in places:
             pieces += self._example(place)
         return pieces
 
+    def _system(self, description: str) -> list[Piece]:
+        return list(system_pieces(self._chat.system or "", description, self._own.delimiters.example))
+
     def _render_opening_text(self, description: str, places: tuple[int, ...]) -> str:
-        return as_text(self._opening(description, places))
+        return as_text(self._system(description)) + "".join(map(self._example_text, places))
 
     def _render_example(self, place: int) -> tuple[Piece, ...]:
         row = deepcopy(self._pool[place]) if self._shown.has_code else self._pool[place]
