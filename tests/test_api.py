@@ -157,9 +157,11 @@ def test_settings_become_a_specification() -> None:
         gen_kwargs={"temperature": 0.5},
         samples={"t": [3, 1]},
         batch_size=8,
+        engine="padded",
     )
     assert spec.model_args == {"pretrained": "/x", "dtype": "auto"}
     assert (spec.include_path, spec.samples, spec.settings.batch_size) == (("/tasks",), {"t": (3, 1)}, "8")
+    assert (spec.settings.engine, spec.to_json()["settings"]["engine"]) == ("padded", "padded")
     assert spec.options.chat == ChatSpec(True, "tool_use", "Be brief.", True)
     assert spec.options.generation == {"temperature": 0.5}
 

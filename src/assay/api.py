@@ -17,6 +17,7 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LIKE, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
+from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
@@ -40,6 +41,7 @@ class Settings(TypedDict, total=False):
     include_path: str | Path | Sequence[str | Path] | None
     batch_size: int | str
     device: str | None
+    engine: str
     apply_chat_template: bool | str
     system_instruction: str | None
     fewshot_as_multiturn: bool | None
@@ -85,11 +87,19 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         limit=limit,
         samples=chosen,
         options=options,
-        settings=ModelSettings(str(settings.get("batch_size", "auto")), settings.get("device")),
+        settings=_model_settings(settings),
         seeds=seeds,
         bootstrap_iters=settings.get("bootstrap_iters", 100_000),
         allow_code=_allowed(settings.get("allow_code", False)),
     )
+
+
+def _model_settings(settings: Settings) -> ModelSettings:
+    engine = settings.get("engine", "auto")
+    if engine not in ENGINES:
+        found = f'no engine "{engine}"{did_you_mean(engine, ENGINES)}'
+        raise UserError(Fault("--engine", found, "one of " + ", ".join(ENGINES)))
+    return ModelSettings(str(settings.get("batch_size", "auto")), settings.get("device"), engine)
 
 
 def _like(tool: str | None) -> str | None:

@@ -30,7 +30,7 @@ class Done:
 PLUGIN = """
 from pathlib import Path
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import TokenView
+from assay.core.protocols import Progress, TokenView, Workload
 from assay.core.responses import Failure, Logprob, Text
 from assay.testing import ScriptedModel
 
@@ -56,8 +56,23 @@ class Words(ScriptedModel):
         context, scored = request.prompt.split(), request.continuation.split()
         return TokenView(tuple(range(len(context))), tuple(range(len(scored))), tuple(context), tuple(scored))
 
-    def count_tokens(self, requests):
-        return sum(len((request.prompt + request.continuation).split()) for request in requests)
+    def workload(self, requests):
+        alone = sum(len((request.prompt + request.continuation).split()) for request in requests)
+        read = sum(len(prompt.split()) for prompt in {request.prompt for request in requests}) + len(requests)
+        return Workload(read, alone, 0, 1000.0 * read, 0.1 * read)
+
+    def watch(self, listener):
+        self.asked.append(listener)
+
+    def respond(self, requests):
+        listener, total = self.asked[0], len(requests)
+        listener(Progress(0, 1000.0 * total, 0, total))
+        for place, answer in super().respond(requests):
+            listener(Progress(1000.0 * (place + 1), 1000.0 * total, place + 1, total))
+            yield place, answer
+
+    def description(self):
+        return {"engine": "words", "why": "it has no other [b]one[/b]"}
 
 def open_words(args, settings):
     return Words(answer, name="words")

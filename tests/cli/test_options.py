@@ -62,6 +62,11 @@ def test_options_of_lm_eval_without_effect_are_taken_with_a_note(run: Cli) -> No
         (["--limit", "many"], "argument --limit/-L", "invalid float value: 'many'"),
         (["--num_fewshot", "-1"], "--num_fewshot", "is -1; expected 0 or more"),
         (["--limit", "3", "--samples", '{"colours": [1]}'], "--limit", "is given together with --samples"),
+        (
+            ["--engine", "padde"],
+            "--engine",
+            'no engine "padde" (did you mean "padded"?); expected one of auto, tree, padded',
+        ),
         (["--samples", "{"], "--samples", "is not JSON"),
         (["--samples", "nowhere.json"], "--samples", '"nowhere.json" cannot be read: No such file'),
         (["--samples", '{"colours": 3}'], "--samples", 'has another shape; expected {"task": [0, 5]}'),

@@ -28,7 +28,8 @@ def test_a_plan_as_json(cli: Cli) -> None:
     report = json.loads(cli("plan", "--model", "dummy", "--tasks", "demo_questions,demo_cloze", "--json").out)
     assert [task["name"] for task in report["tasks"]] == ["demo_questions", "demo_cloze"]
     assert report["missing"] == sum(task["missing"] for task in report["tasks"]) > 0
-    assert report["tokens"] is None
+    assert (report["tokens"], report["tokens_alone"], report["operations"]) == (None, None, None)
+    assert (report["seconds"], report["seconds_from"]) == (None, None)
 
 
 def test_a_plan_asks_nothing(cli: Cli) -> None:
@@ -41,6 +42,20 @@ def test_a_plan_notes_options_without_effect(cli: Cli) -> None:
     assert (done.code, "note: --use_cache has no effect" in done.err) == (0, True)
 
 
-def test_tokens_are_counted_where_the_model_can(process: Cli, task_folder: Path) -> None:
+def test_a_model_that_measures_tells_tokens_and_time(process: Cli, task_folder: Path) -> None:
     words = ["--model", "acme/words", "--tasks", "colours", "--include_path", task_folder]
-    assert "tokens:   180 to read" in process("plan", *words).out
+    before = process("plan", *words).out
+    assert "tokens:   100 to read, 180 without sharing (saves 44 %)\n" in before
+    assert "forecast: about 10.0 s, from a short measurement of this machine\n" in before
+    assert process("run", *words, "--limit", "5").code == 0
+    after = json.loads(process("plan", *words, "--json").out)
+    assert (after["tokens"], after["tokens_alone"], after["operations"]) == (75, 135, 75_000.0)
+    assert (after["seconds_from"], after["seconds"] < 7.5) == ("earlier runs", True)
+
+
+def test_nothing_to_ask_takes_no_tokens(process: Cli, task_folder: Path) -> None:
+    words = ["--model", "acme/words", "--tasks", "colours", "--include_path", task_folder, "--limit", "2"]
+    assert process("run", *words).code == 0
+    assert "tokens:   none\nforecast: nothing to ask" in process("plan", *words).out
+    report = json.loads(process("plan", *words, "--json").out)
+    assert (report["tokens"], report["tokens_alone"], report["seconds"]) == (0, 0, 0.0)

@@ -54,6 +54,16 @@ def test_predictions_alone(cli: Cli, words: list[Any], tmp_path: Path) -> None:
     assert len(samples.read_text(encoding="utf-8").splitlines()) == 20
 
 
+def test_a_model_that_measures_tells_how_it_ran(process: Cli, words: list[Any], tmp_path: Path) -> None:
+    words[2] = "acme/words"
+    done = process(*words, "--output_path", tmp_path / "out")
+    assert "\nloading the model\nrequests: 60/60, 60 of 60 tokens" in done.err
+    assert "\nmodel: words engine (it has no other [b]one[/b]), 60 tokens in 0." in done.out
+    (results,) = (tmp_path / "out").rglob("results_*.json")
+    ran = json.loads(results.read_text(encoding="utf-8"))["assay"]["model_run"]
+    assert (ran["engine"], ran["tokens"], ran["seconds"] > 0) == ("words", 60, True)
+
+
 # Endings
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
 
 from assay.core.errors import AssayError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import Model
+from assay.core.protocols import Measures, Model, Progress, Workload
 from assay.core.requests import REQUEST_KINDS, Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.plan.planning import Plan, find_keys, make_plan
@@ -38,6 +39,40 @@ class StreamModel:
 
     def close(self) -> None:
         pass
+
+
+@dataclass(frozen=True)
+class MeasuringModel(StreamModel):
+    """A model that says how far it has come: `stream` calls what is in `watchers`."""
+
+    watchers: list[Callable[[Progress], None]] = field(default_factory=list)
+
+    def workload(self, requests: Sequence[Request]) -> Workload:
+        return Workload(len(requests), len(requests), 0, 1.0)
+
+    def watch(self, listener: Callable[[Progress], None]) -> None:
+        self.watchers[:] = [listener]
+
+
+def reporting(reports: Sequence[Progress], pause: float = 0.0, loading: float = 0.0) -> MeasuringModel:
+    """Reports, with a pause before each but the first, and then answers everything."""
+    watchers: list[Callable[[Progress], None]] = []
+
+    def stream(asked: Sequence[Request]) -> Stream:
+        time.sleep(loading)
+        for place, report in enumerate(reports):
+            time.sleep(pause if place else 0.0)
+            watchers[0](report)
+        yield from ((place, FINE) for place in range(len(asked)))
+
+    return MeasuringModel(stream, watchers)
+
+
+def told(plan: Plan, model: Model) -> tuple[list[Progressed], Executed]:
+    events: list[Event] = []
+    with Store() as store:
+        executed = ask(plan, model, store, events.append)
+    return [event for event in events if isinstance(event, Progressed)], executed
 
 
 def ask(plan: Plan, model: Model, store: Store, listener: Listener) -> Executed:
@@ -122,6 +157,55 @@ def test_progress_ends_with_everything_counted() -> None:
         ask(plan, model, store, events.append)
     assert events[0] == Progressed("requests", 0, 20, 0, sum(plan.works), 0)
     assert events[-1] == Progressed("requests", 20, 20, sum(plan.works), sum(plan.works), 1)
+
+
+def test_a_model_that_measures_is_loading_until_it_reports() -> None:
+    model = reporting([Progress(0.0, 50.0, 0, 5), Progress(50.0, 50.0, 5, 5)])
+    assert isinstance(model, Measures)
+    events, _ = told(plan_of(2), model)
+    assert [event.is_loading for event in events] == [True, False, False]
+    assert events[1] == Progressed("requests", 0, 2, 0.0, 50.0, 0, 0, 5)
+    assert events[-1] == Progressed("requests", 2, 2, 50.0, 50.0, 0, 5, 5)
+
+
+def test_a_model_that_does_not_measure_is_never_said_to_load() -> None:
+    events, executed = told(plan_of(2), ScriptedModel(lambda request: -1.0))
+    assert not any(event.is_loading or event.tokens_total for event in events)
+    assert (executed.unit, executed.tokens) == ("work", 0)
+
+
+def test_progress_comes_between_answers_and_never_falls() -> None:
+    reports = [Progress(0, 90, 0, 9), Progress(60, 90, 6, 9), Progress(30, 80, 3, 8), Progress(80, 80, 8, 8)]
+    events, _ = told(plan_of(1), reporting(reports, pause=0.11))
+    assert [(event.work_done, event.work_total) for event in events[1:-1]] == [(0, 90), (60, 90), (60, 80), (80, 80)]
+    assert [event.tokens for event in events[1:]] == [0, 6, 6, 8, 8]
+
+
+def test_many_reports_make_few_events() -> None:
+    reports = [Progress(done, 20_000, done, 20_000) for done in range(20_000)]
+    started = time.perf_counter()
+    events, _ = told(plan_of(1), reporting(reports))
+    assert len(events) <= 3 + 10 * (time.perf_counter() - started)
+
+
+def test_speed_is_measured_without_loading() -> None:
+    reports = [Progress(7.0, 50.0, 1, 5), Progress(50.0, 50.0, 5, 5)]
+    started = time.perf_counter()
+    _, executed = told(plan_of(2), reporting(reports, pause=0.05, loading=0.2))
+    assert (executed.unit, executed.work, executed.tokens) == ("operations", 43.0, 5)
+    assert 0.05 <= executed.seconds <= time.perf_counter() - started - 0.2
+
+
+def test_what_a_model_does_after_the_run_is_told_to_no_one() -> None:
+    events: list[Event] = []
+    reports: list[Progress] = []
+    model, plan = reporting(reports), plan_of(2)
+    with Store() as store:
+        ask(plan, model, store, events.append)
+    before = len(events)
+    reports.append(Progress(0.0, 5.0, 0, 5))
+    assert len(list(model.respond(list(plan.missing.values())))) == 2
+    assert len(events) == before
 
 
 @pytest.mark.parametrize("wrong", [None, 7, Text("yes"), "text"])

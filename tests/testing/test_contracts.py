@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from assay.core.documents import Document
 from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.protocols import Progress, Workload
 from assay.core.requests import Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.testing import ScriptedModel, ToyTask, check_model, check_task, toy_choice_task
@@ -18,6 +20,8 @@ Answers = Iterator[tuple[int, Output | Failure]]
 ASK = [Loglikelihood("a", "b"), Loglikelihood("a", "c")]
 CAPABILITIES = Capabilities(frozenset({"loglikelihood", "generation"}))
 FINGERPRINT = Fingerprint("careless")
+LOAD = Workload(3, 4, 0, 1.0)
+REPORTS = (Progress(0.0, 2.0, 0, 3), Progress(2.0, 2.0, 3, 3))
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,46 @@ class Careless:
 
 def constant(answer: Output | Failure) -> Careless:
     return Careless(lambda requests: ((index, answer) for index, _ in enumerate(requests)))
+
+
+@dataclass(frozen=True)
+class Measuring(ScriptedModel):
+    """A model that reports what the test says, whatever it does."""
+
+    load: Workload = LOAD
+    reports: Sequence[Progress] = REPORTS
+    watchers: list[Callable[[Progress], None]] = field(default_factory=list)
+
+    def workload(self, requests: Sequence[Request]) -> Workload:
+        return self.load
+
+    def watch(self, listener: Callable[[Progress], None]) -> None:
+        self.watchers[:] = [listener]
+
+    def respond(self, requests: Sequence[Request]) -> Answers:
+        for report in self.reports if self.watchers else ():
+            self.watchers[0](report)
+        yield from super().respond(requests)
+
+
+def test_a_sound_model_that_measures_passes() -> None:
+    check_model(Measuring(lambda request: -1.0), ASK)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"load": Workload(5, 4, 0, 1.0)}, "cannot need more than each alone"),
+        ({"load": Workload(3, 4, 0, 0.0)}, "work takes operations"),
+        ({"reports": ()}, "told its listener nothing"),
+        ({"reports": (Progress(2.0, 3.0, 2, 3), Progress(1.0, 3.0, 3, 3))}, "is behind"),
+        ({"reports": (Progress(4.0, 3.0, 2, 3),)}, "more is done than there is"),
+        ({"reports": (Progress(1.0, 3.0, 4, 3),)}, "more tokens are done"),
+    ],
+)
+def test_a_model_that_measures_wrongly_is_caught(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        check_model(Measuring(lambda request: -1.0, **changes), ASK)
 
 
 def test_an_unanswered_request_is_caught() -> None:

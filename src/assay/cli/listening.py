@@ -14,8 +14,11 @@ class TerminalListener:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Progressed):
-            work = (event.work_done, event.work_total)
-            self._view.progress(event.what, event.done, event.total, work, event.failed)
+            if event.is_loading:
+                self._view.loading(event.what)
+                return
+            work, tokens = (event.work_done, event.work_total), (event.tokens, event.tokens_total)
+            self._view.progress(event.what, event.done, event.total, work, event.failed, tokens)
         elif isinstance(event, Planned):
             known = f", {event.known:,} already known" if event.known else ""
             self._view.say(f"{event.posed:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")

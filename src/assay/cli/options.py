@@ -59,6 +59,12 @@ def add_model_options(parser: argparse.ArgumentParser, required: bool) -> None:
     group.add_argument("--model_args", "-a", nargs="+", metavar="K=V", help="e.g. pretrained=PATH,dtype=float32")
     group.add_argument("--batch_size", "-b", default="auto", help="rows per batch, or auto (default)")
     group.add_argument("--device", help="cpu, cuda, cuda:1, mps; the best there is by default")
+    group.add_argument(
+        "--engine",
+        default="auto",
+        metavar="NAME",
+        help="how hf models read: tree (shared prefixes once), padded, or auto (default): tree where it proves right",
+    )
 
 
 def add_task_options(parser: argparse.ArgumentParser) -> None:
@@ -134,6 +140,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         include_path=options.include_path,
         batch_size=options.batch_size,
         device=options.device,
+        engine=options.engine,
         apply_chat_template=options.apply_chat_template,
         system_instruction=options.system_instruction,
         fewshot_as_multiturn=_boolean(options.fewshot_as_multiturn),

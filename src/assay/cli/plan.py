@@ -10,7 +10,7 @@ from assay.api import plan_run
 from assay.cli.options import add_run_options, add_store_option, ignored, make_parser, run_settings, split_names
 from assay.report.tables import format_seconds
 from assay.report.terminal import make_console, plain_table, show_notices
-from assay.run.forecast import PlanReport
+from assay.run.forecast import EARLIER_RUNS, MEASUREMENT, PlanReport
 
 
 def main(arguments: list[str]) -> int:
@@ -33,20 +33,37 @@ def main(arguments: list[str]) -> int:
 
 def _lines(report: PlanReport) -> list[str]:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.items()) or "nothing"
-    tokens = "unknown (this model shows no tokens)" if report.tokens is None else f"{report.tokens:,} to read"
-    if report.generated_tokens:
-        tokens += f", up to {report.generated_tokens:,} to write"
-    forecast = "unknown: this model has not run with this store yet"
-    if report.missing == 0:
-        forecast = "nothing to ask"
-    elif report.seconds is not None:
-        forecast = f"about {format_seconds(report.seconds)}, at the speed of this model's earlier runs"
     return [
         f"requests: {report.posed:,} posed, {report.unique:,} distinct, {report.known:,} already known, "
         f"{report.missing:,} to ask ({kinds})",
-        f"tokens:   {tokens}",
-        f"forecast: {forecast}",
+        f"tokens:   {_tokens(report)}",
+        f"forecast: {_forecast(report)}",
     ]
+
+
+def _tokens(report: PlanReport) -> str:
+    if report.missing == 0:
+        return "none"
+    written = f"; up to {report.generated_tokens:,} to write" if report.generated_tokens else ""
+    if report.tokens is None or report.tokens_alone is None:
+        return "unknown (this model shows no tokens)" + written
+    text = f"{report.tokens:,} to read"
+    if report.tokens < report.tokens_alone:
+        saved = 100 * (1 - report.tokens / report.tokens_alone)
+        text += f", {report.tokens_alone:,} without sharing (saves {saved:.0f} %)"
+    return text + written
+
+
+def _forecast(report: PlanReport) -> str:
+    if report.missing == 0:
+        return "nothing to ask"
+    if report.seconds is None:
+        return "unknown: this model has not run with this store yet"
+    source = {
+        EARLIER_RUNS: "at the speed of this model's earlier runs",
+        MEASUREMENT: "from a short measurement of this machine",
+    }
+    return f"about {format_seconds(report.seconds)}, {source[report.seconds_from or EARLIER_RUNS]}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -88,8 +88,59 @@ class Tokenizes(Protocol):
 
     def view(self, request: Request) -> TokenView: ...
 
-    def count_tokens(self, requests: Sequence[Request]) -> int:
-        """Tokens that the model would read for these requests, one by one, without any sharing."""
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What answering some requests takes.
+
+    Attributes:
+        read: tokens the model reads; what requests share is counted once.
+        alone: tokens it would read if each request were asked by itself.
+        written: most tokens it would write.
+        operations: floating-point operations in all; a usual length stands for what is written.
+        seconds: a guess of the time from a short measurement of this machine; None when there is none.
+    """
+
+    read: int
+    alone: int
+    written: int
+    operations: float
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a model has come: operations done and in all, and the same in tokens (read and written)."""
+
+    done: float
+    total: float
+    tokens: int
+    tokens_total: int
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A model that knows its work ahead in tokens."""
+
+    def workload(self, requests: Sequence[Request]) -> Workload:
+        """What these requests would take; needs no weights."""
+        ...
+
+    def watch(self, listener: Callable[[Progress], None]) -> None:
+        """Has a listener told of progress during `respond`, between answers too; it takes the place of an earlier one.
+
+        The first report comes when the weights are loaded. `done` and `tokens` never fall; the totals may change,
+        as answers end before their limit.
+        """
+        ...
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A model that can tell, after `respond`, how it ran."""
+
+    def description(self) -> Mapping[str, Any]:
+        """How it ran, as JSON data: `engine`, `why` that one, and whatever else the record should keep."""
         ...
 
 

@@ -107,6 +107,7 @@ class RunResult:
         manifest: everything needed to repeat the run.
         timings: seconds per stage.
         store: path of the store, or `:memory:`.
+        model_run: how the model ran, where it tells: engine and why, tokens read and written, seconds without loading.
     """
 
     run_id: str
@@ -119,6 +120,7 @@ class RunResult:
     manifest: Mapping[str, Any]
     timings: Mapping[str, float]
     store: str
+    model_run: Mapping[str, Any] = field(default_factory=dict)
 
     def task(self, name: str) -> TaskResult:
         """The task of this name."""
@@ -151,4 +153,5 @@ class RunResult:
             "failures": {kind: {"count": count, "example": text} for kind, (count, text) in self.failures.items()},
             "notices": list(self.notices),
             "timings": dict(self.timings),
+            "model_run": dict(self.model_run),
         }

@@ -78,6 +78,7 @@ class ModelSettings:
 
     batch_size: str = "auto"
     device: str | None = None
+    engine: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,18 +18,23 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from assay.core.results import RunResult
 from assay.report.names import printable
+from assay.report.pace import Pace
 from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, format_seconds, result_rows
 
 _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
+_WIDTH_BESIDE_BAR = 90
+_LOADING = "loading the model"
 _MOST_TABLE_ROWS = 300
 _WIDEST_COLUMN = 60
 _TEXT_HEADINGS = ("Task", NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
+
+Clock = Callable[[], float]
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -38,33 +44,63 @@ def make_console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
+@dataclass(slots=True)
+class _Line:
+    """What is known of one work that is shown: since when, how fast, and how far the bar has come."""
+
+    started: float
+    last_said: float
+    work: Pace = field(default_factory=Pace)
+    tokens: Pace = field(default_factory=Pace)
+    share: float = 0.0
+    bar: TaskID | None = None
+
+
 class _RemainingColumn(ProgressColumn):
-    """Time left, from work done so far; models start with the longest requests, so counts would mislead."""
+    """Time left. It goes down between reports too."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._clock = clock
 
     def render(self, task: Task) -> Text:
-        left = task.fields.get("left")
-        return Text("ETA " + (format_seconds(left) if left is not None else "…"), style="cyan")
+        until = task.fields.get("until")
+        return Text("ETA " + ("…" if until is None else format_seconds(max(0.0, until - self._clock()))), style="cyan")
+
+
+class _CountColumn(ProgressColumn):
+    """What is done, in words. On a narrow screen its end is cut off rather than the time left."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=False))
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["count"], no_wrap=True, overflow="ellipsis")
 
 
 class ProgressView:
-    """Listens to progress and shows a bar, or a line now and then where there is no terminal."""
+    """Listens to progress and shows a bar, or a line now and then where there is no terminal.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: where to show it.
+        clock: gives the time in seconds.
+    """
+
+    def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
         self._console = console
+        self._clock = clock
         self._bars: Progress | None = None
-        self._ids: dict[str, TaskID] = {}
-        self._started: dict[str, float] = {}
-        self._first: dict[str, tuple[float, int]] = {}
-        self._last_line: dict[str, float] = {}
+        self._lines: dict[str, _Line] = {}
 
     def __enter__(self) -> ProgressView:
         if self._console.is_terminal:
+            room = self._console.width - _WIDTH_BESIDE_BAR
             self._bars = Progress(
                 TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[count]}"),
-                TimeElapsedColumn(),
-                _RemainingColumn(),
+                *((BarColumn(min(40, room)),) if room > 0 else ()),
+                _CountColumn(),
+                TimeElapsedColumn(Column(no_wrap=True)),
+                _RemainingColumn(self._clock),
                 console=self._console,
                 transient=True,
             )
@@ -82,35 +118,83 @@ class ProgressView:
         """One line above the bars."""
         self._console.print(printable(text), style=style or None, markup=False)
 
-    def progress(self, what: str, done: int, total: int | None, work: tuple[int, int], failed: int) -> None:
-        """Some of the work is done."""
-        now = time.monotonic()
-        started = self._started.setdefault(what, now)
-        work_done, work_total = work if work[1] else (done, total or 0)
-        elapsed = now - started
-        left = self._left(what, now, work_done, work_total)
-        count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
-        if failed:
-            count += f" ({failed} failed)"
+    def loading(self, what: str) -> None:
+        """The model is being loaded; `what` begins after that."""
+        if what in self._lines:
+            return
+        line = self._line(what)
         if self._bars is not None:
-            self._show_bar(what, work_done, work_total, count, left)
-        elif now - self._last_line.get(what, started) >= _SECONDS_BETWEEN_LINES or done == total:
-            self._last_line[what] = now
+            line.bar = self._bars.add_task(_LOADING, total=None, count="", until=None)
+        else:
+            self.say(_LOADING)
+
+    def progress(
+        self,
+        what: str,
+        done: int,
+        total: int | None,
+        work: tuple[float, float] = (0, 0),
+        failed: int = 0,
+        tokens: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Some of it is done.
+
+        Args:
+            what: a name for it.
+            done: how many requests, files or the like.
+            total: of how many; None when unknown.
+            work: what was done and what is to be done in all, in a unit that goes with time; counts when there is none.
+            failed: how many of `done` failed.
+            tokens: tokens done and in all.
+        """
+        now, line = self._clock(), self._line(what)
+        work_done, work_total = work if work[1] else (done, total or 0)
+        # A model that counts tokens is loaded when it first reports; of another one, the first answer tells it.
+        if work_done or tokens[1]:
+            line.work.add(now, work_done)
+            line.tokens.add(now, tokens[0])
+        left = line.work.left(work_total)
+        count = _count(done, total, failed, tokens, line.tokens.rate)
+        if self._bars is not None:
+            # Totals change while answers end early; a bar that goes back would be no progress.
+            line.share = max(line.share, min(1.0, work_done / work_total)) if work_total else 0.0
+            self._show_bar(what, line, bool(work_total), count, None if left is None else now + left)
+        elif now - line.last_said >= _SECONDS_BETWEEN_LINES or done == total:
+            line.last_said = now
             ending = f", ETA {format_seconds(left)}" if left else ""
-            self.say(f"{what}: {count} after {format_seconds(elapsed)}{ending}")
+            self.say(f"{what}: {count} after {format_seconds(now - line.started)}{ending}")
 
-    def _left(self, what: str, now: float, done: int, total: int) -> float | None:
-        """Seconds left, from the speed since the first answer: loading a model is no measure of its speed."""
-        if not done:
-            return None
-        first, done_then = self._first.setdefault(what, (now, done))
-        return (now - first) * (total - done) / (done - done_then) if now - first > 1 and done > done_then else None
+    def _line(self, what: str) -> _Line:
+        now = self._clock()
+        return self._lines.setdefault(what, _Line(now, now))
 
-    def _show_bar(self, what: str, done: int, total: int, count: str, left: float | None) -> None:
+    def _show_bar(self, what: str, line: _Line, has_end: bool, count: str, until: float | None) -> None:
         assert self._bars is not None
-        if what not in self._ids:
-            self._ids[what] = self._bars.add_task(what, total=total or None, count=count, left=left)
-        self._bars.update(self._ids[what], completed=done, total=total or None, count=count, left=left)
+        total = 1.0 if has_end else None
+        if line.bar is None:
+            line.bar = self._bars.add_task(what, total=total, count=count, until=until)
+        self._bars.update(line.bar, description=what, completed=line.share, total=total, count=count, until=until)
+
+
+def _count(done: int, total: int | None, failed: int, tokens: tuple[int, int], rate: float | None) -> str:
+    """`120/400 (2 failed), 12.3k of 45.6k tokens, 512/s`."""
+    text = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
+    if failed:
+        text += f" ({failed} failed)"
+    if tokens[1]:
+        text += f", {format_count(tokens[0])} of {format_count(tokens[1])} tokens"
+        text += f", {format_count(rate)}/s" if rate else ""
+    return text
+
+
+def format_count(value: float) -> str:
+    """`950`, `12.3k`, `4.56M`: three digits that matter."""
+    for size, mark in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        # What would be rounded up to the next mark belongs to it.
+        if value >= size * 0.9995:
+            scaled = value / size
+            return f"{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f}{mark}"
+    return f"{value:.0f}" if value >= 99.5 or value == int(value) else f"{value:.1f}"
 
 
 def show_result(result: RunResult, console: Console, files: Sequence[Path] = ()) -> None:
@@ -122,11 +206,26 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
         f"{counts.posed:,} requests posed, {counts.unique:,} distinct, {counts.known:,} already known, "
         f"{counts.asked:,} asked, {counts.failed:,} failed; {format_seconds(sum(result.timings.values()))} in all"
     )
+    if result.model_run:
+        console.print(printable(f"model: {model_run_line(result.model_run)}"), markup=False)
     for kind, (count, example) in result.failures.items():
         console.print(printable(f"failed: {count} × {kind}, for example: {example}"), style="red", markup=False)
     console.print(printable(f"record: run {result.run_id} in {result.store}"), markup=False)
     for path in files:
         console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
+
+
+def model_run_line(run: Mapping[str, Any]) -> str:
+    """How a model ran, in one line: engine and reason, tokens and their rate."""
+    parts = []
+    if "engine" in run:
+        parts.append(f"{run['engine']} engine" + (f" ({run['why']})" if run.get("why") else ""))
+    tokens, seconds = run.get("tokens"), run.get("seconds")
+    if tokens:
+        parts.append(f"{tokens:,} tokens" + (f" in {format_seconds(seconds)}" if seconds else ""))
+        if seconds:
+            parts.append(f"{format_count(tokens / seconds)} tokens/s")
+    return ", ".join(parts) or ", ".join(f"{name} {value}" for name, value in run.items())
 
 
 def show_notices(notices: Sequence[str], console: Console) -> None:

@@ -28,14 +28,29 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """Some work is done. `what` names it: `requests`, or a download."""
+    """Some work is done.
+
+    Attributes:
+        what: names it: `requests`, or a download.
+        done: how many of them.
+        total: of how many; None when that is not known.
+        work_done: what they cost: operations where the model counts them, characters elsewhere.
+        work_total: the same for all of them, as far as is known now.
+        failed: requests that failed.
+        tokens: tokens read and written; 0 where the model does not count them.
+        tokens_total: the same for all requests, as far as is known now.
+        is_loading: whether the model has not begun yet.
+    """
 
     what: str
     done: int
     total: int | None
-    work_done: int = 0
-    work_total: int = 0
+    work_done: float = 0
+    work_total: float = 0
     failed: int = 0
+    tokens: int = 0
+    tokens_total: int = 0
+    is_loading: bool = False
 
 
 @dataclass(frozen=True, slots=True)

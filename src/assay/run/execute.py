@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.core.errors import AssayError
-from assay.core.protocols import Model
+from assay.core.protocols import Measures, Model, Progress
 from assay.core.requests import Generation, Request
 from assay.core.responses import Failure, Logprob, Output, Response, Text
 from assay.plan.planning import Plan
@@ -28,14 +28,18 @@ class Executed:
     Attributes:
         answers: key → output or failure; the store holds the same outputs.
         failures: key → failure.
-        work: work done.
-        seconds: time it took.
+        work: work done in `seconds`: characters, or operations where the model counts them.
+        seconds: time it took; without loading where the model says when it begins.
+        tokens: tokens read and written; 0 where the model does not count them.
+        unit: what `work` counts: `work` or `operations`.
     """
 
     answers: Mapping[bytes, Output | Failure]
     failures: Mapping[bytes, Failure]
-    work: int
+    work: float
     seconds: float
+    tokens: int = 0
+    unit: str = "work"
 
 
 def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener) -> Executed:
@@ -43,11 +47,12 @@ def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener
     if not plan.missing:
         return Executed({}, {}, 0, 0.0)
     keys, requests = list(plan.missing), list(plan.missing.values())
-    meter = _Meter(plan.works, listener)
+    meter = _Meter(plan.works, listener, isinstance(model, Measures))
+    if isinstance(model, Measures):
+        model.watch(meter.heed)
     answers: dict[bytes, Output | Failure] = {}
     failures: dict[bytes, Failure] = {}
     is_open = bytearray(b"\x01") * len(keys)
-    started = time.perf_counter()
     with _Keeper(writer) as keeper:
         for place, answer in model.respond(requests):
             if not 0 <= place < len(keys) or not is_open[place]:
@@ -67,8 +72,7 @@ def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener
         if still_open:
             failures[keys[place]] = Failure("no_answer", "the model ended without answering this request")
     answers.update(failures)
-    meter.finish(len(failures))
-    return Executed(answers, failures, meter.done_work, time.perf_counter() - started)
+    return Executed(answers, failures, *meter.finish(len(failures)))
 
 
 def _checked(answer: object, request: Request) -> Output | Failure:
@@ -133,26 +137,67 @@ class _Keeper:
 
 
 class _Meter:
-    """Counts requests and work, and reports now and then."""
+    """Counts requests and work, and reports now and then. A model that measures itself says how far it has come."""
 
-    def __init__(self, works: Sequence[int], listener: Listener) -> None:
+    def __init__(self, works: Sequence[int], listener: Listener, is_measuring: bool) -> None:
         self._works = works
-        self._listener = listener
         self._total = sum(works)
-        self._count = 0
-        self._last = time.perf_counter()
-        self.done_work = 0
-        self._report(0)
+        self._listener = listener
+        self._is_loading = is_measuring
+        self._is_over = False
+        self._count = self._failed = self._done = 0
+        self._first: Progress | None = None
+        self._reached: Progress | None = None
+        self._started = self._last = time.perf_counter()
+        self._report()
+
+    def heed(self, progress: Progress) -> None:
+        """What the model says of its progress. The first time, it has just been loaded: the clock starts anew."""
+        if self._is_over:
+            return  # someone else asks the model, after this run
+        now = time.perf_counter()
+        if self._reached is None:
+            self._first = self._reached = progress
+            self._is_loading, self._started, self._last = False, now, now
+            self._report()
+            return
+        done, tokens = max(self._reached.done, progress.done), max(self._reached.tokens, progress.tokens)
+        self._reached = replace(progress, done=done, tokens=tokens)
+        self._report_at_times(now)
 
     def advance(self, place: int, failed: int, now: float) -> None:
+        """One more request is answered."""
         self._count += 1
-        self.done_work += self._works[place]
-        if now - self._last >= _SECONDS_BETWEEN_EVENTS:
+        self._failed = failed
+        self._done += self._works[place]
+        self._report_at_times(now)
+
+    def finish(self, failed: int) -> tuple[float, float, int, str]:
+        """Reports the end; gives work, seconds, tokens and the unit of work, as `Executed` keeps them."""
+        seconds = time.perf_counter() - self._started
+        self._is_over, self._is_loading, self._failed = True, False, failed
+        self._report()
+        if self._first is None or self._reached is None:
+            return self._done, seconds, 0, "work"
+        return self._reached.done - self._first.done, seconds, self._reached.tokens, "operations"
+
+    def _report_at_times(self, now: float) -> None:
+        # The last answer is left to `finish`, so that the end is told once.
+        if now - self._last >= _SECONDS_BETWEEN_EVENTS and self._count < len(self._works):
             self._last = now
-            self._report(failed)
+            self._report()
 
-    def finish(self, failed: int) -> None:
-        self._report(failed)
-
-    def _report(self, failed: int) -> None:
-        self._listener(Progressed("requests", self._count, len(self._works), self.done_work, self._total, failed))
+    def _report(self) -> None:
+        reached = self._reached or Progress(self._done, self._total, 0, 0)
+        event = Progressed(
+            "requests",
+            self._count,
+            len(self._works),
+            reached.done,
+            reached.total,
+            self._failed,
+            reached.tokens,
+            reached.tokens_total,
+            self._is_loading,
+        )
+        self._listener(event)

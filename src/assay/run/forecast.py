@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.core.protocols import Model, Tokenizes
+from assay.core.protocols import Measures, Model, Workload
 from assay.core.requests import Request
 from assay.plan.planning import Plan
 from assay.run.posing import PosedTask
 from assay.run.session import Session, prepared
 from assay.tasks.selection import Wanted
+
+EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,13 @@ class PlanReport:
         known: distinct ones that the store can answer.
         missing: those that would be asked.
         kinds: missing requests by kind.
-        tokens: tokens that the missing requests hold; None when the model cannot say.
+        tokens: tokens that the model would read, shared ones once; None when the model cannot say.
+        tokens_alone: the same if each request were asked by itself.
         generated_tokens: most tokens that would be written.
-        work: size of the missing work, as measured against earlier runs.
-        seconds: forecast from this model's earlier runs in the store; None when there are none.
+        operations: floating-point operations in all; None when the model cannot say.
+        work: size of the missing work in characters, for models that count no operations.
+        seconds: forecast of the time; None when nothing is known of the model's speed.
+        seconds_from: where the forecast comes from: `earlier runs` in the store, or a `measurement` of this machine.
         tasks: the same per task.
     """
 
@@ -48,9 +53,12 @@ class PlanReport:
     missing: int
     kinds: Mapping[str, int]
     tokens: int | None
+    tokens_alone: int | None
     generated_tokens: int
+    operations: float | None
     work: int
     seconds: float | None
+    seconds_from: str | None
     tasks: tuple[TaskPlan, ...]
 
 
@@ -58,26 +66,40 @@ def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> 
     """Resolves, poses and plans a run, and measures what is left to ask. No weights are loaded."""
     with prepared(session, tasks, model) as (setup, posed, plan):
         missing = list(plan.missing.values())
-        speed = session.store.runs.speed(setup.model.fingerprint)
-        total = sum(plan.works)
+        load = _workload(setup.model, missing)
+        seconds, source = _seconds(session, setup.model, plan, load)
         return PlanReport(
             posed=plan.posed,
             unique=plan.unique,
             known=plan.known,
             missing=len(missing),
             kinds=dict(Counter(request.kind for request in missing)),
-            tokens=_count_tokens(setup.model, missing),
-            generated_tokens=sum(getattr(request, "max_tokens", None) or 0 for request in missing),
-            work=total,
-            seconds=total / speed if speed else None,
+            tokens=load.read if load else None,
+            tokens_alone=load.alone if load else None,
+            generated_tokens=load.written if load else sum(getattr(item, "max_tokens", None) or 0 for item in missing),
+            operations=load.operations if load else None,
+            work=sum(plan.works),
+            seconds=seconds,
+            seconds_from=source,
             tasks=tuple(_task_plans(posed, plan)),
         )
 
 
-def _count_tokens(model: Model, missing: Sequence[Request]) -> int | None:
-    if model.capabilities.can_tokenize and isinstance(model, Tokenizes):
-        return model.count_tokens(missing) if missing else 0
-    return None
+def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
+    if not isinstance(model, Measures):
+        return None
+    return model.workload(missing) if missing else Workload(0, 0, 0, 0.0, 0.0)
+
+
+def _seconds(session: Session, model: Model, plan: Plan, load: Workload | None) -> tuple[float | None, str | None]:
+    """How long the missing requests would take, and how that is known: what the model did before is the best guide."""
+    size, unit = (load.operations, "operations") if load else (sum(plan.works), "work")
+    speed = session.store.runs.speed(model.fingerprint, unit)
+    if speed:
+        return size / speed, EARLIER_RUNS
+    if load and load.seconds is not None:
+        return load.seconds, MEASUREMENT
+    return None, None
 
 
 def _task_plans(posed: Sequence[PosedTask], plan: Plan) -> list[TaskPlan]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.core.protocols import Advises, Model
+from assay.core.protocols import Advises, Describes, Model
 from assay.core.requests import Request
 from assay.core.responses import NOTE_TEXTS, Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
@@ -71,7 +71,7 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
                     groups = aggregate_groups(setup.groups, results)
             result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
         status = INCOMPLETE if executed.failures else FINISHED
-        speed = {"work": executed.work, "seconds": executed.seconds}
+        speed = {executed.unit: executed.work, "seconds": executed.seconds}
         session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
         return result
 
@@ -154,6 +154,7 @@ def _result(
         manifest=manifest,
         timings=dict(session.timings),
         store=session.store.path,
+        model_run=_model_run(setup.model, executed) if asked else {},
     )
 
 
@@ -161,6 +162,12 @@ def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, s
     counts = Counter(failure.kind for failure in failures.values())
     first = {failure.kind: failure.message for failure in reversed(list(failures.values()))}
     return {kind: (count, first[kind]) for kind, count in counts.items()}
+
+
+def _model_run(model: Model, executed: Executed) -> dict[str, Any]:
+    """How the model ran: what was measured, and what it tells of itself."""
+    measured = {"tokens": executed.tokens, "seconds": executed.seconds} if executed.tokens else {}
+    return {**measured, **(model.description() if isinstance(model, Describes) else {})}
 
 
 def _model_notices(model: Model, asked: int) -> list[str]:

@@ -5,13 +5,14 @@ In: a model or a task. Out: nothing, or an AssertionError that says which promis
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.documents import Document
 from assay.core.identity import request_digest
-from assay.core.protocols import Model, Task, Tokenizes
+from assay.core.protocols import Measures, Model, Progress, Task, Tokenizes
 from assay.core.requests import (
     REQUEST_KINDS,
     Generation,
@@ -62,6 +63,8 @@ def check_model(model: Model, requests: Sequence[Request] | None = None, toleran
     for request, first, second, third in zip(requests, together, backwards, alone, strict=True):
         _check_same(model, request, (first, second), "in reversed order", tolerance)
         _check_same(model, request, (first, third), "alone", tolerance)
+    if isinstance(model, Measures):
+        _check_measures(model, requests)
     assert model.fingerprint.digest == digest, "the fingerprint changed while the model was asked"
 
 
@@ -73,6 +76,24 @@ def _check_declarations(model: Model) -> None:
     assert not unknown, f"the model says that it answers unknown kinds: {sorted(unknown)}"
     if model.capabilities.can_tokenize:
         assert isinstance(model, Tokenizes), "can_tokenize is set, but a member of Tokenizes is missing"
+
+
+def _check_measures(model: Measures, requests: Sequence[Request]) -> None:
+    """What a model says of its work must hold when the work is done."""
+    load = model.workload(requests)
+    assert 0 <= load.read <= load.alone, f"{load}: requests that share tokens cannot need more than each alone"
+    assert load.operations > 0, f"{load}: work takes operations"
+    reports: list[Progress] = []
+    model.watch(reports.append)
+    assert isinstance(model, Model)
+    _ask(model, requests)
+    assert reports, "the model told its listener nothing while it was asked"
+    for before, after in itertools.pairwise(reports):
+        assert before.done <= after.done and before.tokens <= after.tokens, f"{after} is behind {before}"
+    for report in reports:
+        # Sums of many floats need not be equal to the last bit.
+        assert report.done <= report.total * (1 + 1e-9), f"{report}: more is done than there is"
+        assert report.tokens <= report.tokens_total, f"{report}: more tokens are done than there are"
 
 
 def _ask(model: Model, requests: Sequence[Request]) -> list[Output]:
