@@ -79,7 +79,7 @@ def test_a_killed_torch_run_resumes_to_the_same_answers(tmp_path: Path) -> None:
     assert whole.keys() == resumed.keys()
     for key, (total, is_greedy, extra) in whole.items():
         assert resumed[key][1:] == (is_greedy, extra)
-        assert resumed[key][0] == (None if total is None else pytest.approx(total, abs=1e-5, rel=0))
+        assert resumed[key][0] == (None if total is None else pytest.approx(total, abs=1e-4, rel=0))
     for name, entry in scores(tmp_path / "whole").items():
         for key, value in entry.items():
             again = scores(tmp_path / "resumed")[name][key]

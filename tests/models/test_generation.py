@@ -12,7 +12,7 @@ from assay.core.requests import Generation, Sampling
 from assay.core.responses import Failure, Text
 from assay.models.causal import CausalModel
 from assay.models.generation import generate_options
-from assay.models.stops import StopWatch
+from assay.models.stops import StopRule, StopWatch
 
 Opened = Callable[..., CausalModel]
 PROMPTS = ["The", "Once upon a time there was a little", "Answer:", "What colour is the sky? The sky", "a"]
@@ -90,13 +90,13 @@ def test_empty_prompt_is_written_from_the_prefix(plain: Path, opened: Opened) ->
 def first_token(model: CausalModel, prompt: str) -> int:
     """The token that greedy decoding says first."""
     ids = model.view(Generation(prompt, max_tokens=1)).context_ids
-    return int(model._loaded().logits([ids], [len(ids) - 1]).argmax())
+    return int(model._loaded().network.logits([ids], [len(ids) - 1]).argmax())
 
 
 def test_eos_ends_the_answer_of_its_row_only(llama: Path, opened: Opened) -> None:
     model = opened(llama, "8")
     before = answers(model, [Generation(prompt, max_tokens=8) for prompt in PROMPTS])
-    model._loaded().module.generation_config.eos_token_id = [1, first_token(model, PROMPTS[0])]
+    model._loaded().network.module.generation_config.eos_token_id = [1, first_token(model, PROMPTS[0])]
     ended, *others = answers(model, [Generation(prompt, max_tokens=8) for prompt in PROMPTS])
     assert before[0].finish_reason == "length"
     assert (ended.finish_reason, ended.token_count, ended.notes) == ("eos", 1, ())
@@ -169,7 +169,7 @@ def watch(tokenizer: Any, stops: Sequence[str], rows: Sequence[str], **settings:
     ids = [tokenizer([row])["input_ids"][0] for row in rows]
     longest = max(len(row) for row in ids)
     padded = torch.tensor([[*row, *[1] * (longest - len(row))] for row in ids])
-    watcher = StopWatch(tokenizer, stops, (), 0, **settings)
+    watcher = StopWatch(StopRule(tokenizer, stops, (), **settings), 0)
     done = [False] * len(rows)
     for count in range(1, longest + 1):
         done = [a or b for a, b in zip(done, watcher(padded[:, :count], None).tolist(), strict=True)]

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from assay.core.errors import Fault, ModelError
@@ -89,7 +90,7 @@ def run_batches(
     while start < len(items):
         count = 1 if start < single_until else limit.take(lengths, start)
         batch = items[start : start + count]
-        result = _attempt(work, batch)
+        result = attempt(partial(work, batch))
         if isinstance(result, Failure) and count > 1:
             if result.kind == "out_of_memory":
                 limit = limit.halved(count, max(lengths[start : start + count]))
@@ -101,9 +102,10 @@ def run_batches(
         start += count
 
 
-def _attempt(work: Callable[[Sequence[Item]], Result], batch: Sequence[Item]) -> Result | Failure:
+def attempt(work: Callable[[], Result]) -> Result | Failure:
+    """The result of some work, or its error as a failure; memory that ran out is given back first."""
     try:
-        return work(batch)
+        return work()
     except Exception as error:
         failure = _failure(error)
     # Outside of `except`: the error's traceback held on to the tensors of the failed attempt.

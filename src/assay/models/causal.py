@@ -1,39 +1,40 @@
 """The `hf` model: any causal language model that transformers loads, from a folder or the Hub.
 
-Takes lm-eval's model arguments; gives a model that satisfies `Model`, `Tokenizes` and `Advises`. Opening
-reads nothing but a folder's names; what the model is, is read from small files; weights load when asked.
+Takes lm-eval's model arguments; gives a `Model` that also satisfies `Tokenizes`, `Measures`, `Advises`, `Describes`.
+Opening reads nothing but a folder's names; what the model is, is read from small files; weights load when asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import TokenView
-from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.protocols import Progress, TokenView, Workload
+from assay.core.requests import Request
 from assay.core.responses import Failure, Output
 from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
 from assay.models.advice import missing_bos
-from assay.models.batches import Batching, BatchLimit, read_batch_size
+from assay.models.batches import BatchLimit, read_batch_size
 from assay.models.causal_arguments import CausalArguments, read_causal_arguments
 from assay.models.chat import ChatRenderer
 from assay.models.encoding import Encoder
-from assay.models.generation import Writer, write_texts
-from assay.models.likelihood import score_pairs, score_rolling
+from assay.models.engine.account import Meter, rates_of
+from assay.models.engine.choosing import AUTO, choose
+from assay.models.engine.engine import Engine
+from assay.models.engine.forecast import forecast
+from assay.models.generation import Writer
 from assay.models.network import (
-    Network,
-    automatic_limit,
     choose_device,
     load_network,
     load_tokenizer,
     require_transformers,
     token_rules,
 )
-from assay.models.tokens import EncodedPrompt, EncodedText, Refused, show_pieces
+from assay.models.tokens import Refused, show_pieces
 
 Answer = tuple[int, Output | Failure]
 
@@ -56,7 +57,7 @@ def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel
         checkpoints.check_folder(folder, arguments)
     if arguments.tokenizer is not None:
         hub.local_folder(arguments.tokenizer)
-    return CausalModel(arguments, arguments.device or settings.device, limit)
+    return CausalModel(arguments, arguments.device or settings.device, limit, arguments.engine or settings.engine)
 
 
 class CausalModel:
@@ -65,15 +66,23 @@ class CausalModel:
     Args:
         arguments: the user's arguments.
         device: where to run; None for the best there is.
-        limit: rows per batch; None for a token budget of the device.
+        limit: rows per batch; None for what fits and is fast.
+        engine: `auto`, `tree` or `padded`.
     """
 
-    def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
+    def __init__(
+        self,
+        arguments: CausalArguments,
+        device: str | None = None,
+        limit: BatchLimit | None = None,
+        engine: str = AUTO,
+    ) -> None:
         self.arguments = arguments
         self.device = device
         self.limit = limit
-        self._network: Network | None = None
-        self._limits: dict[str, BatchLimit] = {}
+        self.engine = engine
+        self._engine: Engine | None = None
+        self._listener: Callable[[Progress], None] = lambda _: None
         self._notices: dict[str, str] = {}
 
     @cached_property
@@ -108,75 +117,39 @@ class CausalModel:
         return Encoder(rules, renderer, self.arguments.max_gen_toks)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Scores continuations, then whole texts, then writes; each kind is batched by itself."""
+        """Scores continuations and whole texts together, then writes."""
         if not self.capabilities.kinds:
             yield from ((place, self._refusal()) for place in range(len(requests)))
             return
-        numbered = list(enumerate(requests))
-        pairs = [(place, request) for place, request in numbered if isinstance(request, Loglikelihood)]
-        texts = [(place, request) for place, request in numbered if isinstance(request, RollingLoglikelihood)]
-        prompts = [(place, request) for place, request in numbered if isinstance(request, Generation)]
-        if pairs:
-            yield from self._score_pairs(pairs)
-        if texts:
-            yield from self._score_texts(texts)
-        if prompts:
-            yield from self._write(prompts)
+        job = self._encoder.encode(requests)
+        yield from job.refused
+        if not job.texts and not job.pages and not job.prompts:
+            return
+        engine = self._loaded()
+        yield from job.collect(engine.score(engine.begin(job, self._listener)))
+        if job.prompts:
+            writer = Writer(engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token)
+            yield from engine.write(job.prompts, writer)
 
-    def _score_pairs(self, requests: Sequence[tuple[int, Loglikelihood]]) -> Iterator[Answer]:
-        ready: list[EncodedText] = []
-        for encoded in self._encoder.pairs(requests):
-            if isinstance(encoded, Refused):
-                yield encoded.index, encoded.failure
-            else:
-                ready.append(encoded)
-        if ready:
-            network = self._loaded()
-            yield from score_pairs(ready, network.logits, self._batching("loglikelihood"), self.arguments.arithmetic)
-
-    def _score_texts(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[Answer]:
-        for place, windows in self._encoder.rolling(requests):
-            if isinstance(windows, Refused):
-                yield place, windows.failure
-                continue
-            batching = self._batching(RollingLoglikelihood.kind)
-            yield place, score_rolling(windows, self._loaded().logits, batching, self.arguments.arithmetic)
-
-    def _write(self, requests: Sequence[tuple[int, Generation]]) -> Iterator[Answer]:
-        ready: list[EncodedPrompt] = []
-        for encoded in self._encoder.prompts(requests):
-            if isinstance(encoded, Refused):
-                yield encoded.index, encoded.failure
-            else:
-                ready.append(encoded)
-        if ready:
-            writer = Writer(self._loaded(), self._encoder.rules.tokenizer, self.arguments.think_end_token)
-            yield from write_texts(ready, writer, self._batching(Generation.kind))
-
-    def _loaded(self) -> Network:
-        """The network, loaded at first use."""
-        if self._network is None:
+    def _loaded(self) -> Engine:
+        """The network, loaded and tried at first use."""
+        if self._engine is None:
             require_transformers(f'loading "{self.arguments.pretrained}"')
             device, notice = choose_device(self.device)
-            self._network = load_network(self.checkpoint, self.arguments, device)
-            for topic, text in (
-                ("device", notice),
-                ("bos", missing_bos(self._encoder.rules, self._network.logits)),
-            ):
+            network = load_network(self.checkpoint, self.arguments, device)
+            choice = choose(network, self.engine, self.arguments.arithmetic, self._encoder.rules.max_length)
+            for topic, text in (("device", notice), ("bos", missing_bos(self._encoder.rules, network.logits))):
                 if text:
                     self._notices[topic] = text
-        return self._network
-
-    def _batching(self, kind: str) -> Batching:
-        """The batch limit of a request kind, as small as it had to become so far."""
-        if kind not in self._limits:
-            self._limits[kind] = self.limit or automatic_limit(self._loaded(), kind == Generation.kind)
-
-        def remember(limit: BatchLimit) -> None:
-            self._limits[kind] = limit
-            self._notices[f"memory {kind}"] = f"memory ran out; {kind} batches were reduced to {limit}"
-
-        return Batching(self._limits[kind], remember)
+            self._engine = Engine(
+                network,
+                choice,
+                rates_of(network.module),
+                self.arguments.arithmetic,
+                self.limit,
+                self._notices.__setitem__,
+            )
+        return self._engine
 
     def _refusal(self) -> Failure:
         name, kind = self.arguments.pretrained, self.capabilities.family
@@ -194,9 +167,22 @@ class CausalModel:
             context, scored, show_pieces(tokenizer, context), show_pieces(tokenizer, scored), truncated, text
         )
 
-    def count_tokens(self, requests: Sequence[Request]) -> int:
-        """Tokens read for all requests without any sharing; needs no weights."""
-        return self._encoder.count(requests)
+    def workload(self, requests: Sequence[Request]) -> Workload:
+        """What these requests would take; needs no weights."""
+        return forecast(self._encoder.encode(requests), self.checkpoint, self.arguments, self.device)
+
+    def watch(self, listener: Callable[[Progress], None]) -> None:
+        """Has a listener told of progress during `respond`; the first report comes when the weights are loaded."""
+        self._listener = listener
+
+    @property
+    def account(self) -> Meter | None:
+        """What the last `respond` has cost; None before the first."""
+        return None if self._engine is None else self._engine.meter
+
+    def description(self) -> Mapping[str, Any]:
+        """How the model was asked in the last `respond`; nothing before the weights were loaded."""
+        return {} if self._engine is None else self._engine.description()
 
     def notices(self) -> Iterable[str]:
         """What the user should know after the model was loaded and asked."""
@@ -204,4 +190,4 @@ class CausalModel:
 
     def close(self) -> None:
         """Lets go of the weights; asked again, they are loaded again."""
-        self._network = None
+        self._engine = None

@@ -14,6 +14,7 @@ from assay.core.errors import Fault, ModelError, did_you_mean
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ARITHMETICS = ("exact", "lm_eval")
+ENGINES = ("auto", "tree", "padded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class CausalArguments:
         arithmetic: `exact` sums in float64; `lm_eval` in the number format of the logits.
         device: where to run; overrides the run's setting.
         batch_size: overrides the run's setting.
+        engine: overrides the run's setting.
     """
 
     pretrained: str
@@ -59,6 +61,7 @@ class CausalArguments:
     arithmetic: str = "exact"
     device: str | None = None
     batch_size: str | None = None
+    engine: str | None = None
 
     @property
     def template_options(self) -> dict[str, Any]:
@@ -169,4 +172,5 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "arithmetic": _choice(ARITHMETICS),
     "device": _text,
     "batch_size": _text,
+    "engine": _choice(ENGINES),
 }

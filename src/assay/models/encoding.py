@@ -5,12 +5,13 @@ Takes (place, request) pairs; gives encoded requests or refusals. The rules them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
-from assay.core.responses import Failure
+from assay.core.responses import Failure, Logprob
 from assay.models.chat import ChatRenderer
+from assay.models.likelihood import join_windows
 from assay.models.tokens import (
     EncodedPrompt,
     EncodedText,
@@ -23,6 +24,9 @@ from assay.models.tokens import (
     encode_rolling,
     encode_texts,
 )
+
+# Tokens of whole texts that are scored together.
+PAGE_TOKENS = 8192
 
 # Context ids, scored ids, tokens cut from the context, the prompt as text.
 Seen = tuple[tuple[int, ...], tuple[int, ...], int, str]
@@ -89,13 +93,92 @@ class Encoder:
         prompt = next(self.prompts([(0, request)]))
         return prompt if isinstance(prompt, Refused) else (prompt.ids, (), prompt.truncated, rendered.text)
 
-    def count(self, requests: Sequence[Request]) -> int:
-        """Tokens read for all requests, each by itself; what is generated is not counted."""
+    def encode(self, requests: Sequence[Request]) -> Job:
+        """All requests, ready to be asked."""
         numbered = list(enumerate(requests))
-        pairs = self.pairs([(place, entry) for place, entry in numbered if isinstance(entry, Loglikelihood)])
-        texts = self.rolling([(place, entry) for place, entry in numbered if isinstance(entry, RollingLoglikelihood)])
-        prompts = self.prompts([(place, entry) for place, entry in numbered if isinstance(entry, Generation)])
-        total = sum(len(pair.ids) - 1 for pair in pairs if not isinstance(pair, Refused))
-        for _, windows in texts:
-            total += 0 if isinstance(windows, Refused) else sum(len(window.ids) - 1 for window in windows)
-        return total + sum(len(prompt.ids) for prompt in prompts if not isinstance(prompt, Refused))
+        refused: list[tuple[int, Failure]] = []
+        texts: list[EncodedText] = []
+        for pair in self.pairs([(place, entry) for place, entry in numbered if isinstance(entry, Loglikelihood)]):
+            if isinstance(pair, Refused):
+                refused.append((pair.index, pair.failure))
+            else:
+                texts.append(pair)
+        pages: list[Page] = []
+        rolling = [(place, entry) for place, entry in numbered if isinstance(entry, RollingLoglikelihood)]
+        for place, windows in self.rolling(rolling):
+            if isinstance(windows, Refused):
+                refused.append((place, windows.failure))
+            else:
+                pages.append(Page(place, tuple(windows)))
+        prompts: list[EncodedPrompt] = []
+        for prompt in self.prompts([(place, entry) for place, entry in numbered if isinstance(entry, Generation)]):
+            if isinstance(prompt, Refused):
+                refused.append((prompt.index, prompt.failure))
+            else:
+                prompts.append(prompt)
+        return Job(refused, texts, pages, prompts)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole text: the place of its request, and its windows."""
+
+    place: int
+    windows: tuple[EncodedText, ...]
+
+    @property
+    def length(self) -> int:
+        return sum(len(window.ids) for window in self.windows)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Encoded requests.
+
+    Attributes:
+        refused: requests that cannot be encoded, by place.
+        texts: continuations to score.
+        pages: whole texts to score.
+        prompts: prompts to answer.
+    """
+
+    refused: Sequence[tuple[int, Failure]]
+    texts: Sequence[EncodedText]
+    pages: Sequence[Page]
+    prompts: Sequence[EncodedPrompt]
+
+    def groups(self) -> Iterator[list[EncodedText]]:
+        """What is scored together: all continuations, then a few whole texts at a time.
+
+        A text's answer needs all its windows. Few at a time are answered soon, and are not lost with the process.
+        """
+        if self.texts:
+            yield list(self.texts)
+        group: list[EncodedText] = []
+        size = 0
+        for number, page in enumerate(self.pages):
+            group.extend(replace(window, index=-1 - number) for window in page.windows)
+            size += page.length
+            if size >= PAGE_TOKENS:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+    def collect(self, answers: Iterable[tuple[int, Logprob | Failure]]) -> Iterator[tuple[int, Logprob | Failure]]:
+        """Answers by place of the request; a whole text's when its last window is there.
+
+        A window's answers carry its text's number, so that windows need no order among themselves.
+        """
+        parts: list[list[Logprob | Failure]] = [[] for _ in self.pages]
+        for page in self.pages:
+            if not page.windows:
+                yield page.place, join_windows((), ())
+        for index, answer in answers:
+            if index >= 0:
+                yield index, answer
+                continue
+            page, found = self.pages[-1 - index], parts[-1 - index]
+            found.append(answer)
+            if len(found) == len(page.windows):
+                yield page.place, join_windows(page.windows, found)

@@ -16,7 +16,7 @@ from assay.core.requests import Generation
 from assay.core.responses import Failure, Text
 from assay.models.batches import Batching, run_batches
 from assay.models.network import Network, quiet
-from assay.models.stops import FiniteGuard, StopWatch
+from assay.models.stops import FiniteGuard, StopRule, StopWatch
 from assay.models.tokens import EncodedPrompt, Tokenizer, cut_at_stops
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Written = tuple[int, Text | Failure]
 
+BROKEN = Failure(
+    "not_finite", "the model's logits held NaN or infinite numbers while it wrote; float32 may help", retryable=False
+)
 # Settings of generation_config.json that look back at the prompt, where padding would count as text.
 HISTORY_SETTINGS = ("repetition_penalty", "no_repeat_ngram_size", "encoder_repetition_penalty")
 
@@ -62,6 +65,11 @@ class Writer:
         """EOS as text is an implicit stop: models write it out in ordinary tokens."""
         end = self.tokenizer.eos_token_id
         return "" if end is None else self.tokenizer.decode([end])
+
+    def rule(self, request: Generation) -> StopRule:
+        """What ends an answer to this request."""
+        stops = tuple(stop for stop in (*request.stop, self.end_text) if stop)
+        return StopRule(self.tokenizer, stops, self.end_ids, self.think_end)
 
 
 def write_texts(prompts: Iterable[EncodedPrompt], writer: Writer, batching: Batching) -> Iterator[Written]:
@@ -115,10 +123,9 @@ def generate_options(request: Generation) -> dict[str, Any]:
 def _write_batch(batch: Sequence[EncodedPrompt], writer: Writer) -> list[Written]:
     request, most = batch[0].request, batch[0].max_tokens
     options = generate_options(request)
-    stops = [stop for stop in (*request.stop, writer.end_text) if stop]
     longest = max(len(prompt.ids) for prompt in batch)
     is_single_line = int(options.get("num_beams") or writer.network.module.generation_config.num_beams or 1) == 1
-    watch = StopWatch(writer.tokenizer, stops, writer.end_ids, longest, writer.think_end, is_single_line)
+    watch = StopWatch(writer.rule(request), longest, is_single_line)
     guard = FiniteGuard(longest)
     with _random_stream(batch[0], writer.network.device if options["do_sample"] else None):
         rows = _generate(batch, writer, {"max_new_tokens": most, **options}, watch, guard)
@@ -127,10 +134,9 @@ def _write_batch(batch: Sequence[EncodedPrompt], writer: Writer) -> list[Written
         ids = rows[number][longest:]
         count = watch.lengths.get(number) or _length(ids, writer.end_ids)
         if guard.first_bad.get(number, count) < count:
-            message = "the model's logits held NaN or infinite numbers while it wrote; float32 may help"
-            results.append((prompt.index, Failure("not_finite", message, retryable=False)))
+            results.append((prompt.index, BROKEN))
         else:
-            results.append((prompt.index, _finish(prompt, ids[:count], stops, writer, number in watch.stopped)))
+            results.append((prompt.index, finish(prompt, ids[:count], writer, number in watch.stopped)))
     return results
 
 
@@ -178,17 +184,21 @@ def _random_stream(prompt: EncodedPrompt, device: torch.device | None) -> Iterat
     if device is None:
         yield
         return
-    request = prompt.request
-    seed = int(digest([request.sampling.seed, request.draw, list(prompt.ids)])[:15], 16)
     on_device = device.type in ("cuda", "mps")
     with torch.random.fork_rng(
         [device.index or 0] if on_device else [], device_type=device.type if on_device else "cuda"
     ):
-        torch.manual_seed(seed)
+        torch.manual_seed(stream_seed(prompt))
         yield
 
 
-def _finish(prompt: EncodedPrompt, ids: Sequence[int], stops: Sequence[str], writer: Writer, stopped: bool) -> Text:
+def stream_seed(prompt: EncodedPrompt) -> int:
+    """The seed of a request's own random stream: the same wherever and beside whatever it is asked."""
+    request = prompt.request
+    return int(digest([request.sampling.seed, request.draw, list(prompt.ids)])[:15], 16)
+
+
+def finish(prompt: EncodedPrompt, ids: Sequence[int], writer: Writer, is_stopped: bool) -> Text:
     """The answer as text, and why it ended."""
     think_end = writer.think_end
     shown = ids
@@ -198,8 +208,8 @@ def _finish(prompt: EncodedPrompt, ids: Sequence[int], stops: Sequence[str], wri
     if shown is not ids:
         whole = whole.lstrip()
     after = cut_at_stops(whole, (), think_end if isinstance(think_end, str) else None)
-    text = cut_at_stops(after, stops)
+    text = cut_at_stops(after, writer.rule(prompt.request).stops)
     is_ended = bool(ids) and ids[-1] in writer.end_ids
-    reason = "stop" if stopped or text != after else "eos" if is_ended else "length"
+    reason = "stop" if is_stopped or text != after else "eos" if is_ended else "length"
     notes = (*prompt.notes, "stop_at_limit") if reason == "length" else prompt.notes
     return Text(text, reason, len(ids), len(prompt.ids), prompt.truncated, notes)

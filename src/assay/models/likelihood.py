@@ -78,15 +78,21 @@ def score_rolling(
     A text's windows are batched among themselves only, so its result cannot depend on its neighbours.
     """
     numbered = [EncodedText(place, window.ids, window.scored) for place, window in enumerate(windows)]
-    parts: list[Logprob] = []
-    for _, part in sorted(score_pairs(numbered, logits_of, batching, arithmetic), key=lambda scored: scored[0]):
+    scored = sorted(score_pairs(numbered, logits_of, batching, arithmetic), key=lambda entry: entry[0])
+    return join_windows(windows, [part for _, part in scored])
+
+
+def join_windows(windows: Sequence[EncodedText], parts: Sequence[Logprob | Failure]) -> Logprob | Failure:
+    """The log-likelihood of a text from those of its windows; one failure fails it all."""
+    whole: list[Logprob] = []
+    for part in parts:
         if isinstance(part, Failure):
             return part
-        parts.append(part)
+        whole.append(part)
     return Logprob(
-        total=math.fsum(part.total for part in parts),
-        token_count=sum(part.token_count for part in parts),
-        is_greedy=all(part.is_greedy for part in parts),
+        total=math.fsum(part.total for part in whole),
+        token_count=sum(part.token_count for part in whole),
+        is_greedy=all(part.is_greedy for part in whole),
         prompt_tokens=1 if windows else 0,
         notes=tuple(note for window in windows for note in window.notes),
     )

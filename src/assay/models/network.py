@@ -17,6 +17,7 @@ from assay.core.errors import Fault, ModelError, missing_extra
 from assay.models.batches import CPU_GENERATION_TOKENS, CPU_TOKENS, BatchLimit
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint, precision
+from assay.models.threads import wait_briefly
 from assay.models.tokens import Tokenizer, TokenRules
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def quiet() -> Iterator[None]:
 
 def require_transformers(purpose: str) -> None:
     """Fails with the line that installs them when torch or transformers are not there."""
+    wait_briefly()
     for package in ("torch", "transformers"):
         try:
             __import__(package)

@@ -309,6 +309,11 @@ def encode_prompt(
     return EncodedPrompt(index, kept, request, most, len(ids) - len(kept), (*notes, *start_notes(rules, kept)))
 
 
+def as_texts(prompts: Sequence[EncodedPrompt]) -> list[EncodedText]:
+    """Prompts as texts whose next token is asked for; which one that is does not matter."""
+    return [EncodedText(prompt.index, (*prompt.ids, 0), 1) for prompt in prompts]
+
+
 def cut_at_stops(text: str, stops: Iterable[str], think_end: str | None = None) -> str:
     """Generated text before its first stop string, after its thinking part if there is one."""
     if think_end and think_end in text:

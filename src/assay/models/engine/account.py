@@ -1,0 +1,165 @@
+"""What reading costs and has cost: tokens, rows of logits, pairs of attention, and their floating-point operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.core.protocols import Progress
+from assay.models.engine.tree import PrefixTree
+from assay.models.tokens import EncodedText
+
+# What writing a token costs beside reading one: a step of a few rows uses a third of what the machine can do.
+WRITING_WORTH = 3.0
+# Answers end before their limit; until some have ended, this share of it stands for the rest.
+USUAL_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An amount of reading.
+
+    Attributes:
+        tokens: tokens forwarded.
+        rows: rows for which logits are made.
+        pairs: pairs of a token and one that it attends to, in one layer.
+    """
+
+    tokens: int = 0
+    rows: int = 0
+    pairs: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.tokens + other.tokens, self.rows + other.rows, self.pairs + other.pairs)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.tokens - other.tokens, self.rows - other.rows, self.pairs - other.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Floating-point operations of a model: per token, per row of logits, per pair of attention in all layers."""
+
+    token: float
+    row: float
+    pair: float
+
+    def operations(self, amount: Amount) -> float:
+        return amount.tokens * self.token + amount.rows * self.row + amount.pairs * self.pair
+
+
+def tree_amount(tree: PrefixTree) -> Amount:
+    """What reading a whole tree takes: the least possible, as every distinct prefix is read once."""
+    lengths = np.array([segment.end - segment.start for segment in tree.segments], dtype=np.int64)
+    depths = np.array([segment.depth for segment in tree.segments], dtype=np.int64)
+    pairs = int((lengths * (depths + 1) + lengths * (lengths - 1) // 2).sum())
+    return Amount(len(tree), len(np.unique(tree.rows)), pairs)
+
+
+def pack_amount(positions: npt.NDArray[np.int64], rows: int) -> Amount:
+    """What reading a pack takes: each row looks at itself and at everything on its path."""
+    return Amount(len(positions), rows, int(positions.sum()) + len(positions))
+
+
+def alone_amount(texts: Iterable[EncodedText]) -> Amount:
+    """What reading takes when every text is read by itself."""
+    total = Amount()
+    for text in texts:
+        length = len(text.ids) - 1
+        total = total + Amount(length, text.scored, length * (length + 1) // 2)
+    return total
+
+
+def rates_of(module: Any) -> Rates:
+    """The operations of a model, counted from its matrices; also for a model without memory (`meta`)."""
+    config = module.config.get_text_config()
+    inputs = module.get_input_embeddings()
+    outputs = module.get_output_embeddings()
+    skipped = {id(layer.weight) for layer in (inputs, outputs) if layer is not None}
+    experts, chosen = (int(_first(config, names)) for names in (_EXPERTS, _CHOSEN))
+    share = chosen / experts if experts and chosen else 1.0
+    weights = 0.0
+    for parameter in module.parameters():
+        if id(parameter) not in skipped and parameter.ndim >= 2:
+            weights += parameter.numel() * (share if parameter.ndim == 3 else 1.0)
+    width, heads = _first(config, ("hidden_size",)), _first(config, ("num_attention_heads",))
+    head_width = _first(config, ("head_dim",)) or width / max(heads, 1)
+    pair = 4.0 * _first(config, ("num_hidden_layers",)) * heads * head_width
+    row = 2.0 * outputs.weight.numel() if outputs is not None else 0.0
+    return Rates(2.0 * weights, row, pair)
+
+
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_CHOSEN = ("num_experts_per_tok", "top_k_experts")
+
+
+def _first(config: Any, names: tuple[str, ...]) -> float:
+    return next((float(value) for name in names if isinstance(value := getattr(config, name, None), (int, float))), 0.0)
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts what a model reads and writes against what lies ahead.
+
+    Attributes:
+        rates: its operations.
+        listener: told after every step.
+        ahead: reading in all.
+        done: reading done.
+        written: tokens written.
+        most: most tokens that the prompts still open may write.
+        ended: (tokens, limits) of the answers that have ended.
+        seconds: time spent reading and writing.
+    """
+
+    rates: Rates
+    listener: Callable[[Progress], None] = lambda _: None
+    ahead: Amount = Amount()
+    done: Amount = Amount()
+    written: int = 0
+    most: int = 0
+    ended: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
+
+    def read(self, amount: Amount) -> None:
+        self.done = self.done + amount
+        self.tell()
+
+    def write(self, count: int) -> None:
+        self.written += count
+        self.tell()
+
+    def end(self, tokens: int, limit: int) -> None:
+        """An answer has ended: those still open are expected to be as long, in proportion to their limits."""
+        self.most -= limit
+        self.ended = self.ended[0] + tokens, self.ended[1] + limit
+
+    @property
+    def tokens(self) -> int:
+        return self.done.tokens
+
+    @property
+    def head_rows(self) -> int:
+        return self.done.rows
+
+    @property
+    def attention_pairs(self) -> int:
+        return self.done.pairs
+
+    @property
+    def expected(self) -> float:
+        """Tokens that will have been written in the end."""
+        tokens, limits = self.ended
+        share = (tokens + USUAL_SHARE * self.most * 0.1) / max(limits + self.most * 0.1, 1)
+        return max(tokens + share * self.most, self.written)
+
+    def tell(self) -> None:
+        each = WRITING_WORTH * (self.rates.token + self.rates.row)
+        done = self.rates.operations(self.done) + each * self.written
+        total = self.rates.operations(self.ahead) + each * self.expected
+        tokens = self.done.tokens + self.written
+        self.listener(Progress(done, max(done, total), tokens, max(tokens, self.ahead.tokens + round(self.expected))))

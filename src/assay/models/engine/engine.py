@@ -1,0 +1,189 @@
+"""A loaded model that scores texts and answers prompts, the fastest way that gives the right numbers.
+
+Takes encoded texts and prompts; gives answers as they finish, and counts the work on a meter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from assay.core.protocols import Progress
+from assay.core.responses import Text
+from assay.models.batches import Batching, BatchLimit
+from assay.models.encoding import Job
+from assay.models.engine import memory
+from assay.models.engine.account import Amount, Meter, Rates, alone_amount, tree_amount
+from assay.models.engine.choosing import SINGLE, Choice
+from assay.models.engine.picking import Picker, picker_for
+from assay.models.engine.reader import using_attention
+from assay.models.engine.scoring import Grove, Scored, TreeScorer
+from assay.models.engine.slots import SlotWriter, Task
+from assay.models.engine.tree import build_tree
+from assay.models.generation import Writer, Written, write_texts
+from assay.models.likelihood import score_pairs
+from assay.models.network import Network, automatic_limit
+from assay.models.tokens import EncodedPrompt, EncodedText, as_texts
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(slots=True)
+class Engine:
+    """A model on its device, and how it is asked.
+
+    Attributes:
+        network: the model.
+        choice: how it is asked, and why.
+        rates: its operations.
+        arithmetic: `exact` or `lm_eval`.
+        limit: the user's rows per batch; None for what fits and is fast.
+        on_notice: told (topic, text) of what the user should know.
+    """
+
+    network: Network
+    choice: Choice
+    rates: Rates
+    arithmetic: str = "exact"
+    limit: BatchLimit | None = None
+    on_notice: Callable[[str, str], None] = lambda topic, text: None
+    meter: Meter = field(init=False)
+    _limits: dict[str, BatchLimit] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.rates)
+
+    def begin(self, job: Job, listener: Callable[[Progress], None]) -> list[list[Grove]]:
+        """Plans a job's reading and puts all work ahead on a new meter, which is told at once."""
+        started = time.perf_counter()
+        self.meter = Meter(self.rates, listener)
+        groves = [self._plan(group) for group in job.groups()]
+        for grove in (grove for group in groves for grove in group):
+            self.meter.ahead = self.meter.ahead + grove.amount
+        if job.prompts:
+            self.meter.ahead = self.meter.ahead + self._prompt_amount(job.prompts)
+            self.meter.most = sum(prompt.max_tokens for prompt in job.prompts)
+        self.meter.seconds += time.perf_counter() - started
+        self.meter.tell()
+        return groves
+
+    def _prompt_amount(self, prompts: Sequence[EncodedPrompt]) -> Amount:
+        texts = as_texts(prompts)
+        return alone_amount(texts) if self.choice.reader is None else tree_amount(build_tree(texts))
+
+    def _plan(self, texts: Sequence[EncodedText]) -> list[Grove]:
+        if self.choice.reader is None:
+            return [Grove(texts, None, alone_amount(texts))]
+        return self._scorer().plan(texts)
+
+    def score(self, groves: Iterable[Sequence[Grove]]) -> Iterator[Scored]:
+        """The log-likelihood of every text, as batches finish."""
+        ask = self._by_batches if self.choice.reader is None else self._by_tree
+        return self._timed(answer for group in groves for answer in ask(group))
+
+    def write(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> Iterator[Written]:
+        """The answer to every prompt."""
+        return self._timed(self._write(prompts, writer))
+
+    def description(self) -> dict[str, Any]:
+        """How the model was asked, for the record."""
+        meter, choice = self.meter, self.choice
+        return {
+            "engine": choice.engine,
+            "why": choice.reason,
+            "probe_difference": choice.worst,
+            "forwarded_tokens": meter.done.tokens,
+            "written_tokens": meter.written,
+            "engine_seconds": meter.seconds,
+            "device": str(self.network.device),
+            "dtype": str(self.network.module.dtype).removeprefix("torch."),
+        }
+
+    def _by_tree(self, groves: Sequence[Grove]) -> Iterator[Scored]:
+        with using_attention(self.network):
+            yield from self._scorer().score(groves)
+
+    def _scorer(self) -> TreeScorer:
+        assert self.choice.reader is not None
+        return TreeScorer(self.choice.reader, self._batching("loglikelihood"), self.meter.read)
+
+    def _by_batches(self, groves: Sequence[Grove]) -> Iterator[Scored]:
+        for grove in groves:
+            # By number: windows of one text share an index.
+            numbered = [replace(text, index=number) for number, text in enumerate(grove.texts)]
+            batching = self._batching("loglikelihood")
+            for number, answer in score_pairs(numbered, self.network.logits, batching, self.arithmetic):
+                self.meter.read(alone_amount([numbered[number]]))
+                yield grove.texts[number].index, answer
+
+    def _write(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> Iterator[Written]:
+        """In slots where the model and the request's settings allow it; else by transformers' own `generate`."""
+        others: list[EncodedPrompt] = []
+        tasks: list[Task] = []
+        for prompt in prompts:
+            pick = partial(picker_for, prompt, self.network.module.generation_config, self.network.device)
+            if self.choice.reader is None or self._may_cross(prompt) or pick() is None:
+                others.append(prompt)
+            else:
+                tasks.append(Task(prompt, cast("Callable[[], Picker]", pick)))
+        if tasks:
+            yield from self._slots(writer).write(tasks)
+        known = {prompt.index: prompt for prompt in others}
+        for place, answer in write_texts(others, writer, self._batching("generate")):
+            self.meter.read(alone_amount(as_texts([known[place]])))
+            if isinstance(answer, Text):
+                self.meter.write(answer.token_count)
+                self.meter.end(answer.token_count, known[place].max_tokens)
+            yield place, answer
+
+    def _may_cross(self, prompt: EncodedPrompt) -> bool:
+        """Whether an answer may pass the length at which the model changes its ways, and its neighbours' with it."""
+        threshold = None if self.choice.reader is None else self.choice.reader.length_threshold
+        return threshold is not None and len(prompt.ids) + prompt.max_tokens > threshold
+
+    def _slots(self, writer: Writer) -> SlotWriter:
+        assert self.choice.reader is not None
+        module, device = self.network.module, self.network.device
+        return SlotWriter(
+            self.choice.reader,
+            writer,
+            self._batching("generation"),
+            self.meter,
+            lambda room, count: memory.slots_for(module, device, room, count),
+            memory.pack_tokens(module, device),
+        )
+
+    def _timed(self, answers: Iterable[Entry]) -> Iterator[Entry]:
+        """Adds up the time between answers; what others do with one is not counted."""
+        started = time.perf_counter()
+        for answer in answers:
+            self.meter.seconds += time.perf_counter() - started
+            yield answer
+            started = time.perf_counter()
+        self.meter.seconds += time.perf_counter() - started
+
+    def _batching(self, kind: str) -> Batching:
+        """The batch limit of a request kind, as small as it had to become so far."""
+        if kind not in self._limits:
+            self._limits[kind] = self._first_limit(kind)
+
+        def remember(limit: BatchLimit) -> None:
+            self._limits[kind] = limit
+            self.on_notice(f"memory {kind}", f"memory ran out; {kind} batches were reduced to {limit}")
+
+        return Batching(self._limits[kind], remember)
+
+    def _first_limit(self, kind: str) -> BatchLimit:
+        crosses = self.choice.reader is not None and self.choice.reader.length_threshold is not None
+        if self.choice.engine == SINGLE or (crosses and kind == "generate"):
+            return BatchLimit(rows=1)
+        if self.limit is not None:
+            return self.limit
+        if self.choice.reader is None or kind == "generate":
+            return automatic_limit(self.network, kind != "loglikelihood")
+        if kind == "generation":
+            return BatchLimit()  # as many rows as fit
+        return BatchLimit(tokens=memory.pack_tokens(self.network.module, self.network.device))

@@ -1,0 +1,128 @@
+"""From hidden states to log-probabilities: the vocabulary in blocks, so that no full line of logits is ever kept.
+
+Takes the states of the rows that are asked about and the tokens asked for; gives each token's log-probability in
+float64, and whether it is the likeliest. Logits are float32, the exponentials are shifted by each block's maximum and
+summed pairwise, and blocks are joined in float64: the log-sum-exp is exact to the last digits of float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Columns of the vocabulary at once, and numbers of one block of logits: 16 MB, which caches hold.
+COLUMNS = 4096
+ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last layer of a model: a matrix, perhaps with a bias."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    @property
+    def columns(self) -> int:
+        return int(self.weight.shape[0])
+
+    def block(self, states: Tensor, low: int, high: int) -> Tensor:
+        """Logits of some columns."""
+        import torch
+
+        bias = None if self.bias is None else self.bias[low:high]
+        return torch.nn.functional.linear(states, self.weight[low:high], bias)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyLogits:
+    """Stands for a head where the model itself has made the logits, as models that rework them do."""
+
+    columns: int
+
+    def block(self, states: Tensor, low: int, high: int) -> Tensor:
+        return states[:, low:high]
+
+
+def find_head(module: Any) -> Head | None:
+    """The model's head, when it is a plain matrix."""
+    import torch
+
+    layer = module.get_output_embeddings()
+    if type(layer) is not torch.nn.Linear:
+        return None
+    return Head(layer.weight, layer.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenValues:
+    """For every token asked for: its log-probability (float64), and whether it is the likeliest of its line."""
+
+    values: Tensor
+    is_best: Tensor
+
+
+def token_values(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor) -> TokenValues:
+    """Log-probabilities of tokens.
+
+    Args:
+        head: makes the logits.
+        states: one line per row that is asked about.
+        which: for every token asked for, the line that predicts it; in ascending order.
+        targets: the tokens.
+    """
+    import torch
+
+    step = max(ELEMENTS // min(COLUMNS, head.columns), 1)
+    parts = []
+    for low in range(0, len(states), step):
+        bounds = torch.searchsorted(which, torch.tensor([low, low + step], device=which.device)).tolist()
+        inside = slice(*bounds)
+        with torch.inference_mode():
+            parts.append(_lines(head, states[low : low + step], which[inside] - low, targets[inside]))
+    return TokenValues(torch.cat([part.values for part in parts]), torch.cat([part.is_best for part in parts]))
+
+
+def _lines(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor) -> TokenValues:
+    import torch
+
+    chosen = torch.empty(len(targets), dtype=torch.float64)
+    leads = torch.zeros(len(targets), dtype=torch.bool)  # whether a token is the likeliest of its block
+    sums, tops = [], []
+    for low, high in _ranges(head.columns):
+        logits = head.block(states, low, high).to(torch.promote_types(states.dtype, torch.float32))
+        if logits.device.type == "mps":  # has no float64
+            logits = logits.cpu()
+        top = logits.amax(dim=1)
+        inside = ((targets >= low) & (targets < high)).nonzero().squeeze(-1)
+        if len(inside):
+            lines, columns = which[inside].to(logits.device), (targets[inside] - low).to(logits.device)
+            found = logits[lines, columns]
+            chosen[inside] = found.double().cpu()
+            leads[inside] = _is_first(logits, lines, columns, found == top[lines]).cpu()
+        # A block without any finite logit is not shifted: infinite less infinite would be no number.
+        shift = top.masked_fill(top.isinf(), 0.0)
+        total = logits.sub_(shift.unsqueeze(1)).exp_().sum(dim=1)
+        sums.append(shift.double() + total.double().log())
+        tops.append(top)
+    whole = torch.logsumexp(torch.stack(sums), dim=0).cpu()
+    # numpy's argmax gives the first of equal blocks, as one argmax over all columns would.
+    winner = torch.from_numpy(torch.stack(tops).float().cpu().numpy().argmax(axis=0))
+    return TokenValues(chosen - whole[which], leads & (winner[which] == targets // COLUMNS))
+
+
+def _ranges(columns: int) -> Iterator[tuple[int, int]]:
+    for low in range(0, columns, COLUMNS):
+        yield low, min(low + COLUMNS, columns)
+
+
+def _is_first(logits: Tensor, lines: Tensor, columns: Tensor, is_top: Tensor) -> Tensor:
+    """Whether tokens are the first with their line's largest logit; only those that have it are looked at closely."""
+    places = is_top.nonzero().squeeze(-1)
+    first = is_top.clone()
+    first[places] = logits[lines[places]].argmax(dim=1) == columns[places]
+    return first

@@ -1,0 +1,161 @@
+"""Packs: slices of a prefix tree that a model reads at once, as one row without padding.
+
+Takes a tree and a number of tokens; gives packs, each cut into blocks of rows with the keys that those rows look at.
+Knows no torch; what is decided here holds for every layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.models.engine.tree import Piece, PrefixTree, pieces
+
+# Rows of a block: few enough that what a mask rules out costs little, enough to keep the number of calls small.
+BLOCK_ROWS = 192
+# A block that has this many rows takes in no unrelated piece.
+FULL_ENOUGH = 48
+# From here on a prefix common to the whole pack is attended to by all rows together.
+COMMON_PREFIX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows of a pack and the keys they look at.
+
+    The keys are, in this order: remembered tokens from the pack's common prefix up to `kept`, the rows `ancestors`
+    of the pack, and the block's own rows.
+
+    Attributes:
+        start: first row, counted in the pack.
+        end: row after the last.
+        kept: how many remembered tokens the block's rows look at, at most.
+        ancestors: ranges of rows of the pack.
+        allowed: which row looks at which key; None when row i looks at all keys but the block's rows after i.
+    """
+
+    start: int
+    end: int
+    kept: int
+    ancestors: tuple[tuple[int, int], ...]
+    allowed: npt.NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Rows `low` to `high` of a tree, read at once.
+
+    Attributes:
+        low: first row.
+        high: row after the last.
+        tokens: their ids.
+        positions: their positions.
+        common: how many tokens of the remembered path all rows look at.
+        blocks: the rows, cut into blocks.
+        pieces: the rows, cut by their sequences.
+        kept: how many remembered tokens stay on the path after this pack.
+        path: rows of the pack that join the path, in order.
+    """
+
+    low: int
+    high: int
+    tokens: npt.NDArray[np.int32]
+    positions: npt.NDArray[np.int64]
+    common: int
+    blocks: tuple[Block, ...]
+    pieces: tuple[Piece, ...]
+    kept: int
+    path: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.high - self.low
+
+
+def cut(tree: PrefixTree, low: int, high: int) -> Pack:
+    """The pack of a slice of the tree."""
+    first = int(np.searchsorted(tree.ends, low, side="right"))
+    last_one = int(np.searchsorted(tree.ends, high, side="left"))
+    found = tuple(pieces(tree.segments[first : last_one + 1], low, high))
+    common = min(piece.kept for piece in found)
+    if common < COMMON_PREFIX:
+        common = 0
+    positions = np.concatenate([np.arange(one.depth, one.depth + one.end - one.start) for one in found])
+    last = found[-1]
+    path = np.concatenate([np.arange(*bounds) for bounds in (*last.ancestors, (last.start, last.end))])
+    blocks = tuple(_blocks(found, common))
+    return Pack(low, high, tree.tokens[low:high], positions, common, blocks, found, last.kept, path)
+
+
+def _blocks(found: Sequence[Piece], common: int) -> Iterator[Block]:
+    group: list[Piece] = []
+    for piece in found:
+        if group and not _joins(piece, group):
+            yield from _finish(group, common)
+            group = []
+        group.append(piece)
+    yield from _finish(group, common)
+
+
+def _joins(piece: Piece, group: Sequence[Piece]) -> bool:
+    """Whether a piece goes into the block of the pieces before it: it is small, and it continues one of them."""
+    rows = piece.end - group[0].start
+    if rows > BLOCK_ROWS:
+        return False
+    is_related = bool(piece.ancestors) and piece.ancestors[-1][1] > group[0].start
+    return is_related or group[-1].end - group[0].start < FULL_ENOUGH
+
+
+def _finish(group: Sequence[Piece], common: int) -> Iterator[Block]:
+    if len(group) > 1:
+        yield _masked(group, common)
+        return
+    piece = group[0]
+    for start in range(piece.start, piece.end, BLOCK_ROWS):
+        end = min(start + BLOCK_ROWS, piece.end)
+        before = piece.ancestors if start == piece.start else (*piece.ancestors, (piece.start, start))
+        yield Block(start, end, piece.kept, before, None)
+
+
+def _masked(group: Sequence[Piece], common: int) -> Block:
+    start, end = group[0].start, group[-1].end
+    kept = max(piece.kept for piece in group)
+    outside = sorted({bounds for piece in group for bounds in _before(piece, start)})
+    ancestors = tuple(_merged(outside))
+    offset = kept - common
+    columns = np.concatenate([np.arange(*bounds) for bounds in (*ancestors, (start, end))])
+    place = np.full(end, -1, dtype=np.int64)  # row of the pack → column of the mask
+    place[columns] = np.arange(offset, offset + len(columns))
+    allowed = np.zeros((end - start, offset + len(columns)), dtype=np.bool_)
+    for piece in group:
+        own = slice(piece.start - start, piece.end - start)
+        allowed[own, : piece.kept - common] = True
+        for low, high in piece.ancestors:
+            allowed[own, place[low:high]] = True
+        size = piece.end - piece.start
+        first = int(place[piece.start])
+        allowed[own, first : first + size] = np.tri(size, dtype=np.bool_)
+    return Block(start, end, kept, ancestors, allowed)
+
+
+def _before(piece: Piece, start: int) -> Iterator[tuple[int, int]]:
+    """Ancestors outside of a block that begins at `start`."""
+    for low, high in piece.ancestors:
+        if low < start:
+            yield low, min(high, start)
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Overlapping ranges as one; given in order."""
+    current: tuple[int, int] | None = None
+    for low, high in ranges:
+        if current is not None and low <= current[1]:
+            current = current[0], max(current[1], high)
+            continue
+        if current is not None:
+            yield current
+        current = low, high
+    if current is not None:
+        yield current

@@ -1,0 +1,212 @@
+"""Log-likelihoods from a prefix tree: every distinct prefix is read once, in packs.
+
+Takes encoded texts and a reader; gives (place, Logprob | Failure) as packs finish. A pack that does not fit into
+memory, or breaks, is read again in halves; what a broken row takes with it fails, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from assay.core.responses import Failure, Logprob
+from assay.models.batches import Batching, BatchLimit, attempt
+from assay.models.engine.account import Amount, pack_amount, tree_amount
+from assay.models.engine.head import ReadyLogits, token_values
+from assay.models.engine.packs import cut
+from assay.models.engine.reader import TreeReader
+from assay.models.engine.tree import PrefixTree, Whole, build_tree
+from assay.models.tokens import EncodedText
+
+Scored = tuple[int, Logprob | Failure]
+# Tokens of a pack on a CPU: its products run at full speed from here on.
+PACK_TOKENS = 1024
+# Numbers of logits that a pack may leave behind where the model makes them itself: 256 MB.
+READY_ELEMENTS = 1 << 26
+# After this many texts alone gave broken logits again, a model that gave no other is believed to give no other.
+CONFIRMATIONS = 8
+NOT_FINITE = "the model's logits hold NaN or infinite numbers here; a wider dtype such as float32 may help"
+
+
+@dataclass(frozen=True, slots=True)
+class Grove:
+    """Texts that may be read together, their tree when it is what is read, and what that takes."""
+
+    texts: Sequence[EncodedText]
+    tree: PrefixTree | None
+    amount: Amount
+
+
+def plant(texts: Sequence[EncodedText]) -> Grove:
+    tree = build_tree(texts)
+    return Grove(texts, tree, tree_amount(tree))
+
+
+@dataclass(slots=True)
+class TreeScorer:
+    """Scores texts through one reader.
+
+    Attributes:
+        reader: reads packs.
+        batching: most tokens of a pack (or sequences, for a limit of rows), and whom to tell when they shrink.
+        on_read: told of each pack that was read.
+        most_tokens: most tokens of a pack whose sequences are limited instead.
+    """
+
+    reader: TreeReader
+    batching: Batching
+    on_read: Callable[[Amount], None] = lambda _: None
+    most_tokens: int = PACK_TOKENS
+
+    def plan(self, texts: Sequence[EncodedText]) -> list[Grove]:
+        """The trees to read: one, or two where the model changes its ways at some length."""
+        threshold = self.reader.length_threshold
+        if threshold is None:
+            return [plant(texts)] if texts else []
+        short = [text for text in texts if len(text.ids) - 1 <= threshold]
+        long = [text for text in texts if len(text.ids) - 1 > threshold]
+        return [plant(group) for group in (short, long) if group]
+
+    def score(self, groves: Sequence[Grove]) -> Iterator[Scored]:
+        """The log-likelihood of every text's scored part; each text must score at least one token."""
+        broken: list[EncodedText] = []
+        is_sound = False
+        for grove in groves:
+            for text, answer in self._score(grove):
+                if isinstance(answer, Failure) and answer.kind == "not_finite" and len(grove.texts) > 1:
+                    broken.append(text)
+                    continue
+                is_sound = is_sound or isinstance(answer, Logprob)
+                yield text.index, answer
+        yield from self._confirm(broken, is_sound)
+
+    def _confirm(self, broken: Sequence[EncodedText], is_sound: bool) -> Iterator[Scored]:
+        """Broken logits of one text may spoil its neighbours in a pack; alone, each shows its own.
+
+        Args:
+            broken: the texts.
+            is_sound: whether the model has given a number before; one that never has is not asked about all of them.
+        """
+        confirmed = 0
+        for text in broken:
+            if confirmed >= CONFIRMATIONS and not is_sound:
+                yield text.index, Failure("not_finite", NOT_FINITE, retryable=False)
+                continue
+            ((_, answer),) = self._score(plant([text]))
+            confirmed += isinstance(answer, Failure)
+            is_sound = is_sound or isinstance(answer, Logprob)
+            yield text.index, answer
+
+    def _score(self, grove: Grove) -> Iterator[tuple[EncodedText, Logprob | Failure]]:
+        tree = grove.tree
+        assert tree is not None
+        sheet = _Sheet(tree)
+        self.reader.path.clear()
+        try:
+            for done, failure in self._walk(tree, sheet):
+                for number in sheet.finished(done):
+                    text = grove.texts[int(tree.order[number])]
+                    yield text, failure or sheet.answer(number, text)
+        finally:
+            self.reader.path.clear()
+
+    def _walk(self, tree: PrefixTree, sheet: _Sheet) -> Iterator[tuple[int, Failure | None]]:
+        """Reads the tree pack by pack; gives the row up to which it is done, and why when it failed there."""
+        low, halved = 0, 0
+        limit = self.batching.limit
+        while low < len(tree):
+            high = self._end(tree, low, limit)
+            if halved:
+                high = min(high, low + halved)
+            failure = attempt(partial(self._read, tree, sheet, low, high))
+            if failure is None:
+                low, halved = high, 0
+                yield low, None
+            elif high - low > 1:
+                halved = (high - low) // 2
+                if failure.kind == "out_of_memory":
+                    limit = BatchLimit(tokens=halved)
+                    self.batching.on_shrink(limit)
+            else:
+                low, halved = _end_of_subtree(tree, low), 0
+                yield low, failure
+
+    def _end(self, tree: PrefixTree, low: int, limit: BatchLimit) -> int:
+        """Where a pack that begins at `low` ends."""
+        most = self.most_tokens if limit.tokens is None else limit.tokens
+        if isinstance(self.reader.head, ReadyLogits):
+            most = min(most, READY_ELEMENTS // self.reader.head.columns)
+        high = min(low + max(most, 1), len(tree))
+        if limit.rows is not None:
+            place = int(np.searchsorted(tree.ends, low, side="right")) + limit.rows - 1
+            high = min(high, int(tree.ends[min(place, len(tree.ends) - 1)]))
+        return high
+
+    def _read(self, tree: PrefixTree, sheet: _Sheet, low: int, high: int) -> None:
+        import torch
+
+        pack = cut(tree, low, high)
+        asked = sheet.asked(low, high)
+        states = self.reader.read(pack, asked.rows - low, reach=tree.depth)
+        if len(asked.rows):
+            targets = tree.targets[asked.pairs]
+            found = token_values(self.reader.head, states, torch.from_numpy(asked.which), torch.from_numpy(targets))
+            sheet.values[asked.pairs] = found.values.numpy()
+            sheet.matches[asked.pairs] = found.is_best.numpy()
+        self.on_read(pack_amount(pack.positions, len(asked.rows)))
+
+
+def _end_of_subtree(tree: PrefixTree, row: int) -> int:
+    """The first row after `row` that does not descend from it."""
+    place = int(np.searchsorted(tree.ends, row, side="right"))
+    depth = tree.segments[place].depth + row - tree.segments[place].start
+    for segment in tree.segments[place + 1 :]:
+        if segment.depth <= depth:
+            return segment.start
+    return len(tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a pack: places of scored tokens, the distinct rows that predict them, and which of these."""
+
+    pairs: Whole
+    rows: Whole
+    which: Whole
+
+
+class _Sheet:
+    """Collects the scored tokens of a tree as its rows are read."""
+
+    def __init__(self, tree: PrefixTree) -> None:
+        self._tree = tree
+        self._by_row = np.argsort(tree.rows, kind="stable")
+        self._sorted_rows = tree.rows[self._by_row]
+        self._next = 0
+        self.values = np.zeros(len(tree.rows), dtype=np.float64)
+        self.matches = np.zeros(len(tree.rows), dtype=np.bool_)
+
+    def asked(self, low: int, high: int) -> Asked:
+        """What is asked of some rows, in the order of the rows."""
+        first, last = np.searchsorted(self._sorted_rows, [low, high])
+        pairs = self._by_row[first:last]
+        rows, which = np.unique(self._tree.rows[pairs], return_inverse=True)
+        return Asked(pairs, rows, which)
+
+    def finished(self, done: int) -> Iterator[int]:
+        """Texts that can be answered now that all rows before `done` are read, each once."""
+        while self._next < len(self._tree.last_rows) and self._tree.last_rows[self._next] < done:
+            yield self._next
+            self._next += 1
+
+    def answer(self, number: int, text: EncodedText) -> Logprob | Failure:
+        own = slice(int(self._tree.bounds[number]), int(self._tree.bounds[number + 1]))
+        total = math.fsum(self.values[own])
+        if not math.isfinite(total):
+            return Failure("not_finite", NOT_FINITE, retryable=False)
+        is_greedy = bool(self.matches[own].all())
+        return Logprob(total, text.scored, is_greedy, text.context_length, text.truncated, text.notes)

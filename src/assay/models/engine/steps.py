@@ -1,0 +1,171 @@
+"""One step of writing: a token for each of some rows that share a trunk and keep the rest of their keys to themselves.
+
+Takes the keys and values of the rows' new tokens; gives what each row sees of the trunk and of its own past.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assay.models.engine.attention import Asked, Path
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+# Tokens by which rows grow ahead of their need.
+SPARE = 64
+
+
+@dataclass(slots=True)
+class Bank:
+    """Keys and values of rows that write: those of the trunk once, every row's own behind it.
+
+    Attributes:
+        path: remembers the trunk; its first `trunk` tokens do not change while rows write.
+        trunk: tokens that all rows share.
+        slots: most rows.
+        room: most tokens of its own that a row may keep.
+        keys: per call of attention, a tensor (slots, heads, capacity, width); it widens as rows grow.
+        values: the same for values.
+    """
+
+    path: Path
+    trunk: int
+    slots: int
+    room: int
+    keys: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+
+    def fill(self, slot: int, call: int, parts: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Puts a row's own tokens after the trunk: pairs of keys and values (heads, tokens, width), in order."""
+        if call == len(self.keys):
+            self.keys.append(_empty(parts[0][0], self.slots))
+            self.values.append(_empty(parts[0][1], self.slots))
+        count = sum(key.shape[1] for key, _ in parts)
+        self._widen(call, count)
+        start = 0
+        for key, value in parts:
+            end = start + key.shape[1]
+            self.keys[call][slot, :, start:end] = key
+            self.values[call][slot, :, start:end] = value
+            start = end
+
+    def reserve(self, count: int) -> None:
+        """Makes room for `count` own tokens in every row."""
+        for call in range(len(self.keys)):
+            self._widen(call, count)
+
+    def _widen(self, call: int, count: int) -> None:
+        capacity = self.keys[call].shape[2]
+        if count <= capacity:
+            return
+        wanted = min(max(count + SPARE, capacity + capacity // 2), max(self.room, count))
+        for stores in (self.keys, self.values):
+            store = stores[call]
+            # Zeros: what no row has written must not be NaN, as nothing times NaN is NaN.
+            wider = store.new_zeros(store.shape[0], store.shape[1], wanted, store.shape[3])
+            wider[:, :, :capacity] = store
+            stores[call] = wider
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copies the first tokens of one row over another."""
+        for stores in (self.keys, self.values):
+            for store in stores:
+                store[target, :, :length] = store[source, :, :length]
+
+
+def _empty(like: Tensor, slots: int) -> Tensor:
+    return like.new_empty(slots, like.shape[0], 0, like.shape[-1])
+
+
+@dataclass(slots=True)
+class Step:
+    """The rows of one step.
+
+    Attributes:
+        bank: what the rows remember.
+        positions: the position of each row's new token.
+        longest: most tokens of its own that a row has, the new one included.
+        biases: what is ruled out, by mask; under None what causality rules out.
+        calls: calls of attention so far.
+    """
+
+    bank: Bank
+    positions: Tensor
+    longest: int
+    dtype: torch.dtype
+    biases: dict[int | None, Tensor] = field(default_factory=dict)
+    masks: list[Tensor] = field(default_factory=list)
+    calls: int = 0
+
+    def mask(self, rule: Callable[..., Any]) -> Tensor | None:
+        """The rule over (rows, trunk + own tokens): a row's own token i stands at position trunk + i."""
+        import torch
+
+        asking, keys = self.positions[None, None, :, None], self._key_positions()[None, None, None, :]
+        zero = torch.zeros(1, 1, 1, 1, dtype=torch.long, device=self.positions.device)
+        allowed: Tensor = rule(zero, zero, asking, keys).expand(1, 1, len(self.positions), keys.shape[-1])
+        return None if bool((allowed | (keys > asking)).all()) else allowed
+
+    def attend(self, asked: Asked) -> Tensor:
+        """All rows at once, in one softmax over trunk and own tokens."""
+        import torch
+
+        bank, count, call = self.bank, len(self.positions), self.calls
+        self.calls += 1
+        rows = torch.arange(count, device=self.positions.device)
+        bank.keys[call][rows, :, self.positions - bank.trunk] = asked.key[0].transpose(0, 1)
+        bank.values[call][rows, :, self.positions - bank.trunk] = asked.value[0].transpose(0, 1)
+        keys, values = bank.keys[call][:count, :, : self.longest], bank.values[call][:count, :, : self.longest]
+        heads = keys.shape[1]
+        query = asked.query[0].transpose(0, 1).reshape(count, heads, -1, asked.query.shape[-1])
+        own = query @ keys.transpose(-1, -2)
+        shared = None
+        if bank.trunk:
+            by_head = query.transpose(0, 1).reshape(heads, -1, query.shape[-1])
+            trunk = by_head @ bank.path.keys[call][:, : bank.trunk].transpose(-1, -2)
+            shared = trunk.view(heads, count, -1, bank.trunk).transpose(0, 1)
+        shares = self._shares(asked, own if shared is None else torch.cat([shared, own], dim=-1)).to(values.dtype)
+        output = shares[..., bank.trunk : bank.trunk + self.longest] @ values
+        if bank.trunk:
+            by_head = shares[..., : bank.trunk].transpose(0, 1).reshape(heads, -1, bank.trunk)
+            seen = by_head @ bank.path.values[call][:, : bank.trunk]
+            output = output + seen.view(heads, count, -1, seen.shape[-1]).transpose(0, 1)
+        return output.reshape(1, count, -1, output.shape[-1]).transpose(1, 2)
+
+    def _shares(self, asked: Asked, scores: Tensor) -> Tensor:
+        """Softmax over what a row may look at, and over its head's sink, which is dropped again by the caller."""
+        import torch
+
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) * asked.kernel.scale
+        if asked.kernel.softcap is not None:
+            scores = torch.tanh(scores / asked.kernel.softcap) * asked.kernel.softcap
+        scores = scores + self._bias(asked.mask, asked.window)
+        if asked.sinks is not None:
+            sinks = asked.sinks.to(scores.dtype).view(1, scores.shape[1], -1, 1).expand(len(scores), -1, -1, 1)
+            scores = torch.cat([scores, sinks], dim=-1)
+        return scores.softmax(dim=-1)
+
+    def _bias(self, mask: Tensor | None, window: int | None) -> Tensor:
+        name = id(mask) if mask is not None else None if window is None else -window
+        if name not in self.biases:
+            keys = self._key_positions()
+            allowed = keys[None, :] <= self.positions[:, None]
+            if window is not None:
+                allowed = allowed & (self.positions[:, None] - keys[None, :] < window)
+            if mask is not None:
+                allowed = allowed & mask[0, 0]
+                self.masks.append(mask)  # keeps its id from being given to another
+            bias = self.positions.new_zeros(allowed.shape, dtype=self.dtype)
+            self.biases[name] = bias.masked_fill_(~allowed, -math.inf)[:, None, None]
+        return self.biases[name]
+
+    def _key_positions(self) -> Tensor:
+        import torch
+
+        return torch.arange(self.bank.trunk + self.longest, device=self.positions.device)
