@@ -1,0 +1,92 @@
+"""Our worker: Assay's causal model, loaded once, answering the requests of a file.
+
+    python -m bench.engine.ours '{"model": {"pretrained": …}, "batch": "auto", "vocabulary": 49152, "most": 8192}'
+
+Commands: `run` gives answers and times, `least` what the tree's minimum is, `rate` the machine's GEMM rate.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import Any
+
+from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.responses import Failure, Logprob, Output
+from assay.core.specs import ModelSettings
+from assay.models.causal import CausalModel, open_causal
+from bench.engine.channel import read_rows, serve
+from bench.engine.counting import TokenCounter, gemm_rate
+from bench.engine.reading import Reader
+from bench.engine.tree import least_work
+
+
+def as_request(row: dict[str, Any]) -> Request:
+    """A request from its line in the file."""
+    if row["kind"] == Loglikelihood.kind:
+        return Loglikelihood(row["context"], row["continuation"])
+    if row["kind"] == RollingLoglikelihood.kind:
+        return RollingLoglikelihood(row["text"])
+    return Generation(row["prompt"], tuple(row["stop"]), row["max_tokens"])
+
+
+def as_answer(output: Output | Failure) -> dict[str, Any]:
+    """An answer as plain data. A failure ends the bench: nothing that is not answered may count as fast."""
+    if isinstance(output, Logprob):
+        return {"total": output.total, "tokens": output.token_count, "is_greedy": output.is_greedy}
+    if isinstance(output, Failure):
+        raise ValueError(f"a request failed ({output.kind}): {output.message}")
+    return {"text": output.text, "tokens": output.token_count}
+
+
+class Ours:
+    """The handlers of the commands."""
+
+    def __init__(self, model: CausalModel, reader: Reader, counter: TokenCounter) -> None:
+        self._model, self._reader, self._counter = model, reader, counter
+
+    def run(self, file: str, documents: int | None = None) -> dict[str, Any]:
+        """Answers, whole and engine seconds, tokens by the model's own account and by our hook."""
+        requests = [as_request(row) for row in read_rows(file, documents)]
+        before, started = self._counter.tokens, time.perf_counter()
+        answers = dict(self._model.respond(requests))
+        whole = time.perf_counter() - started
+        account = getattr(self._model, "account", None)
+        counted = self._counter.tokens - before
+        self._counter.attach()  # the first run has loaded the weights
+        describe = getattr(self._model, "description", dict)
+        return {
+            "answers": [as_answer(answers[place]) for place in range(len(requests))],
+            "whole_seconds": whole,
+            # Without an account, encoding is counted in: against ourselves.
+            "seconds": getattr(account, "seconds", whole),
+            "tokens": getattr(account, "tokens", None) or counted,
+            "embedded": counted,
+            "head_rows": getattr(account, "head_rows", None),
+            "pairs": getattr(account, "attention_pairs", None),
+            "notices": list(self._model.notices()),
+            "description": {name: str(value) for name, value in describe().items()},
+        }
+
+    def least(self, file: str, documents: int | None = None) -> dict[str, Any]:
+        """The least work; of generations, that of reading the prompts."""
+        return asdict(least_work(read for row in read_rows(file, documents) for read in self._reader.reads(row)))
+
+    @staticmethod
+    def rate(shapes: list[list[int]]) -> dict[str, Any]:
+        """Best GFLOPS over layer-shaped products."""
+        return {"gflops": gemm_rate([(rows, width, out) for rows, width, out in shapes])}
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    settings = ModelSettings(batch_size=asked["batch"], device="cpu")
+    reader = Reader(asked["model"], asked["most"])
+    ours = Ours(open_causal(asked["model"], settings), reader, TokenCounter(asked["vocabulary"]))
+    serve({"run": ours.run, "least": ours.least, "rate": ours.rate})
+
+
+if __name__ == "__main__":
+    main()

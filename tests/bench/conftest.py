@@ -1,0 +1,10 @@
+"""Makes the packages `bench` and `parity` of the project's root importable: tools beside Assay, not installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
