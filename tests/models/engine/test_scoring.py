@@ -101,7 +101,7 @@ def test_pack_that_does_not_fit_is_split(reader: TreeReader, ask: Ask, error: Ex
     before_forward(reader, refuse)
     check(ask(reader, texts, 64, on_shrink=shrunk.append, on_read=amounts.append), expected)
     assert sum(amount.tokens for amount in amounts) == prefixes(texts)
-    assert shrunk[-1] == BatchLimit(tokens=max(size for size in (32, 16, 8, 4, 2, 1) if size <= most))
+    assert shrunk[-1].tokens is not None and most // 2 <= shrunk[-1].tokens <= most
 
 
 def test_memory_that_never_suffices_is_a_failure_of_every_text(reader: TreeReader, ask: Ask) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from assay.models.engine.reader import (
     using_attention,
 )
 from assay.models.engine.scoring import TreeScorer
+from assay.models.engine.tuning import tune
 from assay.models.likelihood import Scored, score_pairs
 from assay.models.network import Network
 from assay.models.tokens import EncodedText
@@ -37,7 +38,8 @@ AUTO, TREE, PADDED, SINGLE = "auto", "tree", "padded", "single"
 
 # Per scored token: what float32 may differ by. A wrong mask shows as a hundred times that and more.
 TOLERANCE = 1e-4
-# Narrow formats round by far more; then what padding alone changes is the measure.
+# Narrow formats round by far more: by some units of their last digit, or by several times what padding alone changes.
+ROUNDING = 2.0
 NOISE_FACTOR = 8.0
 # The probe: a trunk, branches and twigs, longer than a window where that is affordable.
 TRUNK, BRANCH, TWIG = 72, 5, 4
@@ -91,7 +93,8 @@ def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Ch
     noise = _compare(truth, _differences(probe, lambda: _by_batches(network, probe, len(probe))))
     # When padding itself goes wrong, it is no measure of rounding.
     is_padding_sound = noise <= _most_noise(network)
-    tolerance = max(TOLERANCE, NOISE_FACTOR * noise) if is_padding_sound else TOLERANCE
+    least = max(TOLERANCE, ROUNDING * _precision(network))
+    tolerance = max(least, NOISE_FACTOR * noise) if is_padding_sound else least
     found = _try_tree(network, probe, truth, tolerance)
     if isinstance(found, Choice):
         return found
@@ -109,13 +112,13 @@ def _demand(asked: str, reason: str) -> None:
 
 
 def _try_tree(network: Network, probe: Sequence[EncodedText], truth: Sequence[float], limit: float) -> Choice | str:
-    """The tree with the blocked head, or with the model's own logits; else why neither can be used."""
+    """The tree in the fastest form that agrees; else why none can be used."""
     try:
         reader = make_reader(network)
     except Unsupported as error:
         return str(error)
     reason = ""
-    for candidate in (reader, replace(reader, head=ReadyLogits(reader.head.columns))):
+    for candidate in _forms(reader):
         found = _differences(probe, partial(_by_tree, candidate, probe))
         if isinstance(found, str):
             reason = reason or found
@@ -125,6 +128,16 @@ def _try_tree(network: Network, probe: Sequence[EncodedText], truth: Sequence[fl
             return Choice(TREE, f"agrees with single forward passes within {worst:.1g} per token", candidate, worst)
         reason = f"packs differ from single forward passes by {worst:.1g} per token"
     return reason
+
+
+def _forms(reader: TreeReader) -> Iterator[TreeReader]:
+    """With faster layers; with the model's own; with its own logits too. Asking for the next gives one up."""
+    tuning = tune(reader.network.module)
+    if tuning.layers:
+        yield reader
+        tuning.undo()
+    yield reader
+    yield replace(reader, head=ReadyLogits(reader.head.columns))
 
 
 def make_probe(network: Network, max_length: int) -> list[EncodedText]:
@@ -191,6 +204,11 @@ def _compare(truth: Sequence[float], found: Sequence[float] | str) -> float:
 
 def _most_noise(network: Network) -> float:
     """What padding may change by rounding alone, per token."""
+    return max(TOLERANCE, 6.0 * _precision(network))
+
+
+def _precision(network: Network) -> float:
+    """The step from 1 to the next number in the format of the weights."""
     import torch
 
-    return TOLERANCE if torch.finfo(network.module.dtype).eps <= torch.finfo(torch.float32).eps else 0.05
+    return float(torch.finfo(network.module.dtype).eps)

@@ -140,7 +140,9 @@ class TreeScorer:
         most = self.most_tokens if limit.tokens is None else limit.tokens
         if isinstance(self.reader.head, ReadyLogits):
             most = min(most, READY_ELEMENTS // self.reader.head.columns)
-        high = min(low + max(most, 1), len(tree))
+        # Packs of one size: a short one at the end would be read at half the speed.
+        left = len(tree) - low
+        high = low + -(-left // -(-left // max(most, 1)))
         if limit.rows is not None:
             place = int(np.searchsorted(tree.ends, low, side="right")) + limit.rows - 1
             high = min(high, int(tree.ends[min(place, len(tree.ends) - 1)]))

@@ -1,0 +1,218 @@
+"""The same layers, faster on a CPU: weights packed once, and products written in place.
+
+Takes a transformers model; changes layers whose faster form gives the same numbers on a trial; can change them back.
+Each form is found by its parts, not by the model's name; the probe in `choosing.py` then compares the whole model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from assay.models.engine.memory import free_bytes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Where packed weights are used: steps of writing. Fewer rows are faster by torch's own product; more gain next to
+# nothing, and the packed product rounds a little worse, which scores should not pay for (docs/decisions/0010).
+LEAST_ROWS, MOST_ROWS = 6, 128
+# Packing keeps a second copy of the weights; it may take this share of the free memory.
+PACKED_SHARE = 0.2
+# Largest difference of a faster form from the layer's own, beside numbers of about one.
+SAME = 2e-5
+TRIAL_ROWS = 8
+FAST_MARK = "_assay_faster"
+
+Layer = Callable[["Tensor"], "Tensor"]
+
+
+@dataclass(slots=True)
+class Tuning:
+    """What was changed.
+
+    Attributes:
+        layers: layers with another `forward`.
+        counts: how many of each kind.
+    """
+
+    layers: list[Any] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def change(self, layer: Any, kind: str, forward: Layer) -> None:
+        layer.forward = forward
+        self.layers.append(layer)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+    def undo(self) -> None:
+        """Every layer is its own again."""
+        for layer in self.layers:
+            del layer.forward
+        self.layers.clear()
+
+
+def tune(module: Any) -> Tuning:
+    """Changes what can be changed. Only models in float32 on a CPU have anything to gain."""
+    import torch
+
+    tuning = Tuning()
+    if module.dtype != torch.float32 or module.device.type != "cpu":
+        return tuning
+    with torch.inference_mode():
+        _pack(module, tuning)
+        for layer in module.modules():
+            for kind, form in (("gated", _gated), ("norm", _norm)):
+                forward = form(layer)
+                if forward is not None and _is_same(layer, forward):
+                    tuning.change(layer, kind, forward)
+        _faster_rotation(module)
+    return tuning
+
+
+def _has_packing() -> bool:
+    import torch
+
+    return bool(cast(Any, torch.backends.mkldnn).is_available())
+
+
+def _pack(module: Any, tuning: Tuning) -> None:
+    import torch
+
+    head = module.get_output_embeddings()
+    layers = [layer for layer in module.modules() if type(layer) is torch.nn.Linear and layer is not head]
+    size = sum(layer.weight.numel() * layer.weight.itemsize for layer in layers)
+    if not _has_packing() or size > PACKED_SHARE * free_bytes(module.device):
+        return
+    for layer in layers:
+        try:
+            tuning.change(layer, "packed", packed_linear(layer.weight, layer.bias, type(layer).forward.__get__(layer)))
+        except (AttributeError, RuntimeError):
+            return  # this torch has no such operation
+
+
+def packed_linear(weight: Tensor, bias: Tensor | None, plain: Layer) -> Layer:
+    """A linear layer whose weights lie as oneDNN's product wants them."""
+    import torch
+
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    multiply = torch.ops.mkldnn._linear_pointwise
+    width = weight.shape[1]
+
+    def forward(given: Tensor) -> Tensor:
+        if not LEAST_ROWS * width <= given.numel() <= MOST_ROWS * width or torch.is_grad_enabled():
+            return plain(given)
+        result: Tensor = multiply(given, packed, bias, "none", [], "")
+        return result
+
+    return forward
+
+
+def _gated(layer: Any) -> Layer | None:
+    """down(act(gate(x)) * up(x)), with the product in place."""
+    names = ("gate_proj", "up_proj", "down_proj", "act_fn")
+    if not all(callable(getattr(layer, name, None)) for name in names):
+        return None
+    plain = type(layer).forward.__get__(layer)
+    gate, up, down, act = (cast(Layer, getattr(layer, name)) for name in names)
+
+    def forward(given: Tensor) -> Tensor:
+        import torch
+
+        if torch.is_grad_enabled():
+            result: Tensor = plain(given)
+        else:
+            result = down(act(gate(given)).mul_(up(given)))
+        return result
+
+    return forward
+
+
+def _norm(layer: Any) -> Layer | None:
+    """Division by the root mean square, in two passes instead of five."""
+    import torch
+
+    weight = getattr(layer, "weight", None)
+    small = getattr(layer, "variance_epsilon", getattr(layer, "eps", None))
+    if not type(layer).__name__.endswith("RMSNorm") or not isinstance(weight, torch.Tensor) or weight.ndim != 1:
+        return None
+    if not isinstance(small, float):
+        return None
+    plain, width = type(layer).forward.__get__(layer), weight.shape[0]
+
+    def forward(given: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or given.shape[-1] != width:
+            result: Tensor = plain(given)
+            return result
+        size = torch.linalg.vector_norm(given, dim=-1, keepdim=True)
+        scaled: Tensor = given * size.square_().div_(width).add_(small).rsqrt_()
+        return scaled.mul_(weight)
+
+    return forward
+
+
+def _is_same(layer: Any, forward: Layer) -> bool:
+    """Whether a faster form gives what the layer itself gives, on random numbers."""
+    import torch
+
+    width = _width(layer)
+    if width is None:
+        return False
+    given = torch.randn(1, TRIAL_ROWS, width, generator=torch.Generator().manual_seed(0))
+    try:
+        own, other = type(layer).forward(layer, given.clone()), forward(given.clone())
+    except (RuntimeError, TypeError):
+        return False
+    if not isinstance(own, torch.Tensor) or own.shape != other.shape:
+        return False
+    return bool((own - other).abs().max() <= SAME * max(1.0, float(own.abs().max())))
+
+
+def _width(layer: Any) -> int | None:
+    gate = getattr(layer, "gate_proj", None)
+    width = getattr(gate, "in_features", None) if gate is not None else layer.weight.shape[0]
+    return int(width) if width is not None else None
+
+
+def _faster_rotation(module: Any) -> None:
+    """Rotary positions with half the passes, for the modelling code of this model's attention layers."""
+    import torch
+
+    for name in sorted({type(layer).__module__ for layer in module.modules()}):
+        code = sys.modules.get(name)
+        own = getattr(code, "apply_rotary_pos_emb", None)
+        if own is None or hasattr(own, FAST_MARK):
+            continue
+        draw = torch.Generator().manual_seed(0)
+        query, key = (torch.randn(1, heads, TRIAL_ROWS, 16, generator=draw) for heads in (4, 2))
+        cos, sin = (torch.randn(1, TRIAL_ROWS, 8, generator=draw).repeat(1, 1, 2) for _ in range(2))
+        faster = rotation(own)
+        try:
+            pairs = zip(own(query, key, cos, sin), faster(query, key, cos, sin), strict=True)
+            if all(float((left - right).abs().max()) <= SAME for left, right in pairs):
+                code.apply_rotary_pos_emb = faster  # type: ignore[union-attr]
+        except (RuntimeError, TypeError, ValueError):
+            continue
+
+
+def rotation(own: Callable[..., Any]) -> Callable[..., Any]:
+    """transformers' `apply_rotary_pos_emb`, faster where no gradients are wanted; else its own."""
+    import torch
+
+    def rotated(given: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        half = given.shape[-1] // 2
+        result = given * cos
+        result[..., :half].addcmul_(given[..., half:], sin[..., :half], value=-1)
+        result[..., half:].addcmul_(given[..., :half], sin[..., half:])
+        return result
+
+    def apply(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *rest: Any, **options: Any) -> Any:
+        plain = torch.is_grad_enabled() or bool(rest) or bool(options) or cos.ndim != 3 or cos.dtype != q.dtype
+        if plain or q.dtype != torch.float32 or cos.shape[-1] != q.shape[-1] or q.device.type != "cpu":
+            return own(q, k, cos, sin, *rest, **options)
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        return rotated(q, cos, sin), rotated(k, cos, sin)
+
+    setattr(apply, FAST_MARK, own)
+    return apply

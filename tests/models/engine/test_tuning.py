@@ -1,0 +1,77 @@
+"""Faster layers: the same numbers, only where they are the same, and back again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
+
+from assay.models.engine.tuning import packed_linear, rotation, tune
+from assay.models.network import Network
+
+SIZES: dict[str, Any] = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+
+
+def states(module: Any, rows: int = 40) -> torch.Tensor:
+    ids = torch.arange(rows)[None] % 64
+    with torch.inference_mode():
+        return module(input_ids=ids).logits  # type: ignore[no-any-return]
+
+
+def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None:
+    before = states(network.module)
+    tuning = tune(network.module)
+    assert tuning.counts == {"packed": 14, "gated": 2, "norm": 5}
+    after = states(network.module)
+    assert (before - after).abs().max() < 1e-4
+    tuning.undo()
+    assert torch.equal(states(network.module), before)
+    assert not any("forward" in vars(layer) for layer in network.module.modules())
+
+
+def test_a_norm_of_another_formula_keeps_its_own() -> None:
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    tuning = tune(Gemma2ForCausalLM(Gemma2Config(**SIZES, **heads)).eval())  # multiplies by 1 + weight
+    assert "norm" not in tuning.counts and tuning.counts["gated"] == 2
+
+
+def test_other_designs_are_left_alone() -> None:
+    tuning = tune(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4)).eval())
+    assert tuning.counts == {}
+
+
+def test_narrow_formats_are_left_alone(network: Network) -> None:
+    assert tune(network.module.to(torch.bfloat16)).counts == {}
+
+
+def test_training_is_not_touched(network: Network) -> None:
+    tune(network.module)
+    loss = network.module(input_ids=torch.arange(20)[None]).logits.square().mean()
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in network.module.parameters())
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 5, 6, 128, 129])
+def test_packed_products_are_the_same(bias: bool, rows: int) -> None:
+    layer = torch.nn.Linear(24, 40, bias=bias)
+    given = torch.randn(rows, 24, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        assert (packed_linear(layer.weight, layer.bias, layer.forward)(given) - layer(given)).abs().max() < 1e-5
+
+
+def test_rotation_is_the_same_and_leaves_the_rest_to_the_model() -> None:
+    from transformers.models.llama import modeling_llama
+
+    found: Any = modeling_llama.apply_rotary_pos_emb  # type: ignore[attr-defined]
+    own = getattr(found, "_assay_faster", found)
+    query, key = torch.randn(1, 4, 9, 16), torch.randn(1, 2, 9, 16)
+    cos, sin = torch.randn(1, 9, 16), torch.randn(1, 9, 16)
+    for options in ({}, {"unsqueeze_dim": 1}):
+        with torch.inference_mode():
+            pairs = zip(
+                rotation(own)(query, key, cos, sin, **options), own(query, key, cos, sin, **options), strict=True
+            )
+            assert all((left - right).abs().max() < 1e-5 for left, right in pairs)
