@@ -2,7 +2,8 @@
 
     python -m bench.engine.ours '{"model": {"pretrained": …}, "batch": "auto", "vocabulary": 49152, "most": 8192}'
 
-Commands: `run` gives answers and times, `least` what the tree's minimum is, `rate` the machine's GEMM rate.
+Commands: `run` gives answers and times, `alike` answers in lm-eval's arithmetic, `least` what the tree's minimum is,
+`rate` the machine's GEMM rate.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Output
 from assay.core.specs import ModelSettings
-from assay.models.causal import CausalModel, open_causal
+from assay.models.causal import open_causal
 from bench.engine.channel import read_rows, serve
 from bench.engine.counting import TokenCounter, gemm_rate
 from bench.engine.reading import Reader
@@ -44,8 +45,11 @@ def as_answer(output: Output | Failure) -> dict[str, Any]:
 class Ours:
     """The handlers of the commands."""
 
-    def __init__(self, model: CausalModel, reader: Reader, counter: TokenCounter) -> None:
-        self._model, self._reader, self._counter = model, reader, counter
+    def __init__(
+        self, arguments: dict[str, Any], settings: ModelSettings, reader: Reader, counter: TokenCounter
+    ) -> None:
+        self._arguments, self._settings, self._reader, self._counter = arguments, settings, reader, counter
+        self._model = open_causal(arguments, settings)
 
     def run(self, file: str, documents: int | None = None) -> dict[str, Any]:
         """Answers, whole and engine seconds, tokens by the model's own account and by our hook."""
@@ -70,6 +74,14 @@ class Ours:
             "description": {name: str(value) for name, value in describe().items()},
         }
 
+    def alike(self, file: str, documents: int | None = None) -> dict[str, Any]:
+        """The answers with lm-eval's own log-softmax in place of the exact one, untimed: its error is then in both."""
+        requests = [as_request(row) for row in read_rows(file, documents)]
+        model = open_causal({**self._arguments, "engine": "tree", "arithmetic": "lm_eval"}, self._settings)
+        answers = dict(model.respond(requests))
+        model.close()
+        return {"answers": [as_answer(answers[place]) for place in range(len(requests))]}
+
     def least(self, file: str, documents: int | None = None) -> dict[str, Any]:
         """The least work; of generations, that of reading the prompts."""
         return asdict(least_work(read for row in read_rows(file, documents) for read in self._reader.reads(row)))
@@ -84,8 +96,8 @@ def main() -> None:
     asked = json.loads(sys.argv[1])
     settings = ModelSettings(batch_size=asked["batch"], device="cpu")
     reader = Reader(asked["model"], asked["most"])
-    ours = Ours(open_causal(asked["model"], settings), reader, TokenCounter(asked["vocabulary"]))
-    serve({"run": ours.run, "least": ours.least, "rate": ours.rate})
+    ours = Ours(asked["model"], settings, reader, TokenCounter(asked["vocabulary"]))
+    serve({"run": ours.run, "alike": ours.alike, "least": ours.least, "rate": ours.rate})
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def measure(posed: Posed, plan: Plan, shape: Shape, ours: Worker, reference: Wor
             theirs.take_turn(number)
     found.notes += _changes(found)
     if theirs:
-        _check(found)
+        _check(found, ours)
     return found
 
 
@@ -210,12 +210,20 @@ def available_bytes() -> int:
     raise AssayError("/proc/meminfo has no MemAvailable")
 
 
-def _check(found: Measured) -> None:
-    """Compares answers, and the least work by both tools' own ids."""
+def _check(found: Measured, worker: Worker) -> None:
+    """Compares answers, and the least work by both tools' own ids.
+
+    Log-likelihoods are compared in lm-eval's arithmetic: its log-softmax alone is off by up to the tolerance.
+    """
     reference = found.reference[0].answer
     with found.posed.file.open(encoding="utf-8") as lines:
         documents = [json.loads(line)["document"] for line in lines]
-    found.agreement = compare(documents, found.ours[0].answer["answers"], reference["answers"])
+    exact = compare(documents, found.ours[0].answer["answers"], reference["answers"])
+    found.agreement = exact
+    if exact.worst is not None:
+        found.notes.append(f"exact log-likelihoods are {exact.worst:.1e} a token from lm-eval's at most")
+        alike = worker.ask("alike", file=str(found.posed.file))
+        found.agreement = compare(documents, alike["answers"], reference["answers"])
     theirs = reference["least"]
     if theirs is not None and found.scale == 1.0 and Least(**theirs) != found.least:
         found.notes.append(f"the two tools read different ids: {found.least} by ours, {Least(**theirs)} by lm-eval's")

@@ -27,4 +27,4 @@ def end() -> dict[str, Any]:
     sys.exit("these were my last words")
 
 
-serve({"run": run, "least": least, "end": end})
+serve({"run": run, "alike": run, "least": least, "end": end})

@@ -110,3 +110,11 @@ def test_only_a_plain_matrix_is_a_head(network: Network) -> None:
 
     network.module.lm_head = Scaled(32, 64)
     assert find_head(network.module) is None
+
+
+def test_lm_evals_arithmetic_is_torchs_log_softmax() -> None:
+    logits = drawn(3, COLUMNS + 9, 3.0)
+    targets = torch.tensor([4, COLUMNS + 1, int(logits[2].argmax())])
+    found = token_values(ReadyLogits(COLUMNS + 9), logits.clone(), torch.arange(3), targets, "lm_eval")
+    assert found.values.tolist() == logits.log_softmax(-1)[torch.arange(3), targets].double().tolist()
+    assert found.is_best.tolist() == [False, False, True]

@@ -71,7 +71,7 @@ def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Ch
     Args:
         network: the loaded model.
         asked: `auto`, `tree` or `padded`.
-        arithmetic: `exact`, or `lm_eval`, whose batches are part of what it reproduces.
+        arithmetic: `exact`, or `lm_eval`, whose batches are part of what it reproduces unless the tree is demanded.
         max_length: most tokens the model takes.
 
     Raises:
@@ -82,8 +82,7 @@ def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Ch
         forget_lengths(network)
     if asked == PADDED:
         return Choice(PADDED, "asked for") if is_mixable else Choice(SINGLE, f"padded was asked for, but {BY_LENGTH}")
-    if arithmetic == "lm_eval":
-        _demand(asked, "arithmetic=lm_eval reproduces padded batches")
+    if arithmetic == "lm_eval" and asked != TREE:
         return Choice(PADDED, "lm-eval's arithmetic, which belongs to its batches")
     probe = make_probe(network, max_length)
     truth = _differences(probe, lambda: _by_batches(network, probe, 1))

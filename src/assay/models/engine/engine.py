@@ -108,7 +108,8 @@ class Engine:
 
     def _scorer(self) -> TreeScorer:
         assert self.choice.reader is not None
-        return TreeScorer(self.choice.reader, self._batching("loglikelihood"), self.meter.read)
+        batching = self._batching("loglikelihood")
+        return TreeScorer(self.choice.reader, batching, self.meter.read, arithmetic=self.arithmetic)
 
     def _by_batches(self, groves: Sequence[Grove]) -> Iterator[Scored]:
         for grove in groves:

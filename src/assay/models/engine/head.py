@@ -66,7 +66,9 @@ class TokenValues:
     is_best: Tensor
 
 
-def token_values(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor) -> TokenValues:
+def token_values(
+    head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor, arithmetic: str = "exact"
+) -> TokenValues:
     """Log-probabilities of tokens.
 
     Args:
@@ -74,16 +76,18 @@ def token_values(head: Head | ReadyLogits, states: Tensor, which: Tensor, target
         states: one line per row that is asked about.
         which: for every token asked for, the line that predicts it; in ascending order.
         targets: the tokens.
+        arithmetic: `exact`, or `lm_eval` for torch's log-softmax over whole lines in the format of the logits.
     """
     import torch
 
-    step = max(ELEMENTS // min(COLUMNS, head.columns), 1)
+    measure = _whole_lines if arithmetic == "lm_eval" else _lines
+    step = max(ELEMENTS // (head.columns if arithmetic == "lm_eval" else min(COLUMNS, head.columns)), 1)
     parts = []
     for low in range(0, len(states), step):
         bounds = torch.searchsorted(which, torch.tensor([low, low + step], device=which.device)).tolist()
         inside = slice(*bounds)
         with torch.inference_mode():
-            parts.append(_lines(head, states[low : low + step], which[inside] - low, targets[inside]))
+            parts.append(measure(head, states[low : low + step], which[inside] - low, targets[inside]))
     return TokenValues(torch.cat([part.values for part in parts]), torch.cat([part.is_best for part in parts]))
 
 
@@ -113,6 +117,16 @@ def _lines(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Ten
     # numpy's argmax gives the first of equal blocks, as one argmax over all columns would.
     winner = torch.from_numpy(torch.stack(tops).float().cpu().numpy().argmax(axis=0))
     return TokenValues(chosen - whole[which], leads & (winner[which] == targets // COLUMNS))
+
+
+def _whole_lines(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor) -> TokenValues:
+    """lm-eval's way, with its rounding."""
+    import torch
+
+    logits = head.block(states, 0, head.columns)
+    which, targets = which.to(logits.device), targets.to(logits.device)
+    values = torch.log_softmax(logits, dim=-1)[which, targets]
+    return TokenValues(values.double().cpu(), (logits.argmax(dim=-1)[which] == targets).cpu())
 
 
 def _ranges(columns: int) -> Iterator[tuple[int, int]]:

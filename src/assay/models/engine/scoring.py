@@ -55,12 +55,14 @@ class TreeScorer:
         batching: most tokens of a pack (or sequences, for a limit of rows), and whom to tell when they shrink.
         on_read: told of each pack that was read.
         most_tokens: most tokens of a pack whose sequences are limited instead.
+        arithmetic: `exact` or `lm_eval`, see `token_values`.
     """
 
     reader: TreeReader
     batching: Batching
     on_read: Callable[[Amount], None] = lambda _: None
     most_tokens: int = PACK_TOKENS
+    arithmetic: str = "exact"
 
     def plan(self, texts: Sequence[EncodedText]) -> list[Grove]:
         """The trees to read: one, or two where the model changes its ways at some length."""
@@ -156,7 +158,9 @@ class TreeScorer:
         states = self.reader.read(pack, asked.rows - low, reach=tree.depth)
         if len(asked.rows):
             targets = tree.targets[asked.pairs]
-            found = token_values(self.reader.head, states, torch.from_numpy(asked.which), torch.from_numpy(targets))
+            found = token_values(
+                self.reader.head, states, torch.from_numpy(asked.which), torch.from_numpy(targets), self.arithmetic
+            )
             sheet.values[asked.pairs] = found.values.numpy()
             sheet.matches[asked.pairs] = found.is_best.numpy()
         self.on_read(pack_amount(pack.positions, len(asked.rows)))
