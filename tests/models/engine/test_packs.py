@@ -81,8 +81,8 @@ def test_only_a_long_common_prefix_is_set_apart(stem: int, common: int) -> None:
     assert cut(tree, stem, len(tree)).common == common
 
 
-def test_long_rows_are_cut_into_blocks() -> None:
+def test_a_long_piece_is_a_block_without_a_mask() -> None:
     tree = build_tree([EncodedText(0, (*range(1000), 0), 1)])
     blocks = cut(tree, 0, 1000).blocks
-    assert [block.end - block.start for block in blocks] == [BLOCK_ROWS] * 5 + [40]
+    assert [block.end - block.start for block in blocks] == [5 * BLOCK_ROWS + 40]
     assert all(block.allowed is None for block in blocks)

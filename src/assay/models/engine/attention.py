@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from assay.models.engine.packs import Block, Pack
+from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +28,8 @@ HARMLESS = frozenset(
 )
 
 
+# Scores that are kept at once where they are kept at all: 64 MB.
+PLAIN_ELEMENTS = 1 << 24
 # Most tokens that a path grows ahead of its need.
 ROOM = 1024
 
@@ -93,6 +95,7 @@ class Call:
         others: which rows of the pack they look at; None for exactly their own.
         bias: 0 where a row looks at a key and -inf where not; None when nothing is ruled out.
         is_causal: whether each row looks at its own and the rows before it, and at nothing else.
+        is_split: whether the rows look at themselves causally, and at all keys named here, which are those of others.
     """
 
     rows: slice
@@ -100,6 +103,7 @@ class Call:
     others: Tensor | None
     bias: Tensor | None
     is_causal: bool
+    is_split: bool = False
 
 
 @dataclass(slots=True)
@@ -172,7 +176,13 @@ class Reading:
         for call in self.calls(mask):
             keys, values = _gather(path_key, key, call), _gather(path_value, value, call)
             rows = query[:, :, call.rows]
-            if weight is None:
+            if call.is_split:
+                own = kernel(rows, key[:, :, call.rows], value[:, :, call.rows], None, True)
+                found = merge(*own, *kernel(rows, keys, values, None, False))
+                output[:, :, call.rows] = found[0]
+                if weight is not None:
+                    weight[:, :, call.rows] = found[1]
+            elif weight is None:
                 output[:, :, call.rows] = kernel.output(rows, keys, values, call.bias, call.is_causal)
             else:
                 found = kernel(rows, keys, values, call.bias, call.is_causal)
@@ -217,8 +227,12 @@ class Reading:
         common = self.common
         rows = slice(block.start, block.end)
         remembered = slice(common, block.kept)
-        if not block.ancestors and block.kept == common and block.allowed is None:
-            return Call(rows, remembered, None, None, True)
+        if block.allowed is None:
+            before = block.kept - common + sum(high - low for low, high in block.ancestors)
+            if not before:
+                return Call(rows, remembered, None, None, True)
+            if self.shares and (before >= COMMON_PREFIX or block.end - block.start > BLOCK_ROWS):
+                return Call(rows, remembered, self._ancestors(block), None, False, is_split=True)
         others = self._others(block) if block.ancestors else None
         return Call(rows, remembered, others, self._bias(_allowed(block, self.pack.common, common)), False)
 
@@ -237,9 +251,14 @@ class Reading:
         return Call(slice(block.start, block.end), remembered, others[inside], bias, False)
 
     def _others(self, block: Block) -> Tensor:
+        return self._rows((*block.ancestors, (block.start, block.end)))
+
+    def _ancestors(self, block: Block) -> Tensor:
+        return self._rows(block.ancestors or ((0, 0),))
+
+    def _rows(self, ranges: Sequence[tuple[int, int]]) -> Tensor:
         import torch
 
-        ranges = (*block.ancestors, (block.start, block.end))
         return torch.from_numpy(np.concatenate([np.arange(*bounds) for bounds in ranges])).to(self.device)
 
     def _bias(self, allowed: Any) -> Tensor:
@@ -366,12 +385,17 @@ def _refuse(module: Any, dropout: float, others: dict[str, Any]) -> None:
 def _gather(path: Tensor, rows: Tensor, call: Call) -> Tensor:
     import torch
 
-    own = rows[:, :, call.rows] if call.others is None else rows.index_select(2, call.others)
+    parts = []
     if isinstance(call.remembered, slice):
-        if call.remembered.stop <= call.remembered.start:
-            return own
-        return torch.cat([path[:, :, call.remembered], own], dim=2)
-    return torch.cat([path.index_select(2, call.remembered), own], dim=2) if len(call.remembered) else own
+        if call.remembered.stop > call.remembered.start:
+            parts.append(path[:, :, call.remembered])
+    elif len(call.remembered):
+        parts.append(path.index_select(2, call.remembered))
+    if call.others is None:
+        parts.append(rows[:, :, call.rows])
+    elif len(call.others):
+        parts.append(rows.index_select(2, call.others))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +434,23 @@ class Kernel:
     def plain(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool
     ) -> tuple[Tensor, Tensor]:
-        """The same in plain operations, for any device and for soft-capped scores."""
+        """The same in plain operations, for any device and for soft-capped scores; a portion of the rows at a time."""
+        import torch
+
+        rows, keys = query.shape[2], key.shape[2]
+        if is_causal:
+            ruled_out = torch.ones(rows, keys, dtype=torch.bool, device=query.device).triu(1)
+            bias = torch.zeros(rows, keys, device=query.device).masked_fill_(ruled_out, -math.inf)[None, None]
+        step = max(PLAIN_ELEMENTS // (query.shape[0] * query.shape[1] * keys), 1)
+        parts = []
+        for low in range(0, rows, step):
+            some = None if bias is None else bias[:, :, low : low + step]
+            parts.append(self._portion(query[:, :, low : low + step], key, value, some))
+        if len(parts) == 1:
+            return parts[0]
+        return torch.cat([part[0] for part in parts], dim=2), torch.cat([part[1] for part in parts], dim=2)
+
+    def _portion(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         import torch
 
         heads, kept = query.shape[1], key.shape[1]
@@ -419,12 +459,8 @@ class Kernel:
         scores = scores * self.scale
         if self.softcap is not None:
             scores = torch.tanh(scores / self.softcap) * self.softcap
-        if is_causal:
-            size = scores.shape[-1]
-            ruled_out = torch.ones(size, size, dtype=torch.bool, device=scores.device).triu(1)
-            scores = scores.masked_fill(ruled_out, -math.inf)
-        elif bias is not None:
-            scores = scores + bias
+        if bias is not None:
+            scores = scores + bias.unsqueeze(2)
         weight = scores.logsumexp(dim=-1)
         shares = torch.exp(scores - weight.unsqueeze(-1)).to(value.dtype)
         output = shares @ value.unsqueeze(2)

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from assay.models.engine.tree import Piece, PrefixTree, pieces
 
-# Rows of a block: few enough that what a mask rules out costs little, enough to keep the number of calls small.
+# Rows of a block of several pieces: few enough that what its mask rules out costs little, enough to keep the number of
+# calls small. A piece by itself needs no mask and is a block, however long.
 BLOCK_ROWS = 192
 # A block that has this many rows takes in no unrelated piece.
 FULL_ENOUGH = 48
@@ -113,10 +114,7 @@ def _finish(group: Sequence[Piece], common: int) -> Iterator[Block]:
         yield _masked(group, common)
         return
     piece = group[0]
-    for start in range(piece.start, piece.end, BLOCK_ROWS):
-        end = min(start + BLOCK_ROWS, piece.end)
-        before = piece.ancestors if start == piece.start else (*piece.ancestors, (piece.start, start))
-        yield Block(start, end, piece.kept, before, None)
+    yield Block(piece.start, piece.end, piece.kept, piece.ancestors, None)
 
 
 def _masked(group: Sequence[Piece], common: int) -> Block:
