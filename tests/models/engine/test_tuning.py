@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
-from assay.models.engine.tuning import packed_linear, rotation, tune
+from assay.models.engine.tuning import pack, packed_linear, rotation, tune
 from assay.models.network import Network
 
 SIZES: dict[str, Any] = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -23,10 +23,12 @@ def states(module: Any, rows: int = 40) -> torch.Tensor:
 def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None:
     before = states(network.module)
     tuning = tune(network.module)
-    assert tuning.counts == {"packed": 14, "gated": 2, "norm": 5}
+    packed = pack(network.module)
+    assert {**tuning.counts, **packed.counts} == {"packed": 14, "gated": 2, "norm": 5}
     after = states(network.module)
     assert (before - after).abs().max() < 1e-4
     tuning.undo()
+    packed.undo()
     assert torch.equal(states(network.module), before)
     assert not any("forward" in vars(layer) for layer in network.module.modules())
 
@@ -43,7 +45,8 @@ def test_other_designs_are_left_alone() -> None:
 
 
 def test_narrow_formats_are_left_alone(network: Network) -> None:
-    assert tune(network.module.to(torch.bfloat16)).counts == {}
+    narrow = network.module.to(torch.bfloat16)
+    assert tune(narrow).counts == {} and pack(narrow).counts == {}
 
 
 def test_training_is_not_touched(network: Network) -> None:

@@ -23,6 +23,7 @@ from assay.models.engine.reader import using_attention
 from assay.models.engine.scoring import Grove, Scored, TreeScorer
 from assay.models.engine.slots import SlotWriter, Task
 from assay.models.engine.tree import build_tree
+from assay.models.engine.tuning import Tuning, pack
 from assay.models.generation import Writer, Written, write_texts
 from assay.models.likelihood import score_pairs
 from assay.models.network import Network, automatic_limit
@@ -52,6 +53,7 @@ class Engine:
     on_notice: Callable[[str, str], None] = lambda topic, text: None
     meter: Meter = field(init=False)
     _limits: dict[str, BatchLimit] = field(default_factory=dict)
+    _packed: Tuning | None = None
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.rates)
@@ -148,6 +150,8 @@ class Engine:
     def _slots(self, writer: Writer) -> SlotWriter:
         assert self.choice.reader is not None
         module, device = self.network.module, self.network.device
+        if self._packed is None:
+            self._packed = pack(module)
         return SlotWriter(
             self.choice.reader,
             writer,

@@ -61,7 +61,6 @@ def tune(module: Any) -> Tuning:
     if module.dtype != torch.float32 or module.device.type != "cpu":
         return tuning
     with torch.inference_mode():
-        _pack(module, tuning)
         for layer in module.modules():
             for kind, form in (("gated", _gated), ("norm", _norm)):
                 forward = form(layer)
@@ -77,19 +76,26 @@ def _has_packing() -> bool:
     return bool(cast(Any, torch.backends.mkldnn).is_available())
 
 
-def _pack(module: Any, tuning: Tuning) -> None:
+def pack(module: Any) -> Tuning:
+    """Packs the weights of linear layers for steps of writing; nothing where they do not fit or torch cannot."""
     import torch
 
+    tuning = Tuning()
     head = module.get_output_embeddings()
     layers = [layer for layer in module.modules() if type(layer) is torch.nn.Linear and layer is not head]
     size = sum(layer.weight.numel() * layer.weight.itemsize for layer in layers)
-    if not _has_packing() or size > PACKED_SHARE * free_bytes(module.device):
-        return
-    for layer in layers:
-        try:
-            tuning.change(layer, "packed", packed_linear(layer.weight, layer.bias, type(layer).forward.__get__(layer)))
-        except (AttributeError, RuntimeError):
-            return  # this torch has no such operation
+    is_fit = module.dtype == torch.float32 and module.device.type == "cpu" and _has_packing()
+    if not is_fit or size > PACKED_SHARE * free_bytes(module.device):
+        return tuning
+    with torch.inference_mode():
+        for layer in layers:
+            try:
+                forward = packed_linear(layer.weight, layer.bias, type(layer).forward.__get__(layer))
+            except (AttributeError, RuntimeError):
+                return tuning  # this torch has no such operation
+            if _is_same(layer, forward):
+                tuning.change(layer, "packed", forward)
+    return tuning
 
 
 def packed_linear(weight: Tensor, bias: Tensor | None, plain: Layer) -> Layer:
@@ -170,8 +176,8 @@ def _is_same(layer: Any, forward: Layer) -> bool:
 
 
 def _width(layer: Any) -> int | None:
-    gate = getattr(layer, "gate_proj", None)
-    width = getattr(gate, "in_features", None) if gate is not None else layer.weight.shape[0]
+    gate = getattr(layer, "gate_proj", layer)
+    width = getattr(gate, "in_features", None) if gate is not layer else layer.weight.shape[-1]
     return int(width) if width is not None else None
 
 
