@@ -11,7 +11,6 @@ torch, transformers, openvino, nncf, onnxruntime, onnx, onnxscript. `NAME@1` run
 
 import argparse
 import contextlib
-import fcntl
 import json
 import multiprocessing
 import os
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from bench.alternative_engines import ENGINES, Engine, Options, clocks, since
+from bench.packed_linear import held
 
 # Case: (kind, batch, tokens, calls in one turn).
 CASES: dict[str, tuple[str, int, int, int]] = {
@@ -142,16 +142,6 @@ class Worker:
         self.ask("time", case, calls)
         wall, cpu = zip(*self.answer(), strict=True)
         return median(wall), median(cpu)
-
-
-@contextlib.contextmanager
-def held(lock: Path | None) -> Iterator[None]:
-    if lock is None:
-        yield
-        return
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def hellaswag(options: Options, data: Path, documents: int) -> list[tuple[list[int], int]]:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
-from bench.overhead import CHOICES, SEED, WORDS, check_results, compile_assay, run_measured
+from bench.overhead import CHOICES, METRICS, SEED, WORDS, check_results, compile_assay, run_measured
 
 EXAMPLES = 1119  # as many as ARC-Challenge's training split has
 HEAD = """\
@@ -32,17 +32,6 @@ dataset_kwargs:
 output_type: multiple_choice
 training_split: train
 {split}_split: {split}
-"""
-TAIL = """\
-metric_list:
-  - metric: acc
-    aggregation: mean
-    higher_is_better: true
-  - metric: acc_norm
-    aggregation: mean
-    higher_is_better: true
-metadata:
-  version: 1.0
 """
 # The fields of lm-eval's hellaswag.yaml, whose process_docs has run already, and of its arc_easy.yaml.
 HELLASWAG = """\
@@ -167,7 +156,7 @@ def write_shape(shape: Shape, folder: Path, documents: int) -> None:
     tasks = folder / "tasks"
     tasks.mkdir(exist_ok=True)
     head = HEAD.format(name=shape.name, folder=folder, split=shape.split)
-    (tasks / f"{shape.name}.yaml").write_text(head + shape.fields + TAIL, encoding="utf-8")
+    (tasks / f"{shape.name}.yaml").write_text(head + shape.fields + METRICS, encoding="utf-8")
 
 
 def _run(tool: str, options: NoModelOptions, shape: Shape, documents: int, folder: Path) -> Run:

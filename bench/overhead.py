@@ -32,6 +32,17 @@ WORD_LIST = (
     "teacher animal music bridge copper engine planet forest metal island"
 )
 WORDS = WORD_LIST.split()
+METRICS = """\
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+  - metric: acc_norm
+    aggregation: mean
+    higher_is_better: true
+metadata:
+  version: 1.0
+"""
 TASK = """\
 task: {name}
 dataset_path: json
@@ -43,16 +54,8 @@ test_split: test
 doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
 doc_to_choice: {choices}
 doc_to_target: {target}
-metric_list:
-  - metric: acc
-    aggregation: mean
-    higher_is_better: true
-  - metric: acc_norm
-    aggregation: mean
-    higher_is_better: true
-metadata:
-  version: 1.0
 """
+TASK += METRICS
 NAME = "bench_overhead"
 
 

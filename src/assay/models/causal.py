@@ -19,11 +19,11 @@ from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
 from assay.models.advice import missing_bos
 from assay.models.batches import BatchLimit, read_batch_size
-from assay.models.causal_arguments import CausalArguments, read_causal_arguments
+from assay.models.causal_arguments import AUTO, CausalArguments, read_causal_arguments
 from assay.models.chat import ChatRenderer
 from assay.models.encoding import Encoder
 from assay.models.engine.account import Meter, rates_of
-from assay.models.engine.choosing import AUTO, choose
+from assay.models.engine.choosing import choose
 from assay.models.engine.engine import Engine
 from assay.models.engine.forecast import forecast
 from assay.models.generation import Writer

@@ -14,7 +14,7 @@ from assay.core.errors import Fault, ModelError, did_you_mean
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ARITHMETICS = ("exact", "lm_eval")
-ENGINES = ("auto", "tree", "padded")
+AUTO, TREE, PADDED = ENGINES = ("auto", "tree", "padded")
 
 
 @dataclass(frozen=True, slots=True)

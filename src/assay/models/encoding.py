@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
@@ -28,6 +29,7 @@ from assay.models.tokens import (
 # Tokens of whole texts that are scored together.
 PAGE_TOKENS = 8192
 
+Encoded = TypeVar("Encoded")
 # Context ids, scored ids, tokens cut from the context, the prompt as text.
 Seen = tuple[tuple[int, ...], tuple[int, ...], int, str]
 
@@ -57,13 +59,12 @@ class Encoder:
                 pairs.append(TextPair(place, rendered.text, request.continuation, rendered.notes))
         yield from encode_pairs(self.rules, pairs)
 
-    def rolling(
-        self, requests: Sequence[tuple[int, RollingLoglikelihood]]
-    ) -> Iterator[tuple[int, list[EncodedText] | Refused]]:
+    def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[Page | Refused]:
         """The windows of every text."""
         encoded = encode_texts(self.rules, (request.text for _, request in requests))
         for place, request in requests:
-            yield place, encode_rolling(self.rules, place, encoded[request.text], request.overlap)
+            windows = encode_rolling(self.rules, place, encoded[request.text], request.overlap)
+            yield windows if isinstance(windows, Refused) else Page(place, tuple(windows))
 
     def prompts(self, requests: Sequence[tuple[int, Generation]]) -> Iterator[EncodedPrompt | Refused]:
         """Encoded prompts, in order."""
@@ -97,26 +98,20 @@ class Encoder:
         """All requests, ready to be asked."""
         numbered = list(enumerate(requests))
         refused: list[tuple[int, Failure]] = []
-        texts: list[EncodedText] = []
-        for pair in self.pairs([(place, entry) for place, entry in numbered if isinstance(entry, Loglikelihood)]):
-            if isinstance(pair, Refused):
-                refused.append((pair.index, pair.failure))
-            else:
-                texts.append(pair)
-        pages: list[Page] = []
-        rolling = [(place, entry) for place, entry in numbered if isinstance(entry, RollingLoglikelihood)]
-        for place, windows in self.rolling(rolling):
-            if isinstance(windows, Refused):
-                refused.append((place, windows.failure))
-            else:
-                pages.append(Page(place, tuple(windows)))
-        prompts: list[EncodedPrompt] = []
-        for prompt in self.prompts([(place, entry) for place, entry in numbered if isinstance(entry, Generation)]):
-            if isinstance(prompt, Refused):
-                refused.append((prompt.index, prompt.failure))
-            else:
-                prompts.append(prompt)
-        return Job(refused, texts, pages, prompts)
+
+        def kept(entries: Iterable[Encoded | Refused]) -> Iterator[Encoded]:
+            for entry in entries:
+                if isinstance(entry, Refused):
+                    refused.append((entry.index, entry.failure))
+                else:
+                    yield entry
+
+        pairs = [(place, entry) for place, entry in numbered if isinstance(entry, Loglikelihood)]
+        texts = [(place, entry) for place, entry in numbered if isinstance(entry, RollingLoglikelihood)]
+        prompts = [(place, entry) for place, entry in numbered if isinstance(entry, Generation)]
+        return Job(
+            refused, list(kept(self.pairs(pairs))), list(kept(self.rolling(texts))), list(kept(self.prompts(prompts)))
+        )
 
 
 @dataclass(frozen=True, slots=True)

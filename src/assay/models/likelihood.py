@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 # Numbers of the vocabulary widened to float64 at once: 32 MB.
 ELEMENTS_PER_CHUNK = 1 << 22
 
+NOT_FINITE = Failure(
+    "not_finite",
+    "the model's logits hold NaN or infinite numbers here; a wider dtype such as float32 may help",
+    retryable=False,
+)
+
 # Rows of ids and the positions wanted of all of them → logits of shape (rows, positions, vocabulary).
 LogitsOf = Callable[[Sequence[Sequence[int]], Sequence[int]], "Tensor"]
 Scored = tuple[int, Logprob | Failure]
@@ -177,6 +183,5 @@ def _collect(rows: Sequence[Row], values: Tensor, matches: Sequence[bool], arith
 def _logprob(text: EncodedText, total: float, is_greedy: bool) -> Logprob | Failure:
     # NaN or +inf anywhere in a line of logits makes its log-sum-exp, and so the total, not finite.
     if not math.isfinite(total):
-        message = "the model's logits hold NaN or infinite numbers here; a wider dtype such as float32 may help"
-        return Failure("not_finite", message, retryable=False)
+        return NOT_FINITE
     return Logprob(total, text.scored, is_greedy, text.context_length, text.truncated, text.notes)

@@ -40,7 +40,7 @@ def by_packs(tree: PrefixTree, size: int, rule: Any = None, dtype: Any = torch.f
     path, parts = Path(), []
     for low in range(0, len(tree), size):
         pack = cut(tree, low, min(low + size, len(tree)))
-        entry = Reading(pack, path, CPU, dtype, True, torch.from_numpy(pack.positions))
+        entry = Reading(pack, path, CPU, dtype, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path))
         rows = slice(pack.low, pack.high)
         with reading(entry):
             mask = make_mask(mask_function=rule) if rule is not None else None
@@ -144,7 +144,9 @@ def test_other_kinds_of_attention_are_refused() -> None:
 
 def test_rule_that_rules_nothing_out_needs_no_mask() -> None:
     pack = cut(some_tree(), 0, 30)
-    entry = Reading(pack, Path(), CPU, torch.float32, True, torch.from_numpy(pack.positions))
+    entry = Reading(
+        pack, Path(), CPU, torch.float32, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path)
+    )
     with reading(entry):
         assert make_mask(mask_function=lambda batch, head, asking, key: asking - key < 30) is None
         assert make_mask(mask_function=lambda batch, head, asking, key: asking - key < 29) is not None

@@ -12,7 +12,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaModel
 
 from assay.core.errors import ModelError
-from assay.models.engine.choosing import AUTO, PADDED, SINGLE, TREE, choose, make_probe
+from assay.models.causal_arguments import AUTO, PADDED, TREE
+from assay.models.engine.choosing import SINGLE, choose, make_probe
 from assay.models.engine.head import Head, ReadyLogits
 from assay.models.network import Network, wrap
 

@@ -20,9 +20,10 @@ from assay.core.errors import ModelError
 from assay.core.requests import Generation
 from assay.core.responses import Failure, Logprob, Text
 from assay.models.batches import BatchLimit
+from assay.models.causal_arguments import AUTO, PADDED, TREE
 from assay.models.encoding import Job
 from assay.models.engine.account import rates_of
-from assay.models.engine.choosing import AUTO, PADDED, SINGLE, TREE, Choice, choose
+from assay.models.engine.choosing import SINGLE, Choice, choose
 from assay.models.engine.engine import Engine
 from assay.models.generation import Writer
 from assay.models.network import Network, wrap

@@ -36,9 +36,6 @@ class Amount:
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.tokens + other.tokens, self.rows + other.rows, self.pairs + other.pairs)
 
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.tokens - other.tokens, self.rows - other.rows, self.pairs - other.pairs)
-
 
 @dataclass(frozen=True, slots=True)
 class Rates:

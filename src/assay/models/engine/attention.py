@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack
+from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, spread
 
 if TYPE_CHECKING:
     import torch
@@ -26,8 +26,6 @@ NAME = "assay_tree"
 HARMLESS = frozenset(
     {"position_ids", "cache_position", "use_cache", "output_attentions", "output_router_logits", "output_hidden_states"}
 )
-
-
 # Scores that are kept at once where they are kept at all: 64 MB.
 PLAIN_ELEMENTS = 1 << 24
 # Most tokens that a path grows ahead of its need.
@@ -117,6 +115,7 @@ class Reading:
         dtype: number format of the masks.
         shares: whether the pack's common prefix is attended to by all rows together.
         positions: the rows' positions.
+        joining: rows that join the path after the pack.
         staged: keys and values that join the path after the pack, one pair per call of attention.
         tap: told at each call of attention (its number, the path's keys and values, the rows' keys and values).
         plans: calls by mask; the plain causal one under None.
@@ -128,6 +127,7 @@ class Reading:
     dtype: torch.dtype
     shares: bool
     positions: Tensor
+    joining: Tensor
     staged: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     tap: Tap | None = None
     plans: dict[int | None, list[Call]] = field(default_factory=dict)
@@ -150,13 +150,7 @@ class Reading:
 
     def mask(self, rule: Callable[..., Any]) -> Tensor | None:
         """The rule over (rows, path + rows), asked about positions instead of places in the row."""
-        import torch
-
-        asking = self.positions[None, None, :, None]
-        keys = self._key_positions()[None, None, None, :]
-        zero = torch.zeros(1, 1, 1, 1, dtype=torch.long, device=self.device)
-        allowed: Tensor = rule(zero, zero, asking, keys).expand(1, 1, len(self.positions), keys.shape[-1])
-        return None if bool((allowed | (keys > asking)).all()) else allowed
+        return stricter_mask(rule, self.positions, self._key_positions())
 
     def attend(self, asked: Asked) -> Tensor:
         """Each row along its own path: block by block, and the common prefix for all rows together."""
@@ -176,17 +170,16 @@ class Reading:
         for call in self.calls(mask):
             keys, values = _gather(path_key, key, call), _gather(path_value, value, call)
             rows = query[:, :, call.rows]
+            if weight is None and not call.is_split:
+                output[:, :, call.rows] = kernel.output(rows, keys, values, call.bias, call.is_causal)
+                continue
+            found = kernel(rows, keys, values, call.bias, call.is_causal)
             if call.is_split:
                 own = kernel(rows, key[:, :, call.rows], value[:, :, call.rows], None, True)
-                found = merge(*own, *kernel(rows, keys, values, None, False))
-                output[:, :, call.rows] = found[0]
-                if weight is not None:
-                    weight[:, :, call.rows] = found[1]
-            elif weight is None:
-                output[:, :, call.rows] = kernel.output(rows, keys, values, call.bias, call.is_causal)
-            else:
-                found = kernel(rows, keys, values, call.bias, call.is_causal)
-                output[:, :, call.rows], weight[:, :, call.rows] = found
+                found = merge(*own, *found)
+            output[:, :, call.rows] = found[0]
+            if weight is not None:
+                weight[:, :, call.rows] = found[1]
         if common and weight is not None:
             shared = kernel(query, path_key[:, :, :common], path_value[:, :, :common], None, False)
             output, weight = merge(output, weight, *shared)
@@ -197,12 +190,9 @@ class Reading:
 
     def _leave(self, key: Tensor, value: Tensor, path_key: Tensor, path_value: Tensor) -> None:
         """Keeps what joins the path, and hands on what was asked for."""
-        import torch
-
         if self.tap is not None:
             self.tap(len(self.staged), (path_key, path_value), (key, value))
-        rows = torch.from_numpy(self.pack.path).to(self.device)
-        self.staged.append((key[0].index_select(1, rows), value[0].index_select(1, rows)))
+        self.staged.append((key[0].index_select(1, self.joining), value[0].index_select(1, self.joining)))
 
     def _remembered(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         length, call = self.path.length, len(self.staged)
@@ -228,11 +218,11 @@ class Reading:
         rows = slice(block.start, block.end)
         remembered = slice(common, block.kept)
         if block.allowed is None:
-            before = block.kept - common + sum(high - low for low, high in block.ancestors)
+            before = block.kept - common + block.ancestor_count
             if not before:
                 return Call(rows, remembered, None, None, True)
             if self.shares and (before >= COMMON_PREFIX or block.end - block.start > BLOCK_ROWS):
-                return Call(rows, remembered, self._ancestors(block), None, False, is_split=True)
+                return Call(rows, remembered, self._rows(block.ancestors), None, False, is_split=True)
         others = self._others(block) if block.ancestors else None
         return Call(rows, remembered, others, self._bias(_allowed(block, self.pack.common, common)), False)
 
@@ -253,13 +243,10 @@ class Reading:
     def _others(self, block: Block) -> Tensor:
         return self._rows((*block.ancestors, (block.start, block.end)))
 
-    def _ancestors(self, block: Block) -> Tensor:
-        return self._rows(block.ancestors or ((0, 0),))
-
     def _rows(self, ranges: Sequence[tuple[int, int]]) -> Tensor:
         import torch
 
-        return torch.from_numpy(np.concatenate([np.arange(*bounds) for bounds in ranges])).to(self.device)
+        return torch.from_numpy(spread(ranges)).to(self.device)
 
     def _bias(self, allowed: Any) -> Tensor:
         import torch
@@ -272,13 +259,23 @@ class Reading:
 def _allowed(block: Block, shared: int, common: int) -> Any:
     """Which row looks at which key, with the remembered tokens from `common` on."""
     rows = block.end - block.start
-    before = block.kept - shared + sum(high - low for low, high in block.ancestors)
+    before = block.kept - shared + block.ancestor_count
     allowed = block.allowed
     if allowed is None:
         allowed = np.tri(rows, before + rows, before, dtype=np.bool_)
     if shared > common:
         allowed = np.concatenate([np.ones((rows, shared - common), dtype=np.bool_), allowed], axis=1)
     return allowed
+
+
+def stricter_mask(rule: Callable[..., Any], asking: Tensor, keys: Tensor) -> Tensor | None:
+    """A model's own rule about positions, as a mask (1, 1, asking, keys); None where causality rules out as much."""
+    import torch
+
+    rows, columns = asking[None, None, :, None], keys[None, None, None, :]
+    zero = torch.zeros(1, 1, 1, 1, dtype=torch.long, device=asking.device)
+    allowed: Tensor = rule(zero, zero, rows, columns).expand(1, 1, len(asking), len(keys))
+    return None if bool((allowed | (columns > rows)).all()) else allowed
 
 
 class Entry(Protocol):
@@ -416,6 +413,13 @@ class Kernel:
             return found[0], found[1]
         return self.plain(query, key, value, bias, is_causal)
 
+    def scores(self, products: Tensor) -> Tensor:
+        """Products of queries and keys, scaled and capped, in float32 at the least."""
+        import torch
+
+        scores = products.to(torch.promote_types(products.dtype, torch.float32)) * self.scale
+        return scores if self.softcap is None else torch.tanh(scores / self.softcap) * self.softcap
+
     def output(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
         """The result alone, where nothing is to be merged: torch chooses the kernel on devices other than the CPU."""
         if self.softcap is not None or query.device.type == "cpu":
@@ -455,10 +459,7 @@ class Kernel:
 
         heads, kept = query.shape[1], key.shape[1]
         grouped = query.reshape(query.shape[0], kept, heads // kept, *query.shape[2:])
-        scores = (grouped @ key.unsqueeze(2).transpose(-1, -2)).to(torch.promote_types(query.dtype, torch.float32))
-        scores = scores * self.scale
-        if self.softcap is not None:
-            scores = torch.tanh(scores / self.softcap) * self.softcap
+        scores = self.scores(grouped @ key.unsqueeze(2).transpose(-1, -2))
         if bias is not None:
             scores = scores + bias.unsqueeze(2)
         weight = scores.logsumexp(dim=-1)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from assay.core.errors import Fault, ModelError
 from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit, attempt
+from assay.models.causal_arguments import PADDED, TREE
 from assay.models.engine.attention import Unsupported
 from assay.models.engine.head import ReadyLogits
 from assay.models.engine.reader import (
@@ -34,7 +35,7 @@ from assay.models.tokens import EncodedText
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-AUTO, TREE, PADDED, SINGLE = "auto", "tree", "padded", "single"
+SINGLE = "single"
 
 # Per scored token: what float32 may differ by. A wrong mask shows as a hundred times that and more.
 TOLERANCE = 1e-4

@@ -24,7 +24,7 @@ ROWS = 1024
 
 
 def forecast(job: Job, checkpoint: Checkpoint, args: CausalArguments, device: str | None) -> Workload:
-    """The work of a job. When the model's code is not at hand, operations are told from tokens alone."""
+    """The work of a job, and how long it may take."""
     groups = list(job.groups())
     if job.prompts:
         groups.append(as_texts(job.prompts))
@@ -37,7 +37,7 @@ def forecast(job: Job, checkpoint: Checkpoint, args: CausalArguments, device: st
     operations = rates.operations(shared) + WRITING_WORTH * USUAL_SHARE * written * (rates.token + rates.row)
     seconds = None
     if operations:
-        seconds = operations / (REACHED * _speed(rates, choose_device(device)[0], precision(checkpoint, args)))
+        seconds = operations / (REACHED * _speed(choose_device(device)[0], precision(checkpoint, args)))
     return Workload(shared.tokens, alone.tokens, written, operations, seconds)
 
 
@@ -54,7 +54,7 @@ def _rates(checkpoint: Checkpoint, args: CausalArguments) -> Rates:
         return rates_of(AutoModelForCausalLM.from_config(config, trust_remote_code=args.trust_remote_code))
 
 
-def _speed(rates: Rates, device: torch.device, dtype: str) -> float:
+def _speed(device: torch.device, dtype: str) -> float:
     """Operations per second of a matrix product on this machine, the best of a few."""
     import torch
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from assay.models.engine.tree import Piece, PrefixTree, pieces
+from assay.models.engine.tree import Piece, PrefixTree, Whole, pieces
 
 # Rows of a block of several pieces: few enough that what its mask rules out costs little, enough to keep the number of
 # calls small. A piece by itself needs no mask and is a block, however long.
@@ -43,6 +43,10 @@ class Block:
     kept: int
     ancestors: tuple[tuple[int, int], ...]
     allowed: npt.NDArray[np.bool_] | None
+
+    @property
+    def ancestor_count(self) -> int:
+        return sum(high - low for low, high in self.ancestors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,11 @@ class Pack:
         return self.high - self.low
 
 
+def spread(ranges: Sequence[tuple[int, int]]) -> Whole:
+    """The numbers of some ranges, one after the other."""
+    return np.concatenate([np.arange(*bounds) for bounds in ranges]) if ranges else np.zeros(0, dtype=np.int64)
+
+
 def cut(tree: PrefixTree, low: int, high: int) -> Pack:
     """The pack of a slice of the tree."""
     first = int(np.searchsorted(tree.ends, low, side="right"))
@@ -83,9 +92,9 @@ def cut(tree: PrefixTree, low: int, high: int) -> Pack:
     common = min(piece.kept for piece in found)
     if common < COMMON_PREFIX:
         common = 0
-    positions = np.concatenate([np.arange(one.depth, one.depth + one.end - one.start) for one in found])
+    positions = spread([(one.depth, one.depth + one.end - one.start) for one in found])
     last = found[-1]
-    path = np.concatenate([np.arange(*bounds) for bounds in (*last.ancestors, (last.start, last.end))])
+    path = spread((*last.ancestors, (last.start, last.end)))
     blocks = tuple(_blocks(found, common))
     return Pack(low, high, tree.tokens[low:high], positions, common, blocks, found, last.kept, path)
 
@@ -123,7 +132,7 @@ def _masked(group: Sequence[Piece], common: int) -> Block:
     outside = sorted({bounds for piece in group for bounds in _before(piece, start)})
     ancestors = tuple(_merged(outside))
     offset = kept - common
-    columns = np.concatenate([np.arange(*bounds) for bounds in (*ancestors, (start, end))])
+    columns = spread((*ancestors, (start, end)))
     place = np.full(end, -1, dtype=np.int64)  # row of the pack → column of the mask
     place[columns] = np.arange(offset, offset + len(columns))
     allowed = np.zeros((end - start, offset + len(columns)), dtype=np.bool_)

@@ -56,7 +56,8 @@ class TreeReader:
         device = self.network.device
         positions = torch.from_numpy(pack.positions).to(device)
         dtype = self.network.module.dtype
-        entry = Reading(pack, self.path, device, dtype, device.type == "cpu", positions, tap=tap)
+        joining = torch.from_numpy(pack.path).to(device)
+        entry = Reading(pack, self.path, device, dtype, device.type == "cpu", positions, joining, tap=tap)
         ids = torch.from_numpy(pack.tokens).long().to(device)
         rows = torch.from_numpy(wanted).to(device)
         if self.length_threshold is not None and reach > self.length_threshold:

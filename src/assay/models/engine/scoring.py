@@ -17,19 +17,18 @@ from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit, attempt
 from assay.models.engine.account import Amount, pack_amount, tree_amount
 from assay.models.engine.head import ReadyLogits, token_values
+from assay.models.engine.memory import CPU_PACK
 from assay.models.engine.packs import cut
 from assay.models.engine.reader import TreeReader
 from assay.models.engine.tree import PrefixTree, Whole, build_tree
+from assay.models.likelihood import NOT_FINITE
 from assay.models.tokens import EncodedText
 
 Scored = tuple[int, Logprob | Failure]
-# Tokens of a pack on a CPU: its products run at full speed from here on.
-PACK_TOKENS = 1024
 # Numbers of logits that a pack may leave behind where the model makes them itself: 256 MB.
 READY_ELEMENTS = 1 << 26
 # After this many texts alone gave broken logits again, a model that gave no other is believed to give no other.
 CONFIRMATIONS = 8
-NOT_FINITE = "the model's logits hold NaN or infinite numbers here; a wider dtype such as float32 may help"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class TreeScorer:
     reader: TreeReader
     batching: Batching
     on_read: Callable[[Amount], None] = lambda _: None
-    most_tokens: int = PACK_TOKENS
+    most_tokens: int = CPU_PACK
     arithmetic: str = "exact"
 
     def plan(self, texts: Sequence[EncodedText]) -> list[Grove]:
@@ -96,7 +95,7 @@ class TreeScorer:
         confirmed = 0
         for text in broken:
             if confirmed >= CONFIRMATIONS and not is_sound:
-                yield text.index, Failure("not_finite", NOT_FINITE, retryable=False)
+                yield text.index, NOT_FINITE
                 continue
             ((_, answer),) = self._score(plant([text]))
             confirmed += isinstance(answer, Failure)
@@ -213,6 +212,6 @@ class _Sheet:
         own = slice(int(self._tree.bounds[number]), int(self._tree.bounds[number + 1]))
         total = math.fsum(self.values[own])
         if not math.isfinite(total):
-            return Failure("not_finite", NOT_FINITE, retryable=False)
+            return NOT_FINITE
         is_greedy = bool(self.matches[own].all())
         return Logprob(total, text.scored, is_greedy, text.context_length, text.truncated, text.notes)

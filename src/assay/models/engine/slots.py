@@ -19,11 +19,11 @@ from assay.models.engine import attention
 from assay.models.engine.account import Meter, pack_amount
 from assay.models.engine.attention import Unsupported
 from assay.models.engine.head import ReadyLogits
-from assay.models.engine.packs import Pack, cut
+from assay.models.engine.packs import Pack, cut, spread
 from assay.models.engine.picking import Picker
 from assay.models.engine.reader import TreeReader, using_attention
 from assay.models.engine.steps import Bank, Step
-from assay.models.engine.tree import PrefixTree, Whole, build_tree
+from assay.models.engine.tree import PrefixTree, build_tree
 from assay.models.generation import BROKEN, Writer, Written, finish
 from assay.models.stops import StopState
 from assay.models.tokens import EncodedPrompt, as_texts
@@ -178,13 +178,21 @@ class _Table:
         seated = [place for place in range(first, min(first + free, len(last))) if last[place] < high]
         slots = range(len(self._seats), len(self._seats) + len(seated))
         rows = np.asarray([last[place] - self._row for place in seated], dtype=np.int64)
-        exports = [_Export(slot, *_own_rows(pack, int(row))) for slot, row in zip(slots, rows, strict=True)]
+        exports = [self._planned(slot, pack, int(row)) for slot, row in zip(slots, rows, strict=True)]
         states = self._reader.read(pack, rows, partial(self._export, exports))
         self._row, self._next = high, first + len(seated)
         self._owner.meter.read(pack_amount(pack.positions, len(rows)))
         if seated and last[seated[-1]] == high - 1:
             self._state = states[-1:]
         return self._begin(seated, states)
+
+    def _planned(self, slot: int, pack: Pack, row: int) -> _Export:
+        """What a slot gets of a prompt that ends at a row: that row's own path, itself included."""
+        import torch
+
+        piece = next(piece for piece in pack.pieces if piece.start <= row < piece.end)
+        rows = torch.from_numpy(spread((*piece.ancestors, (piece.start, row + 1))))
+        return _Export(slot, piece.kept, rows.to(self._reader.network.device))
 
     def _read_trunk(self) -> None:
         high = min(self._bank.trunk, self._row + self._owner.most_tokens)
@@ -206,13 +214,10 @@ class _Table:
     def _export(
         self, exports: Sequence[_Export], call: int, path: tuple[Tensor, Tensor], rows: tuple[Tensor, Tensor]
     ) -> None:
-        import torch
-
         trunk = self._bank.trunk
         for one in exports:
-            index = torch.from_numpy(one.rows).to(rows[0].device)
             before = (path[0][0, :, trunk : one.kept], path[1][0, :, trunk : one.kept])
-            own = (rows[0][0].index_select(1, index), rows[1][0].index_select(1, index))
+            own = (rows[0][0].index_select(1, one.rows), rows[1][0].index_select(1, one.rows))
             self._bank.fill(one.slot, call, [before, own])
 
     def _begin(self, places: Sequence[int], states: Tensor) -> list[Written]:
@@ -268,15 +273,15 @@ class _Table:
 
         logits = self._logits(states)
         top = logits.topk(min(2, logits.shape[-1]), dim=-1)
-        sound = torch.isfinite(top.values[:, 0]) & ~logits.isnan().any(dim=-1)
+        sound = (torch.isfinite(top.values[:, 0]) & ~logits.isnan().any(dim=-1)).tolist()
+        likeliest: list[int] = top.indices[:, 0].tolist()
         close = (top.values[:, 0] - top.values[:, -1] < self._closeness()).tolist()
         picked: list[int | None] = []
         for number, seat in enumerate(seats):
-            if not bool(sound[number]):
+            if not sound[number]:
                 picked.append(None)
             elif seat.picker.is_plain:
-                is_close = close[number] and logits.shape[-1] > 1
-                picked.append(self._alone(seat) if is_close else int(top.indices[number, 0]))
+                picked.append(self._alone(seat) if close[number] else likeliest[number])
             else:
                 picked.append(seat.picker.pick([*seat.prompt.ids, *seat.written], logits[number]))
         return picked
@@ -317,14 +322,7 @@ class _Export:
 
     slot: int
     kept: int
-    rows: Whole
-
-
-def _own_rows(pack: Pack, row: int) -> tuple[int, Whole]:
-    """How much of the path a row continues, and the rows of the pack on its own path, itself included."""
-    piece = next(piece for piece in pack.pieces if piece.start <= row < piece.end)
-    ranges = (*piece.ancestors, (piece.start, row + 1))
-    return piece.kept, np.concatenate([np.arange(*bounds) for bounds in ranges])
+    rows: Tensor
 
 
 def _trunk(tree: PrefixTree) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assay.models.engine.attention import Asked, Path
+from assay.models.engine.attention import Asked, Path, stricter_mask
 
 if TYPE_CHECKING:
     import torch
@@ -105,12 +105,7 @@ class Step:
 
     def mask(self, rule: Callable[..., Any]) -> Tensor | None:
         """The rule over (rows, trunk + own tokens): a row's own token i stands at position trunk + i."""
-        import torch
-
-        asking, keys = self.positions[None, None, :, None], self._key_positions()[None, None, None, :]
-        zero = torch.zeros(1, 1, 1, 1, dtype=torch.long, device=self.positions.device)
-        allowed: Tensor = rule(zero, zero, asking, keys).expand(1, 1, len(self.positions), keys.shape[-1])
-        return None if bool((allowed | (keys > asking)).all()) else allowed
+        return stricter_mask(rule, self.positions, self._key_positions())
 
     def attend(self, asked: Asked) -> Tensor:
         """All rows at once, in one softmax over trunk and own tokens."""
@@ -142,10 +137,7 @@ class Step:
         """Softmax over what a row may look at, and over its head's sink, which is dropped again by the caller."""
         import torch
 
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) * asked.kernel.scale
-        if asked.kernel.softcap is not None:
-            scores = torch.tanh(scores / asked.kernel.softcap) * asked.kernel.softcap
-        scores = scores + self._bias(asked.mask, asked.window)
+        scores = asked.kernel.scores(scores) + self._bias(asked.mask, asked.window)
         if asked.sinks is not None:
             sinks = asked.sinks.to(scores.dtype).view(1, scores.shape[1], -1, 1).expand(len(scores), -1, -1, 1)
             scores = torch.cat([scores, sinks], dim=-1)
