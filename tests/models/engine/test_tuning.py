@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
-from assay.models.engine.tuning import pack, packed_linear, rotation, tune
+from assay.models.engine.tuning import pack_reading, pack_steps, rotation, tune
 from assay.models.network import Network
 
 SIZES: dict[str, Any] = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -23,12 +23,13 @@ def states(module: Any, rows: int = 40) -> torch.Tensor:
 def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None:
     before = states(network.module)
     tuning = tune(network.module)
-    packed = pack(network.module)
-    assert {**tuning.counts, **packed.counts} == {"packed": 14, "gated": 2, "norm": 5}
+    for_steps, for_reading = pack_steps(network.module), pack_reading(network.module, 64)
+    counts = {**tuning.counts, **for_steps.counts, **for_reading.counts}
+    assert counts == {"step": 14, "reading": 14, "gated": 2, "norm": 5}
     after = states(network.module)
     assert (before - after).abs().max() < 1e-4
-    tuning.undo()
-    packed.undo()
+    for one in (tuning, for_steps, for_reading):
+        one.undo()
     assert torch.equal(states(network.module), before)
     assert not any("forward" in vars(layer) for layer in network.module.modules())
 
@@ -46,7 +47,7 @@ def test_other_designs_are_left_alone() -> None:
 
 def test_narrow_formats_are_left_alone(network: Network) -> None:
     narrow = network.module.to(torch.bfloat16)
-    assert tune(narrow).counts == {} and pack(narrow).counts == {}
+    assert tune(narrow).counts == {} and pack_steps(narrow).counts == {} and pack_reading(narrow, 64).counts == {}
 
 
 def test_training_is_not_touched(network: Network) -> None:
@@ -56,13 +57,38 @@ def test_training_is_not_touched(network: Network) -> None:
     assert all(parameter.grad is not None for parameter in network.module.parameters())
 
 
+class OneLayer(torch.nn.Module):
+    """A linear layer as far as packing looks at models."""
+
+    dtype, device = torch.float32, torch.device("cpu")
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(24, 40, bias=bias)
+
+    def get_output_embeddings(self) -> None:
+        return None
+
+
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("rows", [1, 5, 6, 128, 129])
+@pytest.mark.parametrize("rows", [1, 5, 6, 128, 129, 256])
 def test_packed_products_are_the_same(bias: bool, rows: int) -> None:
-    layer = torch.nn.Linear(24, 40, bias=bias)
-    given = torch.randn(rows, 24, generator=torch.Generator().manual_seed(1))
+    module = OneLayer(bias)
+    given = torch.randn(1, rows, 24, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
-        assert (packed_linear(layer.weight, layer.bias, layer.forward)(given) - layer(given)).abs().max() < 1e-5
+        own = module.layer(given)
+        assert pack_steps(module).counts == {"step": 1} and pack_reading(module, 256).counts == {"reading": 1}
+        assert (module.layer(given) - own).abs().max() < 1e-5
+
+
+def test_weights_are_packed_only_where_they_fit(monkeypatch: pytest.MonkeyPatch, network: Network) -> None:
+    monkeypatch.setattr("assay.models.engine.tuning.free_bytes", lambda device: 1000)
+    assert pack_steps(network.module).counts == {} and pack_reading(network.module, 64).counts == {}
+
+
+def test_a_product_that_rounds_another_way_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.models.engine.tuning._for_rows", lambda layer, rows: lambda given: layer(given) * 1.01)
+    assert pack_reading(OneLayer(False), 64).counts == {}
 
 
 def test_rotation_is_the_same_and_leaves_the_rest_to_the_model() -> None:

@@ -23,13 +23,15 @@ from assay.models.engine.reader import using_attention
 from assay.models.engine.scoring import Grove, Scored, TreeScorer
 from assay.models.engine.slots import SlotWriter, Task
 from assay.models.engine.tree import build_tree
-from assay.models.engine.tuning import Tuning, pack
+from assay.models.engine.tuning import Tuning, pack_reading, pack_steps
 from assay.models.generation import Writer, Written, write_texts
 from assay.models.likelihood import score_pairs
 from assay.models.network import Network, automatic_limit
 from assay.models.tokens import EncodedPrompt, EncodedText, as_texts
 
 Entry = TypeVar("Entry")
+# Packs that a tree must have before weights are packed for reading them: that takes as long as several packs gain.
+WORTH_PACKING = 6
 
 
 @dataclass(slots=True)
@@ -53,7 +55,8 @@ class Engine:
     on_notice: Callable[[str, str], None] = lambda topic, text: None
     meter: Meter = field(init=False)
     _limits: dict[str, BatchLimit] = field(default_factory=dict)
-    _packed: Tuning | None = None
+    _for_steps: Tuning | None = None
+    _for_reading: Tuning | None = None
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.rates)
@@ -105,8 +108,13 @@ class Engine:
         }
 
     def _by_tree(self, groves: Sequence[Grove]) -> Iterator[Scored]:
+        scorer = self._scorer()
+        rows = scorer.batching.limit.tokens
+        longest = max((len(grove.tree) for grove in groves if grove.tree is not None), default=0)
+        if self._for_reading is None and rows is not None and longest >= WORTH_PACKING * rows:
+            self._for_reading = pack_reading(self.network.module, rows)
         with using_attention(self.network):
-            yield from self._scorer().score(groves)
+            yield from scorer.score(groves)
 
     def _scorer(self) -> TreeScorer:
         assert self.choice.reader is not None
@@ -150,8 +158,8 @@ class Engine:
     def _slots(self, writer: Writer) -> SlotWriter:
         assert self.choice.reader is not None
         module, device = self.network.module, self.network.device
-        if self._packed is None:
-            self._packed = pack(module)
+        if self._for_steps is None:
+            self._for_steps = pack_steps(module)
         return SlotWriter(
             self.choice.reader,
             writer,

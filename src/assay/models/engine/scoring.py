@@ -141,9 +141,9 @@ class TreeScorer:
         most = self.most_tokens if limit.tokens is None else limit.tokens
         if isinstance(self.reader.head, ReadyLogits):
             most = min(most, READY_ELEMENTS // self.reader.head.columns)
-        # Packs of one size: a short one at the end would be read at half the speed.
-        left = len(tree) - low
-        high = low + -(-left // -(-left // max(most, 1)))
+        # Full packs, for which the weights may be packed; the last two halve what is left, as a short one is slow.
+        left, most = len(tree) - low, max(most, 1)
+        high = low + (most if left >= 2 * most else -(-left // -(-left // most)))
         if limit.rows is not None:
             place = int(np.searchsorted(tree.ends, low, side="right")) + limit.rows - 1
             high = min(high, int(tree.ends[min(place, len(tree.ends) - 1)]))

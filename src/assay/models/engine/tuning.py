@@ -1,4 +1,4 @@
-"""The same layers, faster on a CPU: weights packed once, and products written in place.
+"""The same layers, faster on a CPU: weights packed for the number of rows at once, and products written in place.
 
 Takes a transformers model; changes layers whose faster form gives the same numbers on a trial; can change them back.
 Each form is found by its parts, not by the model's name; the probe in `choosing.py` then compares the whole model.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Where packed weights are used: steps of writing. Fewer rows are faster by torch's own product; more gain next to
 # nothing, and the packed product rounds a little worse, which scores should not pay for (docs/decisions/0010).
 LEAST_ROWS, MOST_ROWS = 6, 128
-# Packing keeps a second copy of the weights; it may take this share of the free memory.
+# Packing keeps another copy of the weights; it may take this share of the free memory.
 PACKED_SHARE = 0.2
 # Largest difference of a faster form from the layer's own, beside numbers of about one.
 SAME = 2e-5
@@ -49,7 +49,7 @@ class Tuning:
     def undo(self) -> None:
         """Every layer is its own again."""
         for layer in self.layers:
-            del layer.forward
+            vars(layer).pop("forward", None)
         self.layers.clear()
 
 
@@ -70,47 +70,70 @@ def tune(module: Any) -> Tuning:
     return tuning
 
 
-def _has_packing() -> bool:
-    import torch
-
-    return bool(cast(Any, torch.backends.mkldnn).is_available())
-
-
-def pack(module: Any) -> Tuning:
+def pack_steps(module: Any) -> Tuning:
     """Packs the weights of linear layers for steps of writing; nothing where they do not fit or torch cannot."""
+    return _pack(module, "step", TRIAL_ROWS, _for_steps)
+
+
+def pack_reading(module: Any, rows: int) -> Tuning:
+    """Packs them for passes over exactly so many rows, with results that are the same to the last bit."""
+    return _pack(module, "reading", rows, lambda layer: _for_rows(layer, rows))
+
+
+def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> Tuning:
     import torch
 
     tuning = Tuning()
     head = module.get_output_embeddings()
     layers = [layer for layer in module.modules() if type(layer) is torch.nn.Linear and layer is not head]
     size = sum(layer.weight.numel() * layer.weight.itemsize for layer in layers)
-    is_fit = module.dtype == torch.float32 and module.device.type == "cpu" and _has_packing()
+    is_fit = module.dtype == torch.float32 and module.device.type == "cpu"
     if not is_fit or size > PACKED_SHARE * free_bytes(module.device):
         return tuning
+    is_same: dict[tuple[int, ...], bool] = {}  # layers of one shape take the same way through the product
     with torch.inference_mode():
         for layer in layers:
             try:
-                forward = packed_linear(layer.weight, layer.bias, type(layer).forward.__get__(layer))
+                forward = form(layer)
             except (AttributeError, RuntimeError):
-                return tuning  # this torch has no such operation
-            if _is_same(layer, forward):
-                tuning.change(layer, "packed", forward)
+                return tuning  # this torch has no such operation, or not on this machine
+            shape = (*layer.weight.shape, layer.bias is not None)
+            if shape not in is_same:
+                is_same[shape] = _is_same(layer, forward, rows)
+            if is_same[shape]:
+                tuning.change(layer, kind, forward)
     return tuning
 
 
-def packed_linear(weight: Tensor, bias: Tensor | None, plain: Layer) -> Layer:
+def _for_steps(layer: Any) -> Layer:
     """A linear layer whose weights lie as oneDNN's product wants them."""
     import torch
 
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    plain, width = layer.forward, layer.weight.shape[1]
+    packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
     multiply = torch.ops.mkldnn._linear_pointwise
-    width = weight.shape[1]
 
     def forward(given: Tensor) -> Tensor:
         if not LEAST_ROWS * width <= given.numel() <= MOST_ROWS * width or torch.is_grad_enabled():
-            return plain(given)
-        result: Tensor = multiply(given, packed, bias, "none", [], "")
-        return result
+            return cast("Tensor", plain(given))
+        return cast("Tensor", multiply(given, packed, layer.bias, "none", [], ""))
+
+    return forward
+
+
+def _for_rows(layer: Any, rows: int) -> Layer:
+    """A linear layer whose weights lie as MKL's product of so many rows would put them each time."""
+    import torch
+
+    plain, width = layer.forward, layer.weight.shape[1]
+    weight = layer.weight.detach()
+    packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
+    multiply = torch.ops.mkl._mkl_linear
+
+    def forward(given: Tensor) -> Tensor:
+        if given.numel() != rows * width or torch.is_grad_enabled():
+            return cast("Tensor", plain(given))
+        return cast("Tensor", multiply(given, packed, weight, layer.bias, rows))
 
     return forward
 
@@ -158,14 +181,14 @@ def _norm(layer: Any) -> Layer | None:
     return forward
 
 
-def _is_same(layer: Any, forward: Layer) -> bool:
+def _is_same(layer: Any, forward: Layer, rows: int = TRIAL_ROWS) -> bool:
     """Whether a faster form gives what the layer itself gives, on random numbers."""
     import torch
 
     width = _width(layer)
     if width is None:
         return False
-    given = torch.randn(1, TRIAL_ROWS, width, generator=torch.Generator().manual_seed(0))
+    given = torch.randn(1, rows, width, generator=torch.Generator().manual_seed(0))
     try:
         own, other = type(layer).forward(layer, given.clone()), forward(given.clone())
     except (RuntimeError, TypeError):
