@@ -136,8 +136,15 @@ def test_on_a_narrow_screen_the_time_left_stays() -> None:
 
 
 def test_how_a_model_ran_is_one_line(result: RunResult) -> None:
-    run = {"engine": "tree", "why": "agrees with the padded one", "tokens": 12345, "seconds": 10.0, "packs": 3}
-    line = "tree engine (agrees with the padded one), 12,345 tokens in 10.0 s, 1.23k tokens/s"
+    run = {
+        "engine": "tree",
+        "why": "agrees with the padded one",
+        "tokens": 12345,
+        "seconds": 10.0,
+        "packs": 3,
+        "peak_memory_bytes": 1_626_000_000,
+    }
+    line = "tree engine (agrees with the padded one), 12,345 tokens in 10.0 s, 1.23k tokens/s, peak memory 1.63 GB"
     assert model_run_line(run) == line
     assert model_run_line({"tokens": 0, "device": "cpu"}) == "tokens 0, device cpu"
     screen, stream = console()

@@ -216,7 +216,7 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
 
 
 def model_run_line(run: Mapping[str, Any]) -> str:
-    """How a model ran, in one line: engine and reason, tokens and their rate."""
+    """How a model ran, in one line: engine and reason, tokens and their rate, the most memory the run held."""
     parts = []
     if "engine" in run:
         parts.append(f"{run['engine']} engine" + (f" ({run['why']})" if run.get("why") else ""))
@@ -225,6 +225,8 @@ def model_run_line(run: Mapping[str, Any]) -> str:
         parts.append(f"{tokens:,} tokens" + (f" in {format_seconds(seconds)}" if seconds else ""))
         if seconds:
             parts.append(f"{format_count(tokens / seconds)} tokens/s")
+    if run.get("peak_memory_bytes"):
+        parts.append(f"peak memory {run['peak_memory_bytes'] / 1e9:.2f} GB")
     return ", ".join(parts) or ", ".join(f"{name} {value}" for name, value in run.items())
 
 

@@ -15,6 +15,7 @@ from assay.models.engine.memory import (
     container_room,
     free_bytes,
     pack_tokens,
+    peak_bytes,
     slots_for,
     token_bytes,
 )
@@ -63,3 +64,11 @@ def test_no_container_is_no_limit(tmp_path: Path) -> None:
 
 def test_this_machine_has_some_memory() -> None:
     assert 1 << 20 < free_bytes(CPU) < 1 << 50
+
+
+def test_the_peak_is_what_the_process_has_held() -> None:
+    before = peak_bytes(torch.device("cpu"))
+    held = bytearray(300_000_000)
+    after = peak_bytes(torch.device("cpu"))
+    assert before is not None and after is not None
+    assert 300_000_000 <= after < 100e9 and before <= after and len(held) == 300_000_000

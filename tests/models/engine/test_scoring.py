@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 
 from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit
-from assay.models.engine.account import Amount
+from assay.models.encoding import Job
+from assay.models.engine.account import Amount, rates_of
 from assay.models.engine.attention import Path
+from assay.models.engine.choosing import Choice
+from assay.models.engine.engine import Engine
 from assay.models.engine.head import ReadyLogits
 from assay.models.engine.reader import TreeReader, make_reader, using_attention
 from assay.models.engine.scoring import CONFIRMATIONS, TreeScorer
-from assay.models.network import wrap
+from assay.models.network import Network, wrap
 from assay.models.tokens import EncodedText
 
 Ask = Callable[..., dict[int, Any]]
@@ -200,3 +203,19 @@ def test_logits_of_the_model_itself_give_the_same(reader: TreeReader, ask: Ask) 
 def test_path_is_let_go_when_asking_stops(reader: TreeReader, ask: Ask) -> None:
     ask(reader, some_texts(), 8)
     assert reader.path.length == 0 and not reader.path.keys and not reader.path.values
+
+
+def test_weights_are_packed_where_many_full_packs_are_ahead(
+    monkeypatch: pytest.MonkeyPatch, network: Network, reader: TreeReader, ask: Ask
+) -> None:
+    monkeypatch.setattr("assay.models.engine.memory.CPU_PACK", 16)
+    monkeypatch.setattr("assay.models.engine.memory.LEAST_PACK", 16)
+    texts = some_texts()
+    expected = ask(reader, texts)
+    engine = Engine(network, Choice("tree", "a test", reader), rates_of(network.module))
+    few = Job((), texts[:2], (), ())
+    assert dict(engine.score(engine.begin(few, lambda _: None))).keys() == {0, 1}
+    assert not any("forward" in vars(layer) for layer in network.module.modules())
+    check(dict(engine.score(engine.begin(Job((), texts, (), ()), lambda _: None))), expected)
+    changed = [layer for layer in network.module.modules() if "forward" in vars(layer)]
+    assert len(changed) == 14  # all products of two layers

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from assay.models.engine.calls import TILE_KEYS, Call, Look, Tiles, join
+from assay.models.engine.kernel import Kernel, merge, sunk
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, spread
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ NAME = "assay_tree"
 HARMLESS = frozenset(
     {"position_ids", "cache_position", "use_cache", "output_attentions", "output_router_logits", "output_hidden_states"}
 )
-# Scores that are kept at once where they are kept at all: 64 MB.
-PLAIN_ELEMENTS = 1 << 24
 # Most tokens that a path grows ahead of its need.
 ROOM = 1024
 
@@ -84,24 +84,11 @@ def _with_room(store: Tensor, length: int, size: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One call of the attention kernel: some rows and their keys.
+class Plan:
+    """How a pack's rows are attended to: in tiles, in calls of their own, or some so and some so."""
 
-    Attributes:
-        rows: the pack's rows that ask.
-        remembered: which tokens of the path they look at.
-        others: which rows of the pack they look at; None for exactly their own.
-        bias: 0 where a row looks at a key and -inf where not; None when nothing is ruled out.
-        is_causal: whether each row looks at its own and the rows before it, and at nothing else.
-        is_split: whether the rows look at themselves causally, and at all keys named here, which are those of others.
-    """
-
-    rows: slice
-    remembered: slice | Tensor
-    others: Tensor | None
-    bias: Tensor | None
-    is_causal: bool
-    is_split: bool = False
+    tiles: Tiles | None
+    calls: Sequence[Call]
 
 
 @dataclass(slots=True)
@@ -118,7 +105,7 @@ class Reading:
         joining: rows that join the path after the pack.
         staged: keys and values that join the path after the pack, one pair per call of attention.
         tap: told at each call of attention (its number, the path's keys and values, the rows' keys and values).
-        plans: calls by mask; the plain causal one under None.
+        plans: tiles and calls by mask; the plain causal ones under None.
     """
 
     pack: Pack
@@ -130,19 +117,29 @@ class Reading:
     joining: Tensor
     staged: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     tap: Tap | None = None
-    plans: dict[int | None, list[Call]] = field(default_factory=dict)
+    plans: dict[int | None, Plan] = field(default_factory=dict)
     masks: list[Tensor] = field(default_factory=list)
     windows: dict[int, Tensor] = field(default_factory=dict)
 
-    def calls(self, mask: Tensor | None) -> list[Call]:
+    def plan(self, mask: Tensor | None) -> Plan:
         """The kernel calls under a mask over (rows, path + rows); None for plain causal attention."""
         name = None if mask is None else id(mask)
         if name not in self.plans:
-            blocks = self.pack.blocks
-            self.plans[name] = [self._call(block) if mask is None else self._limited(block, mask) for block in blocks]
+            self.plans[name] = self._plan(mask)
             if mask is not None:
                 self.masks.append(mask)  # keeps its id from being given to another
         return self.plans[name]
+
+    def _plan(self, mask: Tensor | None) -> Plan:
+        looks: list[Look] = []
+        calls: list[Call] = []
+        for block in self.pack.blocks:
+            if self.shares and self._key_count(block, mask) <= TILE_KEYS:
+                looks.extend(self._look(block, mask).tiles())
+            else:
+                calls.append(self._call(block) if mask is None else self._limited(block, mask))
+        tiles = join(looks, self.path.length, self.dtype, self.device) if looks else None
+        return Plan(tiles, calls)
 
     @property
     def common(self) -> int:
@@ -160,15 +157,15 @@ class Reading:
         path_key, path_value = self._remembered(key, value)
         mask = self._windowed(asked.mask, asked.window)
         common = self.common if mask is None else 0
-        # Zeros: a row after the pack's own may be there, which looks at nothing (see TreeReader.read).
-        output = query.new_zeros(*query.shape[:-1], value.shape[-1])
         weight = None
         if asked.sinks is not None or common:
             # At least float32: the log of a sum loses too much in narrow formats.
             wide = torch.promote_types(query.dtype, torch.float32)
             weight = torch.zeros(query.shape[:-1], dtype=wide, device=query.device)
-        for call in self.calls(mask):
-            keys, values = _gather(path_key, key, call), _gather(path_value, value, call)
+        plan = self.plan(mask)
+        output = self._tiled(plan.tiles, asked, (path_key, path_value), weight)
+        for call in plan.calls:
+            keys, values = call.gather(path_key, key), call.gather(path_value, value)
             rows = query[:, :, call.rows]
             if weight is None and not call.is_split:
                 output[:, :, call.rows] = kernel.output(rows, keys, values, call.bias, call.is_causal)
@@ -187,6 +184,18 @@ class Reading:
             output = sunk(output, weight, asked.sinks)
         self._leave(key, value, path_key, path_value)
         return output
+
+    def _tiled(self, tiles: Tiles | None, asked: Asked, path: tuple[Tensor, Tensor], weight: Tensor | None) -> Tensor:
+        """What the rows of tiles see, and room for the others; weights are filled in. Rows come first in memory."""
+        query = asked.query
+        heads, count = query.shape[1:3]
+        is_whole = tiles is not None and tiles.count == count
+        # Zeros: a row after the pack's own may be there, which looks at nothing (see TreeReader.read).
+        output = (query.new_empty if is_whole else query.new_zeros)(count, heads, asked.value.shape[-1])
+        if tiles is not None:
+            known = None if weight is None else weight[0]
+            tiles.attend(asked.kernel, query, (asked.key, asked.value), path, output, known)
+        return output[None].transpose(1, 2)
 
     def _leave(self, key: Tensor, value: Tensor, path_key: Tensor, path_value: Tensor) -> None:
         """Keeps what joins the path, and hands on what was asked for."""
@@ -226,19 +235,34 @@ class Reading:
         others = self._others(block) if block.ancestors else None
         return Call(rows, remembered, others, self._bias(_allowed(block, self.pack.common, common)), False)
 
+    def _key_count(self, block: Block, mask: Tensor | None) -> int:
+        common = self.common if mask is None else 0
+        return block.kept - common + block.ancestor_count + block.end - block.start
+
+    def _look(self, block: Block, mask: Tensor | None) -> Look:
+        """A block's rows and keys, for tiles."""
+        import torch
+
+        length, common = self.path.length, self.common if mask is None else 0
+        rows = spread((*block.ancestors, (block.start, block.end)))
+        keys = np.concatenate([np.arange(common, block.kept), rows + length])
+        allowed = _allowed(block, self.pack.common, common)
+        if mask is not None:
+            columns = torch.from_numpy(keys).to(self.device)
+            allowed = allowed & mask[0, 0, block.start : block.end][:, columns].cpu().numpy()
+        return Look(block.start, keys, allowed)
+
     def _limited(self, block: Block, mask: Tensor) -> Call:
         """A block under a mask of the model's own, such as a window: keys that no row sees are left out."""
         import torch
 
-        allowed = torch.from_numpy(_allowed(block, self.pack.common, 0)).to(self.device)
-        others = self._others(block)
-        columns = torch.cat([torch.arange(block.kept, device=self.device), others + self.path.length])
-        allowed = allowed & mask[0, 0, block.start : block.end][:, columns]
-        seen = allowed.any(dim=0)
-        remembered = seen[: block.kept].nonzero().squeeze(-1)
-        inside = seen[block.kept :]
-        bias = self._bias(allowed[:, seen])
-        return Call(slice(block.start, block.end), remembered, others[inside], bias, False)
+        look = self._look(block, mask)
+        seen = look.allowed.any(axis=0)
+        keys = torch.from_numpy(look.keys[seen]).to(self.device)
+        is_known = keys < self.path.length
+        rows = slice(block.start, block.end)
+        others = keys[~is_known] - self.path.length
+        return Call(rows, keys[is_known], others, self._bias(look.allowed[:, seen]), False)
 
     def _others(self, block: Block) -> Tensor:
         return self._rows((*block.ancestors, (block.start, block.end)))
@@ -377,107 +401,3 @@ def _refuse(module: Any, dropout: float, others: dict[str, Any]) -> None:
         raise Unsupported(f"its attention takes arguments not known here: {', '.join(strange)}")
     if dropout or module.training:
         raise Unsupported("it is in training mode")
-
-
-def _gather(path: Tensor, rows: Tensor, call: Call) -> Tensor:
-    import torch
-
-    parts = []
-    if isinstance(call.remembered, slice):
-        if call.remembered.stop > call.remembered.start:
-            parts.append(path[:, :, call.remembered])
-    elif len(call.remembered):
-        parts.append(path.index_select(2, call.remembered))
-    if call.others is None:
-        parts.append(rows[:, :, call.rows])
-    elif len(call.others):
-        parts.append(rows.index_select(2, call.others))
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """Softmax attention that also gives the log of each row's summed weights, by which results merge."""
-
-    scale: float
-    softcap: float | None = None
-
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool
-    ) -> tuple[Tensor, Tensor]:
-        import torch
-
-        if self.softcap is None and query.device.type == "cpu" and query.shape[-1] == value.shape[-1]:
-            flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-            found = flash(query, key, value, 0.0, is_causal, attn_mask=bias, scale=self.scale)
-            return found[0], found[1]
-        return self.plain(query, key, value, bias, is_causal)
-
-    def scores(self, products: Tensor) -> Tensor:
-        """Products of queries and keys, scaled and capped, in float32 at the least."""
-        import torch
-
-        scores = products.to(torch.promote_types(products.dtype, torch.float32)) * self.scale
-        return scores if self.softcap is None else torch.tanh(scores / self.softcap) * self.softcap
-
-    def output(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
-        """The result alone, where nothing is to be merged: torch chooses the kernel on devices other than the CPU."""
-        if self.softcap is not None or query.device.type == "cpu":
-            return self(query, key, value, bias, is_causal)[0]
-        return self.by_torch(query, key, value, bias, is_causal)
-
-    def by_torch(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
-        """By the kernel that torch chooses; knows no soft-capping."""
-        import torch
-
-        groups = query.shape[1] // key.shape[1]
-        return torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=bias, is_causal=is_causal, scale=self.scale, enable_gqa=groups > 1
-        )
-
-    def plain(
-        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool
-    ) -> tuple[Tensor, Tensor]:
-        """The same in plain operations, for any device and for soft-capped scores; a portion of the rows at a time."""
-        import torch
-
-        rows, keys = query.shape[2], key.shape[2]
-        if is_causal:
-            ruled_out = torch.ones(rows, keys, dtype=torch.bool, device=query.device).triu(1)
-            bias = torch.zeros(rows, keys, device=query.device).masked_fill_(ruled_out, -math.inf)[None, None]
-        step = max(PLAIN_ELEMENTS // (query.shape[0] * query.shape[1] * keys), 1)
-        parts = []
-        for low in range(0, rows, step):
-            some = None if bias is None else bias[:, :, low : low + step]
-            parts.append(self._portion(query[:, :, low : low + step], key, value, some))
-        if len(parts) == 1:
-            return parts[0]
-        return torch.cat([part[0] for part in parts], dim=2), torch.cat([part[1] for part in parts], dim=2)
-
-    def _portion(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-        import torch
-
-        heads, kept = query.shape[1], key.shape[1]
-        grouped = query.reshape(query.shape[0], kept, heads // kept, *query.shape[2:])
-        scores = self.scores(grouped @ key.unsqueeze(2).transpose(-1, -2))
-        if bias is not None:
-            scores = scores + bias.unsqueeze(2)
-        weight = scores.logsumexp(dim=-1)
-        shares = torch.exp(scores - weight.unsqueeze(-1)).to(value.dtype)
-        output = shares @ value.unsqueeze(2)
-        return output.reshape(*query.shape[:-1], value.shape[-1]), weight.reshape(query.shape[:-1])
-
-
-def merge(left: Tensor, left_weight: Tensor, right: Tensor, right_weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention over two sets of keys as one, from the log of each set's summed weights."""
-    import torch
-
-    share = torch.sigmoid(right_weight - left_weight).unsqueeze(-1).to(left.dtype)
-    return torch.lerp(left, right, share), torch.logaddexp(left_weight, right_weight)
-
-
-def sunk(output: Tensor, weight: Tensor, sinks: Tensor) -> Tensor:
-    """The result beside sinks: each is a key of its own with no value, which takes its share of the weight."""
-    import torch
-
-    return output * torch.sigmoid(weight - sinks.to(weight.dtype).view(1, -1, 1)).unsqueeze(-1).to(output.dtype)

@@ -30,7 +30,7 @@ from assay.models.network import Network, automatic_limit
 from assay.models.tokens import EncodedPrompt, EncodedText, as_texts
 
 Entry = TypeVar("Entry")
-# Packs that a tree must have before weights are packed for reading them: that takes as long as several packs gain.
+# Full packs that must be ahead before weights are packed for reading them: packing takes what a few of them gain.
 WORTH_PACKING = 6
 
 
@@ -71,9 +71,19 @@ class Engine:
         if job.prompts:
             self.meter.ahead = self.meter.ahead + self._prompt_amount(job.prompts)
             self.meter.most = sum(prompt.max_tokens for prompt in job.prompts)
+        if self._for_reading is None and self.choice.reader is not None:
+            self._for_reading = self._pack_reading([grove for group in groves for grove in group])
         self.meter.seconds += time.perf_counter() - started
         self.meter.tell()
         return groves
+
+    def _pack_reading(self, groves: Sequence[Grove]) -> Tuning | None:
+        """Packs the weights where enough full packs are ahead to gain by it; else None."""
+        rows = self._batching("loglikelihood").limit.tokens
+        trees = [grove.tree for grove in groves if grove.tree is not None]
+        if rows is None or sum(len(tree) // rows for tree in trees) < WORTH_PACKING:
+            return None
+        return pack_reading(self.network.module, rows)
 
     def _prompt_amount(self, prompts: Sequence[EncodedPrompt]) -> Amount:
         texts = as_texts(prompts)
@@ -103,18 +113,14 @@ class Engine:
             "forwarded_tokens": meter.done.tokens,
             "written_tokens": meter.written,
             "engine_seconds": meter.seconds,
+            "peak_memory_bytes": memory.peak_bytes(self.network.device),
             "device": str(self.network.device),
             "dtype": str(self.network.module.dtype).removeprefix("torch."),
         }
 
     def _by_tree(self, groves: Sequence[Grove]) -> Iterator[Scored]:
-        scorer = self._scorer()
-        rows = scorer.batching.limit.tokens
-        longest = max((len(grove.tree) for grove in groves if grove.tree is not None), default=0)
-        if self._for_reading is None and rows is not None and longest >= WORTH_PACKING * rows:
-            self._for_reading = pack_reading(self.network.module, rows)
         with using_attention(self.network):
-            yield from scorer.score(groves)
+            yield from self._scorer().score(groves)
 
     def _scorer(self) -> TreeScorer:
         assert self.choice.reader is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,20 @@ def container_room(folder: Path = Path("/sys/fs/cgroup")) -> int:
         return 1 << 62
     # Pages of files that were read, weights for one, count as used but are given up at need.
     return max(most - used + int(counts.get("inactive_file", 0)), 0)
+
+
+def peak_bytes(device: torch.device) -> int | None:
+    """The most that this process has held so far, on a CUDA device what its tensors have; None where nothing tells."""
+    import torch
+
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 def token_bytes(module: Any) -> int:

@@ -1,0 +1,218 @@
+"""Calls of the attention kernel: which rows of a pack ask together, and which keys they look at.
+
+A large block of rows is a call of its own. Small ones are cut into tiles of few rows, each with only the keys that its
+rows look at; tiles of one width are one call, so that neither masked keys nor the number of calls cost much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.models.engine.kernel import Kernel
+from assay.models.engine.tree import Whole
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+# Rows of a tile, and how many it must have before it takes in no unrelated row.
+TILE_ROWS, TILE_ENOUGH = 32, 16
+# Most keys of a block that is cut into tiles.
+TILE_KEYS = 256
+# Widths are multiples of this many keys, which vector units like; fewer tiles than this take the next width.
+WIDTH_STEP, LEAST_TILES = 16, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the attention kernel: some rows and their keys.
+
+    Attributes:
+        rows: the pack's rows that ask.
+        remembered: which tokens of the path they look at.
+        others: which rows of the pack they look at; None for exactly their own.
+        bias: 0 where a row looks at a key and -inf where not; None when nothing is ruled out.
+        is_causal: whether each row looks at its own and the rows before it, and at nothing else.
+        is_split: whether the rows look at themselves causally, and at all keys named here, which are those of others.
+    """
+
+    rows: slice
+    remembered: slice | Tensor
+    others: Tensor | None
+    bias: Tensor | None
+    is_causal: bool
+    is_split: bool = False
+
+    def gather(self, path: Tensor, rows: Tensor) -> Tensor:
+        """The keys (or values) of the call, out of those of the path and of the pack's rows."""
+        import torch
+
+        parts = []
+        if isinstance(self.remembered, slice):
+            if self.remembered.stop > self.remembered.start:
+                parts.append(path[:, :, self.remembered])
+        elif len(self.remembered):
+            parts.append(path.index_select(2, self.remembered))
+        if self.others is None:
+            parts.append(rows[:, :, self.rows])
+        elif len(self.others):
+            parts.append(rows.index_select(2, self.others))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A few rows and what they look at.
+
+    Attributes:
+        start: first of the rows, counted in the pack.
+        keys: places among the path's tokens and, behind them, the pack's rows.
+        allowed: which row looks at which key.
+    """
+
+    start: int
+    keys: Whole
+    allowed: npt.NDArray[np.bool_]
+
+    def tiles(self) -> Iterator[Look]:
+        """The same, a few rows at a time, without the keys that none of them looks at."""
+        low = 0
+        while low < len(self.allowed):
+            high = self._end(low)
+            rows = self.allowed[low:high]
+            seen = rows.any(axis=0)
+            yield Look(self.start + low, self.keys[seen], rows[:, seen])
+            low = high
+
+    def _end(self, low: int) -> int:
+        """Where a tile that begins at row `low` ends: when it is full, or before a row that looks at none of it."""
+        rows = len(self.allowed)
+        own = self.allowed.shape[1] - rows  # a block's own rows are its last keys
+        for row in range(low + TILE_ENOUGH, min(low + TILE_ROWS, rows)):
+            if not self.allowed[row, own + low : own + row].any():
+                return row
+        return min(low + TILE_ROWS, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Tiles as batches of the kernel, one per width.
+
+    Attributes:
+        rows: the rows of all tiles; a tile that has fewer repeats its last.
+        keys: the keys of all tiles among the pack's rows, tile by tile; a narrower tile repeats its first.
+        places: which of them are not those, but tokens of the path.
+        remembered: these tokens.
+        batches: number of tiles, width, and what is ruled out.
+        count: how many rows of the pack are answered here.
+    """
+
+    rows: Tensor
+    keys: Tensor
+    places: Tensor
+    remembered: Tensor
+    batches: tuple[tuple[int, int, Tensor], ...]
+    count: int
+
+    def attend(
+        self,
+        kernel: Kernel,
+        query: Tensor,
+        own: tuple[Tensor, Tensor],
+        path: tuple[Tensor, Tensor],
+        output: Tensor,
+        weight: Tensor | None,
+    ) -> None:
+        """Fills in what the rows see.
+
+        Args:
+            kernel: does it.
+            query: queries of all rows of the pack, (1, heads, rows, width).
+            own: keys and values of the pack's rows.
+            path: keys and values of the path.
+            output: (rows, heads, width), to be filled in.
+            weight: (heads, rows), to be filled in too; None where it is not wanted.
+        """
+        asking = query[0].transpose(0, 1).index_select(0, self.rows)
+        keys, values = (self._gather(there, here) for there, here in zip(path, own, strict=True))
+        row, key = 0, 0
+        for count, width, bias in self.batches:
+            next_row, next_key = row + count * bias.shape[2], key + count * width
+            some = [
+                part.unflatten(0, (count, -1)).transpose(1, 2)
+                for part in (asking[row:next_row], keys[key:next_key], values[key:next_key])
+            ]
+            rows = self.rows[row:next_row]
+            if weight is None:
+                found = kernel.output(some[0], some[1], some[2], bias, False)
+            else:
+                found, weights = kernel(some[0], some[1], some[2], bias, False)
+                weight[:, rows] = weights.transpose(0, 1).reshape(len(weight), -1)
+            # A row that was repeated is written as often, with the same numbers.
+            output[rows] = found.transpose(1, 2).reshape(len(rows), *output.shape[1:])
+            row, key = next_row, next_key
+
+    def _gather(self, path: Tensor, rows: Tensor) -> Tensor:
+        found = rows[0].transpose(0, 1).index_select(0, self.keys)
+        if len(self.places):
+            found[self.places] = path[0].index_select(1, self.remembered).transpose(0, 1)
+        return found
+
+
+def join(looks: Sequence[Look], length: int, dtype: torch.dtype, device: torch.device) -> Tiles:
+    """Tiles as batches.
+
+    Args:
+        looks: the tiles.
+        length: tokens of the path.
+        dtype: number format of the masks.
+        device: where tensors go.
+    """
+    import torch
+
+    looks = sorted(looks, key=lambda look: (len(look.keys), look.start))
+    rows = max(len(look.allowed) for look in looks)
+    batches: list[tuple[int, int, Tensor]] = []
+    all_rows, all_keys = [], []
+    for group, width in _widths(looks):
+        ruled_out = np.ones((len(group), 1, rows, width), dtype=np.bool_)
+        for number, look in enumerate(group):
+            count, size = look.allowed.shape
+            all_rows.append(look.start + np.minimum(np.arange(rows), count - 1))
+            all_keys.append(look.keys[np.where(np.arange(width) < size, np.arange(width), 0)])
+            ruled_out[number, 0, :count, :size] = ~look.allowed
+            ruled_out[number, 0, count:] = ruled_out[number, 0, count - 1]
+        bias = torch.zeros(ruled_out.shape, dtype=dtype).masked_fill_(torch.from_numpy(ruled_out), -math.inf)
+        batches.append((len(group), width, bias.to(device)))
+    keys = np.concatenate(all_keys)
+    is_known = keys < length
+    return Tiles(
+        rows=torch.from_numpy(np.concatenate(all_rows)).to(device),
+        keys=torch.from_numpy(np.where(is_known, 0, keys - length)).to(device),
+        places=torch.from_numpy(is_known.nonzero()[0]).to(device),
+        remembered=torch.from_numpy(keys[is_known]).to(device),
+        batches=tuple(batches),
+        count=sum(len(look.allowed) for look in looks),
+    )
+
+
+def _widths(looks: Sequence[Look]) -> Iterator[tuple[Sequence[Look], int]]:
+    """Tiles of about one width, given in order of width, and that width; a few of one width go with the next."""
+    low = 0
+    while low < len(looks):
+        high, width = low, 0
+        while high < len(looks):
+            step = -(-len(looks[high].keys) // WIDTH_STEP) * WIDTH_STEP
+            if step > width and high - low >= LEAST_TILES:
+                break
+            high, width = high + 1, max(width, step)
+        if len(looks) - high < LEAST_TILES:
+            high, width = len(looks), -(-len(looks[-1].keys) // WIDTH_STEP) * WIDTH_STEP
+        yield looks[low:high], width
+        low = high

@@ -1,0 +1,101 @@
+"""Softmax attention over some keys, with the weight by which results over several sets of keys merge into one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Scores that are kept at once where they are kept at all: 64 MB.
+PLAIN_ELEMENTS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Softmax attention that also gives the log of each row's summed weights, by which results merge."""
+
+    scale: float
+    softcap: float | None = None
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool
+    ) -> tuple[Tensor, Tensor]:
+        import torch
+
+        if self.softcap is None and query.device.type == "cpu" and query.shape[-1] == value.shape[-1]:
+            flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+            found = flash(query, key, value, 0.0, is_causal, attn_mask=bias, scale=self.scale)
+            return found[0], found[1]
+        return self.plain(query, key, value, bias, is_causal)
+
+    def scores(self, products: Tensor) -> Tensor:
+        """Products of queries and keys, scaled and capped, in float32 at the least."""
+        import torch
+
+        scores = products.to(torch.promote_types(products.dtype, torch.float32)) * self.scale
+        return scores if self.softcap is None else torch.tanh(scores / self.softcap) * self.softcap
+
+    def output(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
+        """The result alone, where nothing is to be merged: torch chooses the kernel on devices other than the CPU."""
+        if self.softcap is not None or query.device.type == "cpu":
+            return self(query, key, value, bias, is_causal)[0]
+        return self.by_torch(query, key, value, bias, is_causal)
+
+    def by_torch(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool) -> Tensor:
+        """By the kernel that torch chooses; knows no soft-capping."""
+        import torch
+
+        groups = query.shape[1] // key.shape[1]
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=bias, is_causal=is_causal, scale=self.scale, enable_gqa=groups > 1
+        )
+
+    def plain(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The same in plain operations, for any device and for soft-capped scores; a portion of the rows at a time."""
+        import torch
+
+        rows, keys = query.shape[2], key.shape[2]
+        if is_causal:
+            ruled_out = torch.ones(rows, keys, dtype=torch.bool, device=query.device).triu(1)
+            bias = torch.zeros(rows, keys, device=query.device).masked_fill_(ruled_out, -math.inf)[None, None]
+        step = max(PLAIN_ELEMENTS // (query.shape[0] * query.shape[1] * keys), 1)
+        parts = []
+        for low in range(0, rows, step):
+            some = None if bias is None else bias[:, :, low : low + step]
+            parts.append(self._portion(query[:, :, low : low + step], key, value, some))
+        if len(parts) == 1:
+            return parts[0]
+        return torch.cat([part[0] for part in parts], dim=2), torch.cat([part[1] for part in parts], dim=2)
+
+    def _portion(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        import torch
+
+        heads, kept = query.shape[1], key.shape[1]
+        grouped = query.reshape(query.shape[0], kept, heads // kept, *query.shape[2:])
+        scores = self.scores(grouped @ key.unsqueeze(2).transpose(-1, -2))
+        if bias is not None:
+            scores = scores + bias.unsqueeze(2)
+        weight = scores.logsumexp(dim=-1)
+        shares = torch.exp(scores - weight.unsqueeze(-1)).to(value.dtype)
+        output = shares @ value.unsqueeze(2)
+        return output.reshape(*query.shape[:-1], value.shape[-1]), weight.reshape(query.shape[:-1])
+
+
+def merge(left: Tensor, left_weight: Tensor, right: Tensor, right_weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention over two sets of keys as one, from the log of each set's summed weights."""
+    import torch
+
+    share = torch.sigmoid(right_weight - left_weight).unsqueeze(-1).to(left.dtype)
+    return torch.lerp(left, right, share), torch.logaddexp(left_weight, right_weight)
+
+
+def sunk(output: Tensor, weight: Tensor, sinks: Tensor) -> Tensor:
+    """The result beside sinks: each is a key of its own with no value, which takes its share of the weight."""
+    import torch
+
+    return output * torch.sigmoid(weight - sinks.to(weight.dtype).view(1, -1, 1)).unsqueeze(-1).to(output.dtype)
