@@ -145,7 +145,7 @@ class Tiles:
         for count, width, bias in self.batches:
             next_row, next_key = row + count * bias.shape[2], key + count * width
             some = [
-                part.unflatten(0, (count, -1)).transpose(1, 2)
+                part.view(count, -1, *part.shape[1:]).transpose(1, 2)
                 for part in (asking[row:next_row], keys[key:next_key], values[key:next_key])
             ]
             rows = self.rows[row:next_row]
