@@ -100,7 +100,7 @@ class Reading:
         path: what is remembered.
         device: where tensors go.
         dtype: number format of the masks.
-        shares: whether the pack's common prefix is attended to by all rows together.
+        shares: whether the pack's common prefix is attended to by all rows together, and small blocks in tiles.
         positions: the rows' positions.
         joining: rows that join the path after the pack.
         staged: keys and values that join the path after the pack, one pair per call of attention.
@@ -150,7 +150,7 @@ class Reading:
         return stricter_mask(rule, self.positions, self._key_positions())
 
     def attend(self, asked: Asked) -> Tensor:
-        """Each row along its own path: block by block, and the common prefix for all rows together."""
+        """Each row along its own path: in tiles and blocks, and the common prefix for all rows together."""
         import torch
 
         query, key, value, kernel = asked.query, asked.key, asked.value, asked.kernel

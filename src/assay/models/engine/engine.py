@@ -32,6 +32,8 @@ from assay.models.tokens import EncodedPrompt, EncodedText, as_texts
 Entry = TypeVar("Entry")
 # Full packs that must be ahead before weights are packed for reading them: packing takes what a few of them gain.
 WORTH_PACKING = 6
+# By how much a pack may be larger than what memory and speed suggest.
+STRETCH = 1.1
 
 
 @dataclass(slots=True)
@@ -80,9 +82,14 @@ class Engine:
     def _pack_reading(self, groves: Sequence[Grove]) -> Tuning | None:
         """Packs the weights where enough full packs are ahead to gain by it; else None."""
         rows = self._batching("loglikelihood").limit.tokens
-        trees = [grove.tree for grove in groves if grove.tree is not None]
-        if rows is None or sum(len(tree) // rows for tree in trees) < WORTH_PACKING:
+        sizes = [len(grove.tree) for grove in groves if grove.tree is not None]
+        if rows is None or sum(size // rows for size in sizes) < WORTH_PACKING:
             return None
+        # A size by which the largest tree is cut evenly, so that its last pack is not a short one.
+        even = -(-max(sizes) // max(round(max(sizes) / rows), 1))
+        if even <= STRETCH * rows:
+            rows = even
+            self._limits["loglikelihood"] = BatchLimit(tokens=rows)
         return pack_reading(self.network.module, rows)
 
     def _prompt_amount(self, prompts: Sequence[EncodedPrompt]) -> Amount:

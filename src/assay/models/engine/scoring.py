@@ -141,9 +141,9 @@ class TreeScorer:
         most = self.most_tokens if limit.tokens is None else limit.tokens
         if isinstance(self.reader.head, ReadyLogits):
             most = min(most, READY_ELEMENTS // self.reader.head.columns)
-        # Full packs, for which the weights may be packed; the last two halve what is left, as a short one is slow.
+        # Full packs, for which the weights may be packed. A short one is slow: the last two share what is left then.
         left, most = len(tree) - low, max(most, 1)
-        high = low + (most if left >= 2 * most else -(-left // -(-left // most)))
+        high = low + (min(left, most) if left <= most or 2 * left >= 3 * most else -(-left // 2))
         if limit.rows is not None:
             place = int(np.searchsorted(tree.ends, low, side="right")) + limit.rows - 1
             high = min(high, int(tree.ends[min(place, len(tree.ends) - 1)]))
