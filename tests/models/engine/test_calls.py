@@ -87,5 +87,5 @@ def test_joined_tiles_give_what_each_row_gives(is_weighed: bool, softcap: float 
 def test_few_tiles_of_a_width_go_with_the_next() -> None:
     sizes = [*[10] * LEAST_TILES, 20, *[40] * LEAST_TILES, 70]
     looks = [Look(row, np.arange(size), np.ones((1, size), dtype=bool)) for row, size in enumerate(sizes)]
-    batches = [(count, width) for count, width, _ in join(looks, 0, torch.float32, CPU).batches]
+    batches = [(len(bias), bias.shape[-1]) for bias in join(looks, 0, torch.float32, CPU).biases]
     assert batches == [(LEAST_TILES, WIDTH_STEP), (LEAST_TILES + 2, 5 * WIDTH_STEP)]

@@ -6,7 +6,6 @@ transformers under one name, for attention and for masks; refuses every argument
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from assay.models.engine.calls import TILE_KEYS, Call, Look, Tiles, join
-from assay.models.engine.kernel import Kernel, merge, sunk
+from assay.models.engine.kernel import Kernel, bias_of, merge, sunk
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, spread
 
 if TYPE_CHECKING:
@@ -273,11 +272,7 @@ class Reading:
         return torch.from_numpy(spread(ranges)).to(self.device)
 
     def _bias(self, allowed: Any) -> Tensor:
-        import torch
-
-        bias = torch.zeros(allowed.shape, dtype=self.dtype, device=self.device)
-        ruled_out = ~torch.as_tensor(allowed, device=self.device)
-        return bias.masked_fill_(ruled_out, -math.inf)[None, None]
+        return bias_of(allowed, self.dtype, self.device)[None, None]
 
 
 def _allowed(block: Block, shared: int, common: int) -> Any:

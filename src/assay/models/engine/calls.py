@@ -6,7 +6,6 @@ rows look at; tiles of one width are one call, so that neither masked keys nor t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from assay.models.engine.kernel import Kernel
+from assay.models.engine.kernel import Kernel, bias_of
 from assay.models.engine.tree import Whole
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Tiles:
         keys: the keys of all tiles among the pack's rows, tile by tile; a narrower tile repeats its first.
         places: which of them are not those, but tokens of the path.
         remembered: these tokens.
-        batches: number of tiles, width, and what is ruled out.
+        biases: what is ruled out, of shape (tiles, 1, rows, width) for each batch.
         count: how many rows of the pack are answered here.
     """
 
@@ -117,7 +116,7 @@ class Tiles:
     keys: Tensor
     places: Tensor
     remembered: Tensor
-    batches: tuple[tuple[int, int, Tensor], ...]
+    biases: tuple[Tensor, ...]
     count: int
 
     def attend(
@@ -142,8 +141,9 @@ class Tiles:
         asking = query[0].transpose(0, 1).index_select(0, self.rows)
         keys, values = (self._gather(there, here) for there, here in zip(path, own, strict=True))
         row, key = 0, 0
-        for count, width, bias in self.batches:
-            next_row, next_key = row + count * bias.shape[2], key + count * width
+        for bias in self.biases:
+            count, _, height, width = bias.shape
+            next_row, next_key = row + count * height, key + count * width
             some = [
                 part.view(count, -1, *part.shape[1:]).transpose(1, 2)
                 for part in (asking[row:next_row], keys[key:next_key], values[key:next_key])
@@ -178,18 +178,17 @@ def join(looks: Sequence[Look], length: int, dtype: torch.dtype, device: torch.d
 
     looks = sorted(looks, key=lambda look: (len(look.keys), look.start))
     rows = max(len(look.allowed) for look in looks)
-    batches: list[tuple[int, int, Tensor]] = []
+    biases: list[Tensor] = []
     all_rows, all_keys = [], []
     for group, width in _widths(looks):
-        ruled_out = np.ones((len(group), 1, rows, width), dtype=np.bool_)
+        allowed = np.zeros((len(group), 1, rows, width), dtype=np.bool_)
         for number, look in enumerate(group):
             count, size = look.allowed.shape
             all_rows.append(look.start + np.minimum(np.arange(rows), count - 1))
             all_keys.append(look.keys[np.where(np.arange(width) < size, np.arange(width), 0)])
-            ruled_out[number, 0, :count, :size] = ~look.allowed
-            ruled_out[number, 0, count:] = ruled_out[number, 0, count - 1]
-        bias = torch.zeros(ruled_out.shape, dtype=dtype).masked_fill_(torch.from_numpy(ruled_out), -math.inf)
-        batches.append((len(group), width, bias.to(device)))
+            allowed[number, 0, :count, :size] = look.allowed
+            allowed[number, 0, count:] = allowed[number, 0, count - 1]
+        biases.append(bias_of(allowed, dtype, device))
     keys = np.concatenate(all_keys)
     is_known = keys < length
     return Tiles(
@@ -197,22 +196,20 @@ def join(looks: Sequence[Look], length: int, dtype: torch.dtype, device: torch.d
         keys=torch.from_numpy(np.where(is_known, 0, keys - length)).to(device),
         places=torch.from_numpy(is_known.nonzero()[0]).to(device),
         remembered=torch.from_numpy(keys[is_known]).to(device),
-        batches=tuple(batches),
+        biases=tuple(biases),
         count=sum(len(look.allowed) for look in looks),
     )
 
 
 def _widths(looks: Sequence[Look]) -> Iterator[tuple[Sequence[Look], int]]:
     """Tiles of about one width, given in order of width, and that width; a few of one width go with the next."""
+    widths = [-(-len(look.keys) // WIDTH_STEP) * WIDTH_STEP for look in looks]
     low = 0
     while low < len(looks):
-        high, width = low, 0
-        while high < len(looks):
-            step = -(-len(looks[high].keys) // WIDTH_STEP) * WIDTH_STEP
-            if step > width and high - low >= LEAST_TILES:
-                break
-            high, width = high + 1, max(width, step)
+        high = low + 1
+        while high < len(looks) and (widths[high] == widths[high - 1] or high - low < LEAST_TILES):
+            high += 1
         if len(looks) - high < LEAST_TILES:
-            high, width = len(looks), -(-len(looks[-1].keys) // WIDTH_STEP) * WIDTH_STEP
-        yield looks[low:high], width
+            high = len(looks)
+        yield looks[low:high], widths[high - 1]
         low = high

@@ -6,7 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 # Scores that are kept at once where they are kept at all: 64 MB.
@@ -84,6 +88,14 @@ class Kernel:
         shares = torch.exp(scores - weight.unsqueeze(-1)).to(value.dtype)
         output = shares @ value.unsqueeze(2)
         return output.reshape(*query.shape[:-1], value.shape[-1]), weight.reshape(query.shape[:-1])
+
+
+def bias_of(allowed: npt.NDArray[np.bool_], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """What is added to scores: 0 where a row looks at a key and -inf where not."""
+    import torch
+
+    ruled_out = torch.from_numpy(~allowed).to(device)
+    return torch.zeros(allowed.shape, dtype=dtype, device=device).masked_fill_(ruled_out, -math.inf)
 
 
 def merge(left: Tensor, left_weight: Tensor, right: Tensor, right_weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,8 +16,8 @@ from assay.models.engine.memory import free_bytes
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Where packed weights are used: steps of writing. Fewer rows are faster by torch's own product; more gain next to
-# nothing, and the packed product rounds a little worse, which scores should not pay for (docs/decisions/0010).
+# Rows for which oneDNN's packed product is used: steps of writing. Fewer are faster by torch's own; more gain next to
+# nothing, and it rounds a little worse, which scores should not pay for (docs/decisions/0010).
 LEAST_ROWS, MOST_ROWS = 6, 128
 # Packing keeps another copy of the weights; it may take this share of the free memory.
 PACKED_SHARE = 0.2
@@ -76,7 +76,7 @@ def pack_steps(module: Any) -> Tuning:
 
 
 def pack_reading(module: Any, rows: int) -> Tuning:
-    """Packs them for passes over exactly so many rows, with results that are the same to the last bit."""
+    """Packs them for passes over exactly so many rows; rounding is that of the plain product (docs/decisions/0010)."""
     return _pack(module, "reading", rows, lambda layer: _for_rows(layer, rows))
 
 
