@@ -8,6 +8,7 @@ import pytest
 
 from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit
+from assay.models.engine.loops import Loops, find_loops
 from assay.models.engine.reader import TreeReader, make_reader, using_attention
 from assay.models.engine.scoring import TreeScorer
 from assay.models.network import Network, wrap
@@ -45,6 +46,15 @@ def network() -> Network:
 @pytest.fixture
 def reader(network: Network) -> TreeReader:
     return make_reader(network)
+
+
+@pytest.fixture
+def loops() -> Loops:
+    """The compiled loops; a test that needs them is left out where they cannot be had."""
+    found = find_loops()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
 
 
 @pytest.fixture

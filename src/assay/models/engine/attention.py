@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from assay.models.engine.calls import TILE_KEYS, Call, Look, Tiles, join
+from assay.models.engine.calls import Call
 from assay.models.engine.kernel import Kernel, bias_of, merge, sunk
+from assay.models.engine.loops import Loops
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, spread
+from assay.models.engine.tiles import TILE_KEYS, Look, Tiles
 
 if TYPE_CHECKING:
     import torch
@@ -104,6 +106,7 @@ class Reading:
         joining: rows that join the path after the pack.
         staged: keys and values that join the path after the pack, one pair per call of attention.
         tap: told at each call of attention (its number, the path's keys and values, the rows' keys and values).
+        loops: read tiles, where there are any.
         plans: tiles and calls by mask; the plain causal ones under None.
     """
 
@@ -116,6 +119,7 @@ class Reading:
     joining: Tensor
     staged: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     tap: Tap | None = None
+    loops: Loops | None = None
     plans: dict[int | None, Plan] = field(default_factory=dict)
     masks: list[Tensor] = field(default_factory=list)
     windows: dict[int, Tensor] = field(default_factory=dict)
@@ -137,7 +141,7 @@ class Reading:
                 looks.extend(self._look(block, mask).tiles())
             else:
                 calls.append(self._call(block) if mask is None else self._limited(block, mask))
-        tiles = join(looks, self.path.length, self.dtype, self.device) if looks else None
+        tiles = Tiles(looks, self.path.length, self.dtype, self.device, self.loops) if looks else None
         return Plan(tiles, calls)
 
     @property
@@ -200,7 +204,9 @@ class Reading:
         """Keeps what joins the path, and hands on what was asked for."""
         if self.tap is not None:
             self.tap(len(self.staged), (path_key, path_value), (key, value))
-        self.staged.append((key[0].index_select(1, self.joining), value[0].index_select(1, self.joining)))
+        # Rows come first in memory; chosen along their heads, all of them would be copied.
+        key, value = (part[0].transpose(0, 1).index_select(0, self.joining) for part in (key, value))
+        self.staged.append((key.transpose(0, 1), value.transpose(0, 1)))
 
     def _remembered(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         length, call = self.path.length, len(self.staged)

@@ -19,6 +19,7 @@ from assay.models.batches import Batching, BatchLimit, attempt
 from assay.models.causal_arguments import PADDED, TREE
 from assay.models.engine.attention import Unsupported
 from assay.models.engine.head import ReadyLogits
+from assay.models.engine.loops import Loops, find_loops
 from assay.models.engine.reader import (
     TreeReader,
     forget_lengths,
@@ -27,7 +28,7 @@ from assay.models.engine.reader import (
     using_attention,
 )
 from assay.models.engine.scoring import TreeScorer
-from assay.models.engine.tuning import tune
+from assay.models.engine.tuning import is_tunable, tune
 from assay.models.likelihood import Scored, score_pairs
 from assay.models.network import Network
 from assay.models.tokens import EncodedText
@@ -131,10 +132,13 @@ def _try_tree(network: Network, probe: Sequence[EncodedText], truth: Sequence[fl
 
 
 def _forms(reader: TreeReader) -> Iterator[TreeReader]:
-    """With faster layers; with the model's own; with its own logits too. Asking for the next gives one up."""
-    tuning = tune(reader.network.module)
-    if tuning.layers:
-        yield reader
+    """With compiled loops and faster layers; with its own; with its own logits. Asking for the next gives one up."""
+    module = reader.network.module
+    found = find_loops() if is_tunable(module) else None
+    loops = found if isinstance(found, Loops) else None
+    tuning = tune(module, loops)
+    if tuning.layers or loops is not None:
+        yield replace(reader, loops=loops)
         tuning.undo()
     yield reader
     yield replace(reader, head=ReadyLogits(reader.head.columns))

@@ -117,6 +117,7 @@ class Engine:
             "engine": choice.engine,
             "why": choice.reason,
             "probe_difference": choice.worst,
+            "compiled_loops": choice.reader is not None and choice.reader.loops is not None,
             "forwarded_tokens": meter.done.tokens,
             "written_tokens": meter.written,
             "engine_seconds": meter.seconds,

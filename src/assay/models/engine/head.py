@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from assay.models.engine.loops import Loops, can_weigh
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,7 +87,12 @@ class TokenValues:
 
 
 def token_values(
-    head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor, arithmetic: str = "exact"
+    head: Head | ReadyLogits,
+    states: Tensor,
+    which: Tensor,
+    targets: Tensor,
+    arithmetic: str = "exact",
+    loops: Loops | None = None,
 ) -> TokenValues:
     """Log-probabilities of tokens.
 
@@ -94,10 +102,11 @@ def token_values(
         which: for every token asked for, the line that predicts it; in ascending order.
         targets: the tokens.
         arithmetic: `exact`, or `lm_eval` for torch's log-softmax over whole lines in the format of the logits.
+        loops: sum the exponentials, where there are any.
     """
     import torch
 
-    measure = _whole_lines if arithmetic == "lm_eval" else _lines
+    measure = _whole_lines if arithmetic == "lm_eval" else partial(_lines, loops)
     step = max(ELEMENTS // (head.columns if arithmetic == "lm_eval" else min(COLUMNS, head.columns)), 1)
     parts = []
     for low in range(0, len(states), step):
@@ -108,7 +117,9 @@ def token_values(
     return TokenValues(torch.cat([part.values for part in parts]), torch.cat([part.is_best for part in parts]))
 
 
-def _lines(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor) -> TokenValues:
+def _lines(
+    loops: Loops | None, head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor
+) -> TokenValues:
     import torch
 
     chosen = torch.empty(len(targets), dtype=torch.float64)
@@ -119,7 +130,8 @@ def _lines(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Ten
         logits = head.block(states, low, high, space).to(torch.promote_types(states.dtype, torch.float32))
         if logits.device.type == "mps":  # has no float64
             logits = logits.cpu()
-        top = logits.amax(dim=1)
+        weighed = loops.weigh(logits) if loops is not None and can_weigh(logits) else None
+        top = logits.amax(dim=1) if weighed is None else weighed[0]
         inside = ((targets >= low) & (targets < high)).nonzero().squeeze(-1)
         if len(inside):
             lines, columns = which[inside].to(logits.device), (targets[inside] - low).to(logits.device)
@@ -128,7 +140,7 @@ def _lines(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Ten
             leads[inside] = _is_first(logits, lines, columns, found == top[lines]).cpu()
         # A block without any finite logit is not shifted: infinite less infinite would be no number.
         shift = top.masked_fill(top.isinf(), 0.0)
-        total = logits.sub_(shift.unsqueeze(1)).exp_().sum(dim=1)
+        total = logits.sub_(shift.unsqueeze(1)).exp_().sum(dim=1) if weighed is None else weighed[1]
         sums.append(shift.double() + total.double().log())
         tops.append(top)
     whole = torch.logsumexp(torch.stack(sums), dim=0).cpu()

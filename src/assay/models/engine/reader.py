@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from assay.models.engine import attention
 from assay.models.engine.attention import Path, Reading, Tap, Unsupported
 from assay.models.engine.head import Head, ReadyLogits, find_head
+from assay.models.engine.loops import Loops
 from assay.models.engine.packs import Pack
 from assay.models.engine.tree import Whole
 from assay.models.network import Network, quiet
@@ -32,6 +33,7 @@ class TreeReader:
         layers: how often a forward pass calls attention.
         length_threshold: length from which on the model treats all positions of a batch in another way.
         stock: name of the attention that the model was loaded with.
+        loops: compiled loops for attention, where there are any.
         path: keys and values from the root to the last row read.
     """
 
@@ -40,6 +42,7 @@ class TreeReader:
     layers: int
     length_threshold: int | None = None
     stock: str = "sdpa"
+    loops: Loops | None = None
     path: Path = field(default_factory=Path)
 
     def read(self, pack: Pack, wanted: Whole, tap: Tap | None = None, reach: int = 0) -> Tensor:
@@ -57,7 +60,8 @@ class TreeReader:
         positions = torch.from_numpy(pack.positions).to(device)
         dtype = self.network.module.dtype
         joining = torch.from_numpy(pack.path).to(device)
-        entry = Reading(pack, self.path, device, dtype, device.type == "cpu", positions, joining, tap=tap)
+        shares = device.type == "cpu"
+        entry = Reading(pack, self.path, device, dtype, shares, positions, joining, tap=tap, loops=self.loops)
         ids = torch.from_numpy(pack.tokens).long().to(device)
         rows = torch.from_numpy(wanted).to(device)
         if self.length_threshold is not None and reach > self.length_threshold:

@@ -156,10 +156,9 @@ class TreeScorer:
         asked = sheet.asked(low, high)
         states = self.reader.read(pack, asked.rows - low, reach=tree.depth)
         if len(asked.rows):
-            targets = tree.targets[asked.pairs]
-            found = token_values(
-                self.reader.head, states, torch.from_numpy(asked.which), torch.from_numpy(targets), self.arithmetic
-            )
+            which, tokens = torch.from_numpy(asked.which), torch.from_numpy(tree.targets[asked.pairs])
+            head, loops = self.reader.head, self.reader.loops
+            found = token_values(head, states, which, tokens, self.arithmetic, loops)
             sheet.values[asked.pairs] = found.values.numpy()
             sheet.matches[asked.pairs] = found.is_best.numpy()
         self.on_read(pack_amount(pack.positions, len(asked.rows)))

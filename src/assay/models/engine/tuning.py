@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from assay.models.engine.loops import Loops, can_rotate
 from assay.models.engine.memory import free_bytes
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ PACKED_SHARE = 0.2
 SAME = 2e-5
 TRIAL_ROWS = 8
 FAST_MARK = "_assay_faster"
+# Classes of the activation that the compiled loop has.
+SILU = frozenset({"SiLU", "SiLUActivation"})
 
 Layer = Callable[["Tensor"], "Tensor"]
 
@@ -53,20 +56,27 @@ class Tuning:
         self.layers.clear()
 
 
-def tune(module: Any) -> Tuning:
-    """Changes what can be changed. Only models in float32 on a CPU have anything to gain."""
+def is_tunable(module: Any) -> bool:
+    """Only models in float32 on a CPU have anything to gain."""
+    import torch
+
+    return bool(module.dtype == torch.float32 and module.device.type == "cpu")
+
+
+def tune(module: Any, loops: Loops | None = None) -> Tuning:
+    """Changes what can be changed, with the help of compiled loops where there are any."""
     import torch
 
     tuning = Tuning()
-    if module.dtype != torch.float32 or module.device.type != "cpu":
+    if not is_tunable(module):
         return tuning
     with torch.inference_mode():
         for layer in module.modules():
             for kind, form in (("gated", _gated), ("norm", _norm)):
-                forward = form(layer)
+                forward = form(layer, loops)
                 if forward is not None and _is_same(layer, forward):
                     tuning.change(layer, kind, forward)
-        _faster_rotation(module)
+        _faster_rotation(module, loops)
     return tuning
 
 
@@ -87,8 +97,7 @@ def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> Tu
     head = module.get_output_embeddings()
     layers = [layer for layer in module.modules() if type(layer) is torch.nn.Linear and layer is not head]
     size = sum(layer.weight.numel() * layer.weight.itemsize for layer in layers)
-    is_fit = module.dtype == torch.float32 and module.device.type == "cpu"
-    if not is_fit or size > PACKED_SHARE * free_bytes(module.device):
+    if not is_tunable(module) or size > PACKED_SHARE * free_bytes(module.device):
         return tuning
     is_same: dict[tuple[int, ...], bool] = {}  # layers of one shape take the same way through the product
     with torch.inference_mode():
@@ -138,28 +147,30 @@ def _for_rows(layer: Any, rows: int) -> Layer:
     return forward
 
 
-def _gated(layer: Any) -> Layer | None:
-    """down(act(gate(x)) * up(x)), with the product in place."""
+def _gated(layer: Any, loops: Loops | None) -> Layer | None:
+    """down(act(gate(x)) * up(x)), with the product in place; by a compiled loop where the activation is SiLU."""
     names = ("gate_proj", "up_proj", "down_proj", "act_fn")
     if not all(callable(getattr(layer, name, None)) for name in names):
         return None
     plain = type(layer).forward.__get__(layer)
     gate, up, down, act = (cast(Layer, getattr(layer, name)) for name in names)
+    is_silu = type(act).__name__ in SILU
 
     def forward(given: Tensor) -> Tensor:
         import torch
 
         if torch.is_grad_enabled():
-            result: Tensor = plain(given)
-        else:
-            result = down(act(gate(given)).mul_(up(given)))
-        return result
+            return cast("Tensor", plain(given))
+        first, second = gate(given), up(given)
+        if loops is not None and is_silu and first.is_contiguous() and second.is_contiguous():
+            return down(loops.gate_up(first, second))
+        return down(act(first).mul_(second))
 
     return forward
 
 
-def _norm(layer: Any) -> Layer | None:
-    """Division by the root mean square, in two passes instead of five."""
+def _norm(layer: Any, loops: Loops | None) -> Layer | None:
+    """Division by the root mean square, in two passes instead of five; by a compiled loop where there is one."""
     import torch
 
     weight = getattr(layer, "weight", None)
@@ -174,6 +185,8 @@ def _norm(layer: Any) -> Layer | None:
         if torch.is_grad_enabled() or given.shape[-1] != width:
             result: Tensor = plain(given)
             return result
+        if loops is not None and given.is_contiguous() and weight.is_contiguous():
+            return loops.norm(given, weight, small)
         size = torch.linalg.vector_norm(given, dim=-1, keepdim=True)
         scaled: Tensor = given * size.square_().div_(width).add_(small).rsqrt_()
         return scaled.mul_(weight)
@@ -204,7 +217,7 @@ def _width(layer: Any) -> int | None:
     return int(width) if width is not None else None
 
 
-def _faster_rotation(module: Any) -> None:
+def _faster_rotation(module: Any, loops: Loops | None) -> None:
     """Rotary positions with half the passes, for the modelling code of this model's attention layers."""
     import torch
 
@@ -216,7 +229,7 @@ def _faster_rotation(module: Any) -> None:
         draw = torch.Generator().manual_seed(0)
         query, key = (torch.randn(1, heads, TRIAL_ROWS, 16, generator=draw) for heads in (4, 2))
         cos, sin = (torch.randn(1, TRIAL_ROWS, 8, generator=draw).repeat(1, 1, 2) for _ in range(2))
-        faster = rotation(own)
+        faster = rotation(own, loops)
         try:
             pairs = zip(own(query, key, cos, sin), faster(query, key, cos, sin), strict=True)
             if all(float((left - right).abs().max()) <= SAME for left, right in pairs):
@@ -225,11 +238,14 @@ def _faster_rotation(module: Any) -> None:
             continue
 
 
-def rotation(own: Callable[..., Any]) -> Callable[..., Any]:
+def rotation(own: Callable[..., Any], loops: Loops | None = None) -> Callable[..., Any]:
     """transformers' `apply_rotary_pos_emb`, faster where no gradients are wanted; else its own."""
     import torch
 
     def rotated(given: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        if loops is not None and can_rotate(given, cos, sin):
+            return loops.rotate(given, cos, sin)
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         half = given.shape[-1] // 2
         result = given * cos
         result[..., :half].addcmul_(given[..., half:], sin[..., :half], value=-1)
@@ -240,7 +256,6 @@ def rotation(own: Callable[..., Any]) -> Callable[..., Any]:
         plain = torch.is_grad_enabled() or bool(rest) or bool(options) or cos.ndim != 3 or cos.dtype != q.dtype
         if plain or q.dtype != torch.float32 or cos.shape[-1] != q.shape[-1] or q.device.type != "cpu":
             return own(q, k, cos, sin, *rest, **options)
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         return rotated(q, cos, sin), rotated(k, cos, sin)
 
     setattr(apply, FAST_MARK, own)

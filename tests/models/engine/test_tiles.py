@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.models.engine.calls import LEAST_TILES, TILE_ROWS, WIDTH_STEP, Look, join
 from assay.models.engine.kernel import Kernel
+from assay.models.engine.loops import Loops
+from assay.models.engine.tiles import LEAST_TILES, TILE_ROWS, WIDTH_STEP, Look, Tiles, join
 
 CPU = torch.device("cpu")
 PATH, ROWS, HEADS, KEPT, WIDTH = 5, 150, 4, 2, 8
@@ -58,30 +59,60 @@ def numbers(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def check(loops: Loops | None, softcap: float | None, is_weighed: bool, seed: int, width: int = WIDTH) -> None:
+    """Tiles give what each row gives by itself in float64; rows outside of them keep what they have."""
+    exactness = 1e-12 if loops is None else 1e-5
+    dtype = torch.float64 if loops is None else torch.float32
+    looks = [tile for look in random_looks(seed) for tile in look.tiles()]
+    skipped = looks.pop(seed % len(looks)) if len(looks) > 1 else None
+    tiles = Tiles(looks, PATH, dtype, CPU, loops)
+    # Rows come first in memory, heads first in shape, as in a model.
+    query, key, value = (
+        numbers(seed + place, 1, count, heads, width).to(dtype).transpose(1, 2)
+        for place, (count, heads) in enumerate(((ROWS, HEADS), (PATH + ROWS, KEPT), (PATH + ROWS, KEPT)))
+    )
+    kernel = Kernel(0.4, softcap)
+    own, path = (key[:, :, PATH:], value[:, :, PATH:]), (key[:, :, :PATH], value[:, :, :PATH])
+    found = torch.full((ROWS, HEADS, width), 7.0, dtype=dtype)
+    weights = torch.zeros(HEADS, ROWS, dtype=dtype) if is_weighed else None
+    tiles.attend(kernel, query, own, path, found, weights)
+    known = {row: keys for look in looks for row, keys in seen(look).items()}
+    assert tiles.count == len(known)
+    assert skipped is None or (found[list(seen(skipped))] == 7).all()
+    query, key, value = query.double(), key.double(), value.double()
+    for row, places in known.items():
+        keys = sorted(places)
+        right, weight = kernel(query[:, :, row : row + 1], key[:, :, keys], value[:, :, keys], None, False)
+        assert torch.allclose(found[row].double(), right[0, :, 0], atol=exactness, rtol=0)
+        if weights is not None:
+            assert torch.allclose(weights[:, row].double(), weight[0, :, 0], atol=exactness, rtol=0)
+
+
 @pytest.mark.parametrize("is_weighed", [False, True])
 @pytest.mark.parametrize("softcap", [None, 1.5])
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_joined_tiles_give_what_each_row_gives(is_weighed: bool, softcap: float | None, seed: int) -> None:
-    looks = [tile for look in random_looks(seed) for tile in look.tiles()]
-    skipped = looks.pop(seed % len(looks)) if len(looks) > 1 else None
-    tiles = join(looks, PATH, torch.float64, CPU)
-    query = numbers(seed, 1, HEADS, ROWS, WIDTH)
-    key, value = numbers(seed + 1, 1, KEPT, PATH + ROWS, WIDTH), numbers(seed + 2, 1, KEPT, PATH + ROWS, WIDTH)
-    kernel = Kernel(0.4, softcap)
-    own, path = (key[:, :, PATH:], value[:, :, PATH:]), (key[:, :, :PATH], value[:, :, :PATH])
-    found = torch.full((ROWS, HEADS, WIDTH), 7.0, dtype=torch.float64)
-    weights = torch.zeros(HEADS, ROWS, dtype=torch.float64) if is_weighed else None
-    tiles.attend(kernel, query, own, path, found, weights)
-    known = {row: keys for look in looks for row, keys in seen(look).items()}
-    assert tiles.count == len(known)
-    assert skipped is None or (found[list(seen(skipped))] == 7).all()
-    for row, places in known.items():
-        keys = sorted(places)
-        right, weight = kernel(query[:, :, row : row + 1], key[:, :, keys], value[:, :, keys], None, False)
-        assert torch.allclose(found[row], right[0, :, 0], atol=1e-12, rtol=0)
-        if weights is not None:
-            assert torch.allclose(weights[:, row], weight[0, :, 0], atol=1e-12, rtol=0)
+    check(None, softcap, is_weighed, seed)
+
+
+@pytest.mark.parametrize("is_weighed", [False, True])
+@pytest.mark.parametrize("softcap", [None, 1.5])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), width=st.sampled_from([1, 8, 16, 20, 32, 64, 80, 128, 136]))
+def test_compiled_loops_do_too(loops: Loops, is_weighed: bool, softcap: float | None, seed: int, width: int) -> None:
+    check(loops, softcap, is_weighed, seed, width)
+
+
+def test_a_broken_number_stays_with_those_who_look_at_it(loops: Loops) -> None:
+    looks = [Look(0, np.arange(20), np.tri(20, dtype=bool)), Look(20, np.arange(20, 40), np.tri(20, dtype=bool))]
+    query, key, value = (numbers(place, 1, 40, 2, 16).float().transpose(1, 2) for place in range(3))
+    key[0, 0, 7, 3] = torch.nan
+    nothing = (key[:, :, :0], value[:, :, :0])
+    found = torch.zeros(40, 2, 16)
+    Tiles(looks, 0, torch.float32, CPU, loops).attend(Kernel(0.3), query, (key, value), nothing, found, None)
+    broken = found.isnan().any(dim=-1)
+    assert broken[7:20, 0].all() and not broken[:7].any() and not broken[20:].any() and not broken[:, 1].any()
 
 
 def test_few_tiles_of_a_width_go_with_the_next() -> None:

@@ -1,0 +1,323 @@
+/* Inner loops of the engine for float32 on a CPU, each one pass over its memory where torch takes several.
+
+   Compiled on first use by loops.py, which also says what each function is given. Sums run in as many lanes as the
+   machine has; nothing relies on finite numbers, so that NaN stays NaN. */
+
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#ifdef __AVX512F__
+#define LANES 16
+#define WIDE 4 /* vectors that are summed side by side */
+#else
+#define LANES 8
+#define WIDE 2
+#endif
+#define ROWS 4 /* rows that are read side by side */
+
+typedef float vec __attribute__((vector_size(LANES * 4), aligned(4)));
+typedef int32_t whole __attribute__((vector_size(LANES * 4), aligned(4)));
+
+static inline vec load(const float *from) { return *(const vec *)from; }
+static inline void store(float *to, vec numbers) { *(vec *)to = numbers; }
+static inline vec all(float number) { return (vec){0} + number; }
+static inline vec choose(whole where, vec yes, vec no) { return (vec)((where & (whole)yes) | (~where & (whole)no)); }
+static inline int up_to(int count, int step) { return (count + step - 1) / step * step; }
+/* Numbers from line to line: an odd number of vectors, so that lines do not fall on the same places of the cache. */
+static inline int step_of(int count) { return (up_to(count, LANES) / LANES | 1) * LANES; }
+
+/* exp by Cephes' polynomial, to about one unit of the last digit; flushed to exp(-87) below, to exp(88) above. */
+static inline vec exp_of(vec x)
+{
+    x = choose(x < -87.0f, all(-87.0f), choose(x > 88.0f, all(88.0f), x));
+    vec n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds to a whole number */
+    vec r = x - n * 0.693359375f + n * 2.12194440e-4f;     /* log 2 in two parts */
+    vec p = all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    whole exponent = (__builtin_convertvector(n, whole) + 127) << 23;
+    return p * (vec)exponent;
+}
+
+static inline float sum_of(vec numbers)
+{
+    float sum = 0;
+    for (int i = 0; i < LANES; i++)
+        sum += numbers[i];
+    return sum;
+}
+
+static inline float largest_of(vec numbers)
+{
+    float largest = numbers[0];
+    for (int i = 1; i < LANES; i++)
+        largest = numbers[i] > largest ? numbers[i] : largest;
+    return largest;
+}
+
+/* gate becomes silu(gate) * up. */
+void gate_up(float *gate, const float *up, int64_t count)
+{
+    int64_t full = count / LANES;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < full; i++) {
+        vec x = load(gate + i * LANES);
+        store(gate + i * LANES, x / (1.0f + exp_of(-x)) * load(up + i * LANES));
+    }
+    for (int64_t i = full * LANES; i < count; i++)
+        gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+}
+
+/* Each row by its root mean square, times the weights. */
+void norm(const float *given, const float *weight, float *to, int64_t rows, int64_t width, float small)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = given + r * width;
+        vec sum[4] = {0};
+        float rest = 0;
+        int64_t i = 0;
+        for (; i + 4 * LANES <= width; i += 4 * LANES)
+            for (int w = 0; w < 4; w++)
+                sum[w] += load(from + i + w * LANES) * load(from + i + w * LANES);
+        for (; i < width; i++)
+            rest += from[i] * from[i];
+        float scale = 1.0f / sqrtf((sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest) / width + small);
+        for (i = 0; i < width; i++)
+            to[r * width + i] = from[i] * scale * weight[i];
+    }
+}
+
+/* Numbers by row and head; those of one row and head lie side by side. */
+typedef struct {
+    const float *data;
+    int64_t row, head;
+} lines;
+
+/* Rotary positions: pairs half a head apart are turned by their angle. Results lie as what is given. */
+void rotate(lines given, const float *cosines, const float *sines, float *to, int64_t rows, int64_t heads, int64_t width)
+{
+    int64_t half = width / 2;
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t h = 0; h < heads; h++) {
+            int64_t at = r * given.row + h * given.head;
+            const float *low = given.data + at, *high = low + half;
+            const float *cosine = cosines + r * width, *sine = sines + r * width;
+            for (int64_t i = 0; i < half; i++) {
+                to[at + i] = low[i] * cosine[i] - high[i] * sine[i];
+                to[at + half + i] = high[i] * cosine[half + i] + low[i] * sine[half + i];
+            }
+        }
+}
+
+/* The largest of each line, and the sum of exp(number - shift), where shift is the largest, or 0 if that is infinite. */
+void weigh(const float *logits, int64_t rows, int64_t width, float *largest, double *sums)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        const float *line = logits + r * width;
+        int64_t full = width / LANES * LANES, i = 0;
+        vec tops = all(-INFINITY);
+        for (; i < full; i += LANES)
+            tops = choose(load(line + i) > tops, load(line + i), tops);
+        float top = largest_of(tops);
+        for (; i < width; i++)
+            top = line[i] > top ? line[i] : top;
+        float shift = isinf(top) ? 0.0f : top;
+        double total = top == INFINITY ? INFINITY : 0.0;
+        for (i = 0; i < full;) {
+            vec sum = {0};
+            for (int n = 0; n < 16 && i < full; n++, i += LANES) {
+                vec x = load(line + i) - shift;
+                sum += choose(x < -87.0f, (vec){0}, exp_of(x));
+            }
+            total += sum_of(sum);
+        }
+        for (; i < width; i++)
+            total += expf(line[i] - shift);
+        largest[r] = top;
+        sums[r] = total;
+    }
+}
+
+/* Tiles: some rows of a pack each, and the keys that they look at. */
+typedef struct {
+    int32_t count, most_keys;
+    const int32_t *starts, *rows;     /* first row and number of rows, of each tile */
+    const int32_t *keys, *keys_at;    /* keys of all tiles, and where each tile's begin; one more at the end */
+    const uint8_t *allowed;           /* for each tile its rows times its keys: whether the row looks at the key */
+    const int64_t *allowed_at;        /* where each tile's begin */
+} table;
+
+typedef struct {
+    lines query, key, value, path_key, path_value;
+    float *output;        /* rows, heads, width */
+    float *weight;        /* heads, rows; or null */
+    int64_t all_rows;     /* rows of the pack */
+    int32_t heads, kept;  /* heads of queries, and of keys */
+    int32_t width, length; /* numbers of a head, tokens on the path: keys from there on are rows of the pack */
+    float scale;
+} asked;
+
+/* What a thread keeps for one tile and one head of keys. */
+typedef struct {
+    float *keys;          /* `width` lines of `step` numbers: the tile's keys on end */
+    float *scores;        /* ROWS lines of `step` numbers */
+    const float **values; /* one per key */
+    int step;
+} desk;
+
+static void fetch(const asked *a, const int32_t *keys, int count, int head, desk *d)
+{
+    for (int low = 0; low < count; low += LANES) {
+        const float *from[LANES];
+        for (int n = 0; n < LANES; n++) {
+            int64_t at = keys[low + n < count ? low + n : low]; /* a key again where there is none: nobody sees it */
+            int known = at < a->length;
+            const lines *key = known ? &a->path_key : &a->key, *value = known ? &a->path_value : &a->value;
+            at -= known ? 0 : a->length;
+            from[n] = key->data + at * key->row + head * key->head;
+            d->values[low + n] = value->data + at * value->row + head * value->head;
+        }
+        for (int i = 0; i < a->width; i++)
+            for (int n = 0; n < LANES; n++)
+                d->keys[(int64_t)i * d->step + low + n] = from[n][i];
+    }
+}
+
+/* Scores of `ROWS` queries and the first `count` keys, a multiple of LANES. */
+static void score(const float *const query[ROWS], int width, float scale, int count, desk *d)
+{
+    int j = 0;
+    for (; j + WIDE * LANES <= count; j += WIDE * LANES) {
+        vec sum[ROWS][WIDE] = {0};
+        for (int i = 0; i < width; i++)
+            for (int r = 0; r < ROWS; r++)
+                for (int w = 0; w < WIDE; w++)
+                    sum[r][w] += query[r][i] * load(d->keys + (int64_t)i * d->step + j + w * LANES);
+        for (int r = 0; r < ROWS; r++)
+            for (int w = 0; w < WIDE; w++)
+                store(d->scores + r * d->step + j + w * LANES, sum[r][w] * scale);
+    }
+    for (; j < count; j += LANES) {
+        vec sum[ROWS] = {0};
+        for (int i = 0; i < width; i++)
+            for (int r = 0; r < ROWS; r++)
+                sum[r] += query[r][i] * load(d->keys + (int64_t)i * d->step + j);
+        for (int r = 0; r < ROWS; r++)
+            store(d->scores + r * d->step + j, sum[r] * scale);
+    }
+}
+
+/* Scores become exp(score - largest), 0 where not allowed; gives their sum. */
+static float soften(float *scores, const uint8_t *allowed, int seen, int count, float *largest)
+{
+    for (int j = 0; j < seen; j++)
+        scores[j] = allowed[j] ? scores[j] : -INFINITY;
+    for (int j = seen; j < count; j++)
+        scores[j] = -INFINITY;
+    vec top = load(scores), sum = {0};
+    for (int j = LANES; j < count; j += LANES)
+        top = choose(load(scores + j) > top, load(scores + j), top);
+    *largest = largest_of(top);
+    for (int j = 0; j < count; j += LANES) {
+        vec x = load(scores + j) - *largest;
+        vec part = choose(x < -87.0f, (vec){0}, exp_of(x));
+        store(scores + j, part);
+        sum += part;
+    }
+    return sum_of(sum);
+}
+
+/* Values by their shares, for `ROWS` rows. */
+static void blend(const desk *d, int seen, int width, const float total[ROWS], float *const to[ROWS])
+{
+    int i = 0;
+    for (; i + WIDE * LANES <= width; i += WIDE * LANES) {
+        vec sum[ROWS][WIDE] = {0};
+        for (int j = 0; j < seen; j++)
+            for (int r = 0; r < ROWS; r++)
+                for (int w = 0; w < WIDE; w++)
+                    sum[r][w] += d->scores[r * d->step + j] * load(d->values[j] + i + w * LANES);
+        for (int r = 0; r < ROWS; r++)
+            for (int w = 0; w < WIDE; w++)
+                store(to[r] + i + w * LANES, sum[r][w] / total[r]);
+    }
+    for (; i + LANES <= width; i += LANES) {
+        vec sum[ROWS] = {0};
+        for (int j = 0; j < seen; j++)
+            for (int r = 0; r < ROWS; r++)
+                sum[r] += d->scores[r * d->step + j] * load(d->values[j] + i);
+        for (int r = 0; r < ROWS; r++)
+            store(to[r] + i, sum[r] / total[r]);
+    }
+    for (; i < width; i++)
+        for (int r = 0; r < ROWS; r++) {
+            float sum = 0;
+            for (int j = 0; j < seen; j++)
+                sum += d->scores[r * d->step + j] * d->values[j][i];
+            to[r][i] = sum / total[r];
+        }
+}
+
+/* What the rows of one tile see through one head of keys, a few rows at a time. */
+static void attend_tile(const table *t, const asked *a, int tile, int head, desk *d)
+{
+    int count = t->keys_at[tile + 1] - t->keys_at[tile], rows = t->rows[tile], group = a->heads / a->kept;
+    const uint8_t *allowed = t->allowed + t->allowed_at[tile];
+    d->step = step_of(count);
+    fetch(a, t->keys + t->keys_at[tile], count, head, d);
+    for (int low = 0; low < rows; low += ROWS) {
+        int seen = 0, row[ROWS]; /* keys up to the last that any of the rows looks at */
+        for (int r = 0; r < ROWS; r++) {
+            row[r] = low + r < rows ? low + r : rows - 1; /* the last row again where there is none */
+            int end = count;
+            while (end > seen && !allowed[(int64_t)row[r] * count + end - 1])
+                end--;
+            seen = end > seen ? end : seen;
+        }
+        for (int h = head * group; h < (head + 1) * group; h++) {
+            const float *query[ROWS];
+            float *to[ROWS], total[ROWS], largest;
+            for (int r = 0; r < ROWS; r++) {
+                int64_t at = t->starts[tile] + row[r];
+                query[r] = a->query.data + at * a->query.row + h * a->query.head;
+                to[r] = a->output + (at * a->heads + h) * a->width;
+            }
+            score(query, a->width, a->scale, up_to(seen, LANES), d);
+            for (int r = 0; r < ROWS; r++) {
+                total[r] = soften(d->scores + r * d->step, allowed + (int64_t)row[r] * count, seen, up_to(seen, LANES), &largest);
+                if (a->weight)
+                    a->weight[h * a->all_rows + t->starts[tile] + row[r]] = largest + logf(total[r]);
+            }
+            blend(d, seen, a->width, total, to);
+        }
+    }
+}
+
+/* What the rows of all tiles see; 1 when there is no memory for it. */
+int32_t attend(const table *t, const asked *a)
+{
+    int step = step_of(t->most_keys), failed = 0;
+#pragma omp parallel reduction(| : failed)
+    {
+        desk d = {malloc(sizeof(float) * step * a->width), malloc(sizeof(float) * step * ROWS),
+                  malloc(sizeof(float *) * step), step};
+        failed = !d.keys || !d.scores || !d.values;
+#pragma omp for schedule(dynamic, 1)
+        for (int job = 0; job < t->count * a->kept; job++)
+            if (!failed)
+                attend_tile(t, a, job / a->kept, job % a->kept, &d);
+        free(d.keys);
+        free(d.scores);
+        free(d.values);
+    }
+    return failed;
+}

@@ -1,0 +1,216 @@
+"""Small blocks of attention, cut into tiles of few rows, each with only the keys that its rows look at.
+
+Tiles are read by the compiled loops where there are any, else by the kernel: those of one width are one call, so that
+neither masked keys nor the number of calls cost much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.models.engine.kernel import Kernel, bias_of
+from assay.models.engine.loops import Loops, Pair, Table, can_attend
+from assay.models.engine.tree import Whole
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+# Rows of a tile, and how many it must have before it takes in no unrelated row.
+TILE_ROWS, TILE_ENOUGH = 32, 16
+# Most keys of a block that is cut into tiles.
+TILE_KEYS = 256
+# Widths are multiples of this many keys, which vector units like; fewer tiles than this take the next width.
+WIDTH_STEP, LEAST_TILES = 16, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A few rows and what they look at.
+
+    Attributes:
+        start: first of the rows, counted in the pack.
+        keys: places among the path's tokens and, behind them, the pack's rows.
+        allowed: which row looks at which key.
+    """
+
+    start: int
+    keys: Whole
+    allowed: npt.NDArray[np.bool_]
+
+    def tiles(self) -> Iterator[Look]:
+        """The same, a few rows at a time, without the keys that none of them looks at."""
+        low = 0
+        while low < len(self.allowed):
+            high = self._end(low)
+            rows = self.allowed[low:high]
+            seen = rows.any(axis=0)
+            yield Look(self.start + low, self.keys[seen], rows[:, seen])
+            low = high
+
+    def _end(self, low: int) -> int:
+        """Where a tile that begins at row `low` ends: when it is full, or before a row that looks at none of it."""
+        rows = len(self.allowed)
+        own = self.allowed.shape[1] - rows  # a block's own rows are its last keys
+        for row in range(low + TILE_ENOUGH, min(low + TILE_ROWS, rows)):
+            if not self.allowed[row, own + low : own + row].any():
+                return row
+        return min(low + TILE_ROWS, rows)
+
+
+@dataclass(slots=True)
+class Tiles:
+    """The tiles of a pack under one mask.
+
+    Attributes:
+        looks: the tiles.
+        length: tokens of the path.
+        dtype: number format of the masks.
+        device: where tensors go.
+        loops: read tiles whose numbers they know; None for the kernel only.
+    """
+
+    looks: Sequence[Look]
+    length: int
+    dtype: torch.dtype
+    device: torch.device
+    loops: Loops | None = None
+    _table: Table | None = None
+    _batches: Batches | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows of the pack are answered here."""
+        return sum(len(look.allowed) for look in self.looks)
+
+    def attend(
+        self, kernel: Kernel, query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None
+    ) -> None:
+        """Fills in what the rows see.
+
+        Args:
+            kernel: scale and soft-capping.
+            query: queries of all rows of the pack, (1, heads, rows, width).
+            own: keys and values of the pack's rows.
+            path: keys and values of the path.
+            output: (rows, heads, width), to be filled in.
+            weight: (heads, rows), to be filled in too; None where it is not wanted.
+        """
+        if self.loops is not None and kernel.softcap is None and can_attend(query, own, path, output, weight):
+            if self._table is None:
+                parts = zip(*((look.start, look.keys, look.allowed) for look in self.looks), strict=True)
+                self._table = Table(*parts)
+            self.loops.attend(self._table, query, own, path, output, weight, kernel.scale)
+            return
+        if self._batches is None:
+            self._batches = join(self.looks, self.length, self.dtype, self.device)
+        self._batches.attend(kernel, query, own, path, output, weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Tiles as batches of the kernel, one per width.
+
+    Attributes:
+        rows: the rows of all tiles; a tile that has fewer repeats its last.
+        keys: the keys of all tiles among the pack's rows, tile by tile; a narrower tile repeats its first.
+        places: which of them are not those, but tokens of the path.
+        remembered: these tokens.
+        biases: what is ruled out, of shape (tiles, 1, rows, width) for each batch.
+    """
+
+    rows: Tensor
+    keys: Tensor
+    places: Tensor
+    remembered: Tensor
+    biases: tuple[Tensor, ...]
+
+    def attend(
+        self,
+        kernel: Kernel,
+        query: Tensor,
+        own: Pair,
+        path: Pair,
+        output: Tensor,
+        weight: Tensor | None,
+    ) -> None:
+        """As in `Tiles.attend`."""
+        asking = query[0].transpose(0, 1).index_select(0, self.rows)
+        keys, values = (self._gather(there, here) for there, here in zip(path, own, strict=True))
+        row, key = 0, 0
+        for bias in self.biases:
+            count, _, height, width = bias.shape
+            next_row, next_key = row + count * height, key + count * width
+            some = [
+                part.view(count, -1, *part.shape[1:]).transpose(1, 2)
+                for part in (asking[row:next_row], keys[key:next_key], values[key:next_key])
+            ]
+            rows = self.rows[row:next_row]
+            if weight is None:
+                found = kernel.output(some[0], some[1], some[2], bias, False)
+            else:
+                found, weights = kernel(some[0], some[1], some[2], bias, False)
+                weight[:, rows] = weights.transpose(0, 1).reshape(len(weight), -1)
+            # A row that was repeated is written as often, with the same numbers.
+            output[rows] = found.transpose(1, 2).reshape(len(rows), *output.shape[1:])
+            row, key = next_row, next_key
+
+    def _gather(self, path: Tensor, rows: Tensor) -> Tensor:
+        found = rows[0].transpose(0, 1).index_select(0, self.keys)
+        if len(self.places):
+            found[self.places] = path[0].index_select(1, self.remembered).transpose(0, 1)
+        return found
+
+
+def join(looks: Sequence[Look], length: int, dtype: torch.dtype, device: torch.device) -> Batches:
+    """Tiles as batches of the kernel.
+
+    Args:
+        looks: the tiles.
+        length: tokens of the path.
+        dtype: number format of the masks.
+        device: where tensors go.
+    """
+    import torch
+
+    looks = sorted(looks, key=lambda look: (len(look.keys), look.start))
+    rows = max(len(look.allowed) for look in looks)
+    biases: list[Tensor] = []
+    all_rows, all_keys = [], []
+    for group, width in _widths(looks):
+        allowed = np.zeros((len(group), 1, rows, width), dtype=np.bool_)
+        for number, look in enumerate(group):
+            count, size = look.allowed.shape
+            all_rows.append(look.start + np.minimum(np.arange(rows), count - 1))
+            all_keys.append(look.keys[np.where(np.arange(width) < size, np.arange(width), 0)])
+            allowed[number, 0, :count, :size] = look.allowed
+            allowed[number, 0, count:] = allowed[number, 0, count - 1]
+        biases.append(bias_of(allowed, dtype, device))
+    keys = np.concatenate(all_keys)
+    is_known = keys < length
+    return Batches(
+        rows=torch.from_numpy(np.concatenate(all_rows)).to(device),
+        keys=torch.from_numpy(np.where(is_known, 0, keys - length)).to(device),
+        places=torch.from_numpy(is_known.nonzero()[0]).to(device),
+        remembered=torch.from_numpy(keys[is_known]).to(device),
+        biases=tuple(biases),
+    )
+
+
+def _widths(looks: Sequence[Look]) -> Iterator[tuple[Sequence[Look], int]]:
+    """Tiles of about one width, given in order of width, and that width; a few of one width go with the next."""
+    widths = [-(-len(look.keys) // WIDTH_STEP) * WIDTH_STEP for look in looks]
+    low = 0
+    while low < len(looks):
+        high = low + 1
+        while high < len(looks) and (widths[high] == widths[high - 1] or high - low < LEAST_TILES):
+            high += 1
+        if len(looks) - high < LEAST_TILES:
+            high = len(looks)
+        yield looks[low:high], widths[high - 1]
+        low = high
