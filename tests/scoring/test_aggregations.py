@@ -157,3 +157,39 @@ def test_every_metric_has_a_known_aggregation() -> None:
     definitions = [metric_definition(name) for name in METRICS.table]
     assert [definition.name for definition in definitions] == list(METRICS.table)
     assert {definition.aggregation for definition in definitions} <= set(AGGREGATIONS)
+
+
+def plain_ece(pairs: list[tuple[float, float]]) -> float:
+    """Guo et al. 2017: over ten bins of equal width, |accuracy - mean confidence|, weighed by their documents."""
+    bins: dict[int, list[tuple[float, float]]] = {}
+    for probability, hit in pairs:
+        bins.setdefault(min(int(probability * 10), 9), []).append((probability, hit))
+    gaps = [(len(found), *map(statistics.fmean, zip(*found, strict=True))) for found in bins.values()]
+    return sum(count * abs(probability - hit) for count, probability, hit in gaps) / len(pairs)
+
+
+CONFIDENCES = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 1.0])), min_size=1, max_size=40)
+
+
+@given(CONFIDENCES)
+def test_calibration_error_is_that_of_its_bins(pairs: list[tuple[float, float]]) -> None:
+    assert AGGREGATIONS["ece"].estimate(pairs).value == pytest.approx(plain_ece(pairs), abs=1e-12)
+
+
+def test_calibration_error_of_known_cases() -> None:
+    ece = AGGREGATIONS["ece"]
+    assert ece.estimate([(0.75, 1.0)] * 3 + [(0.75, 0.0)]).value == 0.0
+    assert ece.estimate([(1.0, 0.0)] * 4).value == 1.0
+    assert ece.estimate([]).value is None and ece.harness_stderr([(1.0, 0.0)] * 4, 1000) is None
+
+
+@given(MANY)
+def test_position_bias_is_the_distance_of_histograms(pairs: list[tuple[int, int]]) -> None:
+    n, labels = len(pairs), {label for pair in pairs for label in pair}
+    plain = sum(abs(sum(r == x for r, _ in pairs) - sum(p == x for _, p in pairs)) for x in labels) / (2 * n)
+    assert AGGREGATIONS["position_bias"].estimate(pairs).value == pytest.approx(plain, abs=1e-12)
+
+
+def test_a_mean_of_known_values_counts_only_them() -> None:
+    found = AGGREGATIONS["mean_of_known"].estimate(AGGREGATIONS["mean_of_known"].read([1.0, None, 3.0]))
+    assert (found.value, found.n) == (2.0, 2)

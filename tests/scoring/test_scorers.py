@@ -57,6 +57,55 @@ def test_an_empty_choice_is_never_picked_after_normalising() -> None:
     assert choice.accuracy_per_character(shown, {}) == choice.accuracy_per_byte(shown, {}) == 0.0
 
 
+def test_tokens_normalise() -> None:
+    """-6 over 3 tokens beats -4 over 1, whatever the texts' lengths."""
+    instance = Instance("t", 0, (), choices=("ab", "abcdef"), gold=0)
+    shown = choice_view(instance, [Logprob(-6.0, 3, False), Logprob(-4.0, 1, False)])
+    assert choice.accuracy_per_token(shown, {}) == 1.0
+    assert choice.accuracy(shown, {}) == choice.accuracy_per_character(shown, {}) == 0.0
+
+
+def test_a_choice_without_tokens_is_never_picked_after_normalising() -> None:
+    instance = Instance("t", 0, (), choices=("", "b"), gold=0)
+    shown = choice_view(instance, [Logprob(0.0, 0, True), Logprob(-4.0, 1, False)])
+    assert choice.accuracy_per_token(shown, {}) == 0.0
+
+
+def test_mass_is_what_all_choices_have_together() -> None:
+    half, eighth = math.log(0.5), math.log(0.125)
+    assert choice.mass(view([half, eighth], ["a", "b"], 0), {}) == pytest.approx(0.625)
+    assert choice.mass(view([half, half, eighth], ["a", "a", "b"], 0), {}) == pytest.approx(
+        0.625
+    )  # one text, one event
+    assert choice.mass(view([-2000.0, -3000.0], ["a", "b"], 0), {}) == 0.0
+
+
+def test_margin_is_that_of_the_first_over_the_second() -> None:
+    assert choice.margin(view([-5.0, -1.5, -3.0], ["a", "b", "c"], 0), {}) == 1.5
+    assert choice.margin(view([-1.0, -1.0], ["a", "b"], 0), {}) == 0.0
+    assert choice.margin(view([-1.0], ["a"], 0), {}) is None
+
+
+def test_greedy_decoding_may_say_any_choice() -> None:
+    assert choice.greedy_choice(view([-2, -1], ["a", "b"], 0, greedy=1), {}) == 1.0
+    assert choice.greedy_choice(view([-2, -1], ["a", "b"], 0), {}) == 0.0
+
+
+def test_confidence_is_the_share_of_the_likeliest_choice() -> None:
+    """Shares of 0.3 and 0.1 among themselves: 0.75."""
+    shown = view([math.log(0.3), math.log(0.1)], ["a", "b"], 0)
+    assert choice.confidence(shown, {}) == (pytest.approx(0.75), 1.0)
+    assert choice.confidence(view([-1.0], ["a"], -1), {}) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("gold", "expected"),
+    [(0, (0, 1)), (1, (1, 1)), ((0, 1), (1, 1)), ((2, 0), (2, 1)), ((), (-1, 1)), (-100, (-100, 1))],
+)
+def test_places_are_right_and_picked(gold: Any, expected: tuple[int, int]) -> None:
+    assert choice.place_pair(view([-2, -1, -3], ["a", "b", "c"], gold), {}) == expected
+
+
 def test_mutual_information_subtracts_what_a_choice_is_worth_alone() -> None:
     instance = Instance("t", 0, (), choices=("common", "rare"), gold=1)
     logprobs = [Logprob(total, 1, False) for total in (-1.0, -3.0, -1.0, -9.0)]

@@ -46,13 +46,17 @@ def _resampled(statistic: str) -> Callable[[Sequence[Any], int], float | None]:
     return stderr
 
 
-def _by_bootstrap(statistic: str, read: Callable[[Sequence[Any]], Any] = reading.numbers) -> Aggregation:
+def _by_bootstrap(
+    statistic: str, read: Callable[[Sequence[Any]], Any] = reading.numbers, is_harness: bool = True
+) -> Aggregation:
+    """Resampled for our own interval, and again for lm-eval's error where lm-eval has the statistic."""
+
     def estimate(values: Sequence[Any]) -> Estimate:
         from assay.scoring.metrics import resampling
 
         return resampling.estimate(values, statistic)
 
-    return Aggregation(estimate, _resampled(statistic), read)
+    return Aggregation(estimate, _resampled(statistic) if is_harness else _no_stderr, read)
 
 
 def _over_corpus(name: str) -> Aggregation:
@@ -100,6 +104,7 @@ def _bits_per_byte(values: Sequence[Any]) -> Estimate:
 AGGREGATIONS: dict[str, Aggregation] = {
     "mean": Aggregation(means.mean_estimate, _mean_stderr),
     "nanmean": Aggregation(_nanmean, _resampled("nanmean"), reading.numbers_or_gaps),
+    "mean_of_known": Aggregation(_nanmean, _no_stderr, reading.numbers_or_gaps),
     "median": _by_bootstrap("median"),
     "perplexity": Aggregation(means.perplexity_estimate, _resampled("perplexity")),
     "weighted_perplexity": Aggregation(_weighted_perplexity, _no_stderr, reading.number_pairs),
@@ -108,6 +113,8 @@ AGGREGATIONS: dict[str, Aggregation] = {
     # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
     "f1": _by_bootstrap("f1", reading.number_pairs),
     "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),
+    "ece": _by_bootstrap("ece", reading.number_pairs, is_harness=False),
+    "position_bias": _by_bootstrap("position_bias", reading.number_pairs, is_harness=False),
     "bleu": _over_corpus("bleu"),
     "chrf": _over_corpus("chrf"),
     "chrf++": _over_corpus("chrf++"),

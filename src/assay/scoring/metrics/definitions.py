@@ -62,6 +62,13 @@ acc_bytes = MetricDefinition(
     {_CHOICE: choice.accuracy_per_byte},
     "accuracy with log-likelihoods divided by the choices' bytes",
 )
+acc_tokens = MetricDefinition(
+    "acc_tokens",
+    "mean",
+    True,
+    {_CHOICE: choice.accuracy_per_token},
+    "accuracy with log-likelihoods divided by the choices' tokens",
+)
 acc_mutual_info = MetricDefinition(
     "acc_mutual_info",
     "mean",
@@ -83,6 +90,37 @@ brier_score = MetricDefinition(
     False,
     {_CHOICE: choice.probabilities},
     "squared distance of the choices' probabilities from the truth",
+)
+ece = MetricDefinition(
+    "ece",
+    "ece",
+    False,
+    {_CHOICE: choice.confidence},
+    "calibration error: probability among the choices against accuracy, in ten bins of equal width",
+)
+greedy_choice = MetricDefinition(
+    "greedy_choice",
+    "mean",
+    None,
+    {_CHOICE: choice.greedy_choice},
+    "share of documents for which greedy decoding would say one of the choices",
+)
+choice_mass = MetricDefinition(
+    "choice_mass", "mean", None, {_CHOICE: choice.mass}, "probability of all choices together, before any is compared"
+)
+choice_margin = MetricDefinition(
+    "choice_margin",
+    "mean_of_known",
+    None,
+    {_CHOICE: choice.margin},
+    "log-likelihood by which the likeliest choice is ahead of the next",
+)
+position_bias = MetricDefinition(
+    "position_bias",
+    "position_bias",
+    False,
+    {_CHOICE: choice.place_pair},
+    "how far the places of picked choices are from those of right ones: share of picks to move",
 )
 f1 = MetricDefinition(
     "f1",

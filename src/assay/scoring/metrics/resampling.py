@@ -15,6 +15,8 @@ from assay.core.scores import Estimate
 from assay.stats import bootstrap
 
 Floats = NDArray[np.float64]
+# Bins of calibration.
+BINS = 10
 
 
 def estimate(values: Sequence[Any], statistic: str) -> Estimate:
@@ -65,10 +67,27 @@ def matthews_rows(pairs: Floats) -> Floats:
     return np.asarray(np.where(spread > 0, covariance / np.sqrt(np.maximum(spread, 1e-300)), 0.0))
 
 
+def ece_rows(pairs: Floats) -> Floats:
+    """Expected calibration error per row of (probability, hit) pairs, in bins of equal width (Guo et al. 2017)."""
+    probability, hit = pairs[..., 0], pairs[..., 1]
+    places = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    gaps = [np.abs(np.where(places == place, probability - hit, 0.0).sum(axis=1)) for place in range(BINS)]
+    return np.asarray(sum(gaps) / pairs.shape[1])
+
+
+def position_rows(pairs: Floats) -> Floats:
+    """Half the summed differences between how often each place is right and how often it is picked."""
+    right, picked = pairs[..., 0], pairs[..., 1]
+    gaps = [np.abs((right == place).sum(axis=1) - (picked == place).sum(axis=1)) for place in np.unique(pairs)]
+    return np.asarray(sum(gaps) / (2 * pairs.shape[1]))
+
+
 STATISTICS: dict[str, bootstrap.Statistic] = {
     "perplexity": perplexity_rows,
     "median": median_rows,
     "nanmean": nanmean_rows,
     "f1": f1_rows,
     "matthews": matthews_rows,
+    "ece": ece_rows,
+    "position_bias": position_rows,
 }

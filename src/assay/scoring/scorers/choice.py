@@ -75,6 +75,11 @@ def accuracy_per_byte(view: ChoiceView, options: Mapping[str, Any]) -> float:
     return float(highest(_shares(view.totals, sizes)) in view.golds)
 
 
+def accuracy_per_token(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """The same after division by the tokens that were scored, the delimiter's among them."""
+    return float(highest(_shares(view.totals, [logprob.token_count for logprob in view.logprobs])) in view.golds)
+
+
 def accuracy_mutual_information(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """The same after subtracting the choice's log-likelihood without the question."""
     pairs = zip(view.logprobs, view.unconditional, strict=True)
@@ -86,14 +91,44 @@ def exact_match(view: ChoiceView, options: Mapping[str, Any]) -> float:
     return float(any(view.logprobs[gold].is_greedy for gold in view.golds if 0 <= gold < len(view.logprobs)))
 
 
+def greedy_choice(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """Would greedy decoding say one of the choices, right or wrong?"""
+    return float(any(logprob.is_greedy for logprob in view.logprobs))
+
+
+def mass(view: ChoiceView, options: Mapping[str, Any]) -> float:
+    """The probability that the model says one of the choices; equal choices are one."""
+    return math.fsum(math.exp(total) for total in dict(zip(view.choices, view.totals, strict=True)).values())
+
+
+def margin(view: ChoiceView, options: Mapping[str, Any]) -> float | None:
+    """By how much the likeliest choice is ahead of the next, in log-likelihood; None where there is no next."""
+    if len(view.totals) < 2:
+        return None
+    second, first = sorted(view.totals)[-2:]
+    return first - second
+
+
 def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
     """(right, picked), for F1 and Matthews' correlation."""
     return view.golds[0], pick(view)
 
 
+def place_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
+    """(place of a right choice, place picked); of several right ones the picked one, -1 where none is known."""
+    picked = pick(view)
+    return (picked if picked in view.golds else next(iter(view.golds), -1)), picked
+
+
 def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tuple[float, ...]]:
     """(right, log-likelihood of every choice), for a task's own aggregation."""
     return list(view.golds) if view.is_multiple else view.golds[0], tuple(view.totals)
+
+
+def confidence(view: ChoiceView, options: Mapping[str, Any]) -> tuple[float, float]:
+    """(probability of the likeliest among the choices, whether it is right), for calibration."""
+    _, shares = probabilities(view, options)
+    return max(shares), accuracy(view, options)
 
 
 def probabilities(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, list[float]]:
