@@ -114,6 +114,17 @@ def torch_int8(options: Options) -> Engine:
     return stock(quantize_dynamic(loaded(options), {torch.nn.Linear: per_channel_dynamic_qconfig}))
 
 
+def compiled_layers(options: Options) -> Engine:
+    """`torch.compile` of each layer by itself: layers share one compilation, of which a whole model has thirty."""
+    import tempfile
+
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=options.work)  # count the compile time, every time
+    model = loaded(options)
+    for layer in model.model.layers:
+        layer.compile()
+    return stock(model)
+
+
 def prepacked(options: Options) -> Engine:
     """Every linear layer through oneDNN with its weight reordered once."""
     import torch
@@ -352,6 +363,7 @@ ENGINES: dict[str, Callable[[Options], Engine]] = {
     "bfloat16": bfloat16,
     "prepacked": prepacked,
     "compile": compiled,
+    "compile-layers": compiled_layers,
     "compile-frozen": frozen,
     "torch-int8": torch_int8,
     "openvino": openvino,

@@ -256,6 +256,7 @@ def engines(asked: argparse.Namespace) -> None:
         cells = [f"{times[case]['cpu']['ratio']:.2f} ({times[case]['wall']['ratio']:.2f})" for case in asked.cases]
         rest = {key: found[key] for key in ("setup_s", "first_calls_s", "scores")}
         print(f"| {name} | {' | '.join(cells)} |", rest, flush=True)
+    base.close()
 
 
 def processes(asked: argparse.Namespace) -> None:

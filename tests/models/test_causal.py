@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import math
 import random
 import re
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -370,3 +372,16 @@ def test_a_real_model_tells_a_story(stories: Path, opened: Opened) -> None:
     assert likely.is_greedy and likely.total > -0.1 > unlikely.total
     text = answers(model, [Generation("Once upon a time", stop=(".",), max_tokens=40)])[0]
     assert text.text == ", there was a little girl named Lily" and text.finish_reason == "stop"
+
+
+def test_a_closed_model_lets_go_of_its_weights_at_once(llama: Path, opened: Opened) -> None:
+    model = opened(llama)
+    answers(model, some_pairs(6))
+    weights = weakref.ref(model._loaded().network.module)
+    gc.collect()
+    gc.disable()
+    try:
+        model.close()
+        assert weights() is None
+    finally:
+        gc.enable()

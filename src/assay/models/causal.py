@@ -190,4 +190,6 @@ class CausalModel:
 
     def close(self) -> None:
         """Lets go of the weights; asked again, they are loaded again."""
-        self._engine = None
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None

@@ -23,7 +23,7 @@ from assay.models.engine.reader import using_attention
 from assay.models.engine.scoring import Grove, Scored, TreeScorer
 from assay.models.engine.slots import SlotWriter, Task
 from assay.models.engine.tree import build_tree
-from assay.models.engine.tuning import Tuning, pack_reading, pack_steps
+from assay.models.engine.tuning import Tuning, pack_reading, pack_steps, undo_all
 from assay.models.generation import Writer, Written, write_texts
 from assay.models.likelihood import score_pairs
 from assay.models.network import Network, automatic_limit
@@ -109,6 +109,10 @@ class Engine:
     def write(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> Iterator[Written]:
         """The answer to every prompt."""
         return self._timed(self._write(prompts, writer))
+
+    def close(self) -> None:
+        """Lets go of the model, so that its memory is free at once."""
+        undo_all(self.network.module)
 
     def description(self) -> dict[str, Any]:
         """How the model was asked, for the record."""
