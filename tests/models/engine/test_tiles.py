@@ -71,7 +71,7 @@ def check(loops: Loops | None, softcap: float | None, is_weighed: bool, seed: in
         numbers(seed + place, 1, count, heads, width).to(dtype).transpose(1, 2)
         for place, (count, heads) in enumerate(((ROWS, HEADS), (PATH + ROWS, KEPT), (PATH + ROWS, KEPT)))
     )
-    kernel = Kernel(0.4, softcap)
+    kernel = Kernel(width**-0.5, softcap)
     own, path = (key[:, :, PATH:], value[:, :, PATH:]), (key[:, :, :PATH], value[:, :, :PATH])
     found = torch.full((ROWS, HEADS, width), 7.0, dtype=dtype)
     weights = torch.zeros(HEADS, ROWS, dtype=dtype) if is_weighed else None
