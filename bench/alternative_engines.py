@@ -5,6 +5,7 @@ Imports stay inside the functions, so that a process loads only the runtime it m
 """
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -114,11 +115,14 @@ def torch_int8(options: Options) -> Engine:
     return stock(quantize_dynamic(loaded(options), {torch.nn.Linear: per_channel_dynamic_qconfig}))
 
 
+def compile_anew(options: Options) -> None:
+    """Has `torch.compile` remember nothing of earlier processes, so that its time counts; before torch is imported."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=options.work)
+
+
 def compiled_layers(options: Options) -> Engine:
     """`torch.compile` of each layer by itself: layers share one compilation, of which a whole model has thirty."""
-    import tempfile
-
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=options.work)  # count the compile time, every time
+    compile_anew(options)
     model = loaded(options)
     for layer in model.model.layers:
         layer.compile()
@@ -200,9 +204,7 @@ def example(with_past: bool) -> tuple[Any, ...]:
 
 
 def compiled(options: Options, freeze: bool = False) -> Engine:
-    import tempfile
-
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=options.work)  # count the compile time, every time
+    compile_anew(options)
     import torch
     import torch._dynamo
     import torch._inductor.config

@@ -13,7 +13,7 @@ import torch
 
 from assay.models.engine import loops as room
 from assay.models.engine.choosing import choose
-from assay.models.engine.loops import SWITCH, Loops, can_rotate
+from assay.models.engine.loops import SWITCH, Loops, are_flat, can_attend, can_rotate
 from assay.models.engine.tuning import rotation
 from assay.models.network import Network
 
@@ -89,6 +89,19 @@ def test_weigh_lines_that_are_not_finite(loops: Loops) -> None:
     top, sums = loops.weigh(logits)
     assert top[:2].tolist() == [-math.inf, math.inf] and sums[:2].tolist() == [0, math.inf]
     assert sums[2:4].isnan().all() and sums[4] == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_formats_are_not_for_the_loops(dtype: torch.dtype) -> None:
+    given = numbers(1, 2, 9, 8)
+    angles = numbers(1, 9, 8)
+    assert are_flat(given, angles) and not are_flat(given, angles.to(dtype)) and not are_flat(given.transpose(1, 2))
+    assert can_rotate(given, angles, angles)
+    assert not can_rotate(given.to(dtype), angles, angles) and not can_rotate(given, angles, angles.to(dtype))
+    pair, output = (given, given), numbers(9, 2, 8)
+    assert can_attend(given, pair, pair, output, None)
+    assert not can_attend(given, (given, given.to(dtype)), pair, output, None)
+    assert not can_attend(given, pair, pair, output, numbers(2, 9).to(dtype))
 
 
 def test_a_model_uses_them_and_says_so(loops: Loops, network: Network) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
+from assay.models.engine.loops import Loops
 from assay.models.engine.tuning import pack_reading, pack_steps, rotation, tune
 from assay.models.network import Network
 
@@ -39,6 +40,14 @@ def test_a_norm_of_another_formula_keeps_its_own() -> None:
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
     tuning = tune(Gemma2ForCausalLM(Gemma2Config(**SIZES, **heads)).eval())  # multiplies by 1 + weight
     assert "norm" not in tuning.counts and tuning.counts["gated"] == 2
+
+
+def test_layers_of_another_format_are_not_read_by_the_loops(loops: Loops, network: Network) -> None:
+    """A float32 model may keep a layer in another format; the loops would take its numbers for float32."""
+    network.module.model.norm.to(torch.bfloat16)
+    before = states(network.module)
+    tune(network.module, loops)
+    assert (before - states(network.module)).abs().max() < 1e-4
 
 
 def test_other_designs_are_left_alone() -> None:

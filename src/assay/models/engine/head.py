@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from assay.models.engine.loops import Loops, can_weigh
+from assay.models.engine.loops import Loops, are_flat
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -130,7 +130,7 @@ def _lines(
         logits = head.block(states, low, high, space).to(torch.promote_types(states.dtype, torch.float32))
         if logits.device.type == "mps":  # has no float64
             logits = logits.cpu()
-        weighed = loops.weigh(logits) if loops is not None and can_weigh(logits) else None
+        weighed = loops.weigh(logits) if loops is not None and are_flat(logits) else None
         top = logits.amax(dim=1) if weighed is None else weighed[0]
         inside = ((targets >= low) & (targets < high)).nonzero().squeeze(-1)
         if len(inside):

@@ -91,12 +91,12 @@ class Loops:
     library: Any
 
     def gate_up(self, gate: Tensor, up: Tensor) -> Tensor:
-        """silu(gate) * up, written over `gate`; both contiguous."""
+        """silu(gate) * up, written over `gate`; both flat."""
         self.library.gate_up(gate.data_ptr(), up.data_ptr(), gate.numel())
         return gate
 
     def norm(self, given: Tensor, weight: Tensor, small: float) -> Tensor:
-        """Division by the root mean square, times the weight; all contiguous."""
+        """Division by the root mean square, times the weight; both flat."""
         import torch
 
         found, width = torch.empty_like(given), given.shape[-1]
@@ -148,36 +148,39 @@ class Loops:
             raise MemoryError("no memory for attention's scores")
 
 
-def can_attend(query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None) -> bool:
-    """Whether the loops know these numbers: float32 on a CPU, one width, each head's numbers side by side."""
+def are_plain(*numbers: Tensor) -> bool:
+    """Whether the loops know these numbers: float32 on a CPU. Others would be read as what they are not."""
     import torch
 
+    return all(one.dtype == torch.float32 and one.device.type == "cpu" for one in numbers)
+
+
+def are_flat(*numbers: Tensor) -> bool:
+    """The same, and each without gaps: what `gate_up`, `norm` and `weigh` take."""
+    return are_plain(*numbers) and all(one.is_contiguous() for one in numbers)
+
+
+def can_attend(query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None) -> bool:
+    """Whether `attend` takes these: one width, each head's numbers side by side."""
     given = (query, *own, *path)
     written = (output,) if weight is None else (output, weight)
     return (
-        all(one.dtype == torch.float32 and one.device.type == "cpu" for one in (*given, *written))
+        are_plain(*given)
+        and are_flat(*written)
         and all(one.shape[-1] == query.shape[-1] and one.stride(-1) == 1 for one in given)
-        and all(one.is_contiguous() for one in written)
     )
 
 
-def can_weigh(logits: Tensor) -> bool:
-    """Whether the loops know these numbers."""
-    import torch
-
-    return logits.dtype == torch.float32 and logits.device.type == "cpu" and logits.is_contiguous()
-
-
 def can_rotate(given: Tensor, cosines: Tensor, sines: Tensor) -> bool:
-    """Whether the loops know these numbers: one text, each head's numbers side by side, no gaps."""
+    """Whether `rotate` takes these: one text, each head's numbers side by side, no gaps."""
     return (
         given.ndim == 4
         and given.shape[0] == 1
         and cosines.shape == sines.shape == (1, given.shape[2], given.shape[3])
+        and are_plain(given)
         and given.stride(-1) == 1
         and (given.is_contiguous() or given.transpose(1, 2).is_contiguous())
-        and cosines.is_contiguous()
-        and sines.is_contiguous()
+        and are_flat(cosines, sines)
     )
 
 

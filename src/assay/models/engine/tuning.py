@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from assay.models.engine.loops import Loops, can_rotate
+from assay.models.engine.loops import Loops, are_flat, can_rotate
 from assay.models.engine.memory import free_bytes
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _gated(layer: Any, loops: Loops | None) -> Layer | None:
         if torch.is_grad_enabled():
             return cast("Tensor", plain(given))
         first, second = gate(given), up(given)
-        if loops is not None and is_silu and first.is_contiguous() and second.is_contiguous():
+        if loops is not None and is_silu and are_flat(first, second):
             return down(loops.gate_up(first, second))
         return down(act(first).mul_(second))
 
@@ -191,7 +191,7 @@ def _norm(layer: Any, loops: Loops | None) -> Layer | None:
         if torch.is_grad_enabled() or given.shape[-1] != width:
             result: Tensor = plain(given)
             return result
-        if loops is not None and given.is_contiguous() and weight.is_contiguous():
+        if loops is not None and are_flat(given, weight):
             return loops.norm(given, weight, small)
         size = torch.linalg.vector_norm(given, dim=-1, keepdim=True)
         scaled: Tensor = given * size.square_().div_(width).add_(small).rsqrt_()
