@@ -12,11 +12,16 @@ from hypothesis import strategies as st
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
 from assay.scoring.metrics.reading import brier_scores
+from assay.scoring.registry import metric_definition
 from assay.scoring.scorers import answer, choice, likelihood
 from assay.scoring.scorers.answer import AnswerView, answer_view
 from assay.scoring.scorers.choice import ChoiceView, choice_view
 from assay.scoring.scorers.likelihood import likelihood_view
 from assay.scoring.scorers.overlap import Rouge
+
+
+def value(metric: str) -> Any:
+    return metric_definition(metric).values["multiple_choice"]
 
 
 def view(totals: list[float], choices: list[str], gold: Any, greedy: int = -1) -> ChoiceView:
@@ -37,38 +42,38 @@ def test_the_first_choice_wins_a_tie() -> None:
 def test_characters_normalise() -> None:
     long_first = view([-6.0, -4.0], ["abcdef", "ab"], 0)
     assert choice.accuracy(long_first, {}) == 0.0
-    assert choice.accuracy_per_character(long_first, {}) == 1.0
+    assert value("acc_norm")(long_first, {}) == 1.0
 
 
 def test_characters_and_bytes_differ_for_other_scripts() -> None:
     """-3 over 2 letters or 6 bytes; -2 over 2 letters or 2 bytes."""
     shown = view([-3.0, -2.0], ["世界", "ab"], 0)
-    assert choice.accuracy_per_character(shown, {}) == 0.0
-    assert choice.accuracy_per_byte(shown, {}) == 1.0
+    assert value("acc_norm")(shown, {}) == 0.0
+    assert value("acc_bytes")(shown, {}) == 1.0
 
 
 def test_a_lone_surrogate_has_three_bytes() -> None:
-    assert choice.accuracy_per_byte(view([-3.0, -2.0], ["\ud800", "a"], 0), {}) == 1.0
+    assert value("acc_bytes")(view([-3.0, -2.0], ["\ud800", "a"], 0), {}) == 1.0
 
 
 def test_an_empty_choice_is_never_picked_after_normalising() -> None:
     shown = view([-0.1, -9.0], ["", "abc"], 0)
     assert choice.accuracy(shown, {}) == 1.0
-    assert choice.accuracy_per_character(shown, {}) == choice.accuracy_per_byte(shown, {}) == 0.0
+    assert value("acc_norm")(shown, {}) == value("acc_bytes")(shown, {}) == 0.0
 
 
 def test_tokens_normalise() -> None:
     """-6 over 3 tokens beats -4 over 1, whatever the texts' lengths."""
     instance = Instance("t", 0, (), choices=("ab", "abcdef"), gold=0)
     shown = choice_view(instance, [Logprob(-6.0, 3, False), Logprob(-4.0, 1, False)])
-    assert choice.accuracy_per_token(shown, {}) == 1.0
-    assert choice.accuracy(shown, {}) == choice.accuracy_per_character(shown, {}) == 0.0
+    assert value("acc_tokens")(shown, {}) == 1.0
+    assert choice.accuracy(shown, {}) == value("acc_norm")(shown, {}) == 0.0
 
 
 def test_a_choice_without_tokens_is_never_picked_after_normalising() -> None:
     instance = Instance("t", 0, (), choices=("", "b"), gold=0)
     shown = choice_view(instance, [Logprob(0.0, 0, True), Logprob(-4.0, 1, False)])
-    assert choice.accuracy_per_token(shown, {}) == 0.0
+    assert value("acc_tokens")(shown, {}) == 0.0
 
 
 def test_mass_is_what_all_choices_have_together() -> None:
@@ -107,24 +112,24 @@ def test_places_are_right_and_picked(gold: Any, expected: tuple[int, int]) -> No
 
 
 def test_mutual_information_subtracts_what_a_choice_is_worth_alone() -> None:
-    instance = Instance("t", 0, (), choices=("common", "rare"), gold=1)
+    instance = Instance("t", 0, (), choices=("common", "rare"), gold=1, nulls=("",))
     logprobs = [Logprob(total, 1, False) for total in (-1.0, -3.0, -1.0, -9.0)]
     shown = choice_view(instance, logprobs)
     assert choice.accuracy(shown, {}) == 0.0
-    assert choice.accuracy_mutual_information(shown, {}) == 1.0
+    assert value("acc_mutual_info")(shown, {}) == 1.0
 
 
 @pytest.mark.parametrize(("gold", "expected"), [((0, 2), 0.0), ((1, 2), 1.0), ((), 0.0)])
 def test_one_of_several_right_choices_suffices(gold: tuple[int, ...], expected: float) -> None:
     shown = view([-2, -1, -3], ["a", "b", "c"], gold)
     assert shown.is_multiple
-    assert choice.accuracy(shown, {}) == choice.accuracy_per_character(shown, {}) == expected
+    assert choice.accuracy(shown, {}) == value("acc_norm")(shown, {}) == expected
 
 
 @pytest.mark.parametrize("gold", [-100, -1, 3])
 def test_an_invalid_gold_is_never_right(gold: int) -> None:
     shown = view([-2, -1, -1], ["a", "b", "c"], gold, greedy=2)
-    assert choice.accuracy(shown, {}) == choice.accuracy_per_character(shown, {}) == 0.0
+    assert choice.accuracy(shown, {}) == value("acc_norm")(shown, {}) == 0.0
     assert choice.exact_match(shown, {}) == 0.0
 
 

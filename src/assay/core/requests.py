@@ -118,6 +118,11 @@ class Instance:
         choices: the answers to choose from, without delimiter; empty for free answers.
         target: the right answer as the task states it, for the sample log.
         gold: the right answer as scorers read it: an index, a text, or a tuple of either.
+        nulls: prompts that say nothing of the question; behind the choices' requests stand, for each of these, the
+            same choices after it.
+        prompts: how many of the last requests are whole prompts: none, one, or one per choice.
+        orders: the orders in which the choices are shown, each a row of places; all of the above once for every
+            order. Empty for the one order that they have.
     """
 
     task: str
@@ -127,3 +132,6 @@ class Instance:
     choices: tuple[str, ...] = ()
     target: Any = None
     gold: Any = None
+    nulls: tuple[str, ...] = ()
+    prompts: int = 0
+    orders: tuple[tuple[int, ...], ...] = ()

@@ -52,6 +52,9 @@ class TaskOptions:
         confirm_unsafe: whether tasks marked `unsafe_code` may run.
         like: a tool whose defects are repeated where they can change a score; None for none.
         samples: task name → places of the documents that the run asks about; None for no such choice.
+        style: how multiple-choice questions are put, as text: `letters`, `hybrid:rotated`; None as the tasks do it.
+        scoring: `metric_list` and `filter_list` of task files, in place of the tasks' own; what does not fit a task's
+            shape is left out there.
     """
 
     num_fewshot: int | None = None
@@ -66,6 +69,8 @@ class TaskOptions:
     confirm_unsafe: bool = False
     like: str | None = None
     samples: Mapping[str, tuple[int, ...]] | None = None
+    style: str | None = None
+    scoring: Mapping[str, Any] = field(default_factory=dict)
 
     def shots(self, own: int | None) -> int:
         """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""
@@ -165,6 +170,18 @@ class MetricSpec:
     is_external: bool = False
 
 
+# Metrics that compare a choice with itself after a prompt that says nothing of the question → that prompt. An empty
+# one is the model's prefix token: its BOS, or its EOS where it has none.
+NULL_PROMPTS = {"acc_mutual_info": "", "acc_mutual_phrase": "Answer:"}
+# Metrics that read the likelihood of the whole prompt.
+WHOLE_PROMPT_METRICS = ("acc_opencompass",)
+
+
+def null_prompt(metric: MetricSpec) -> str:
+    """The prompt without question that a metric of `NULL_PROMPTS` compares with; `phrase` is another one."""
+    return str(metric.options.get("phrase", NULL_PROMPTS[metric.name]))
+
+
 @dataclass(frozen=True, slots=True)
 class Scoring:
     """How a task's outputs become numbers: names, resolved in the scoring room, or the task's own code.
@@ -181,6 +198,16 @@ class Scoring:
     metrics: tuple[MetricSpec, ...]
     pipelines: tuple[PipelineSpec, ...] = PLAIN_PIPELINES
     process: Callable[[dict[str, Any], list[Any]], Mapping[str, Any]] | None = None
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        """Prompts without question that the metrics need, each once."""
+        return tuple(dict.fromkeys(null_prompt(spec) for spec in self.metrics if spec.name in NULL_PROMPTS))
+
+    @property
+    def reads_prompts(self) -> bool:
+        """Whether a metric needs the likelihood of the whole prompt."""
+        return any(spec.name in WHOLE_PROMPT_METRICS for spec in self.metrics)
 
 
 @dataclass(frozen=True, slots=True)

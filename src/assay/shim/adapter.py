@@ -157,7 +157,9 @@ class ClassTask:
         target = task.doc_to_target(row)
         choices = _choices(task, row)
         gold = right_answer(str(task.OUTPUT_TYPE), target, choices, isinstance(target, list))
-        return Instance(document.task, document.id, requests, choices=choices, target=target, gold=gold)
+        # lm-eval poses the choices once more without a prompt where a metric asks for mutual information.
+        nulls = ("",) if choices and len(requests) == 2 * len(choices) else ()
+        return Instance(document.task, document.id, requests, choices=choices, target=target, gold=gold, nulls=nulls)
 
     def _context(self, document: Document) -> Any:
         """The prompt. Few-shot draws walk over the documents in order, so earlier documents come first."""

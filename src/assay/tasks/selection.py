@@ -20,9 +20,12 @@ from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
 from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
+from assay.tasks.harness.rescored import rescored
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
+from assay.tasks.harness.styled import in_style
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.indexing import Entry
+from assay.tasks.styles import OWN, Style, find_style
 
 Wanted = Union[str, Task]
 
@@ -79,6 +82,7 @@ class _Builder:
         self.refused: list[tuple[TaskFile, KeyPath, FunctionReference]] = []
         self._changed: dict[str, Mapping[str, Any]] = {}
         self._open: list[str] = []
+        self._style: Style | None = None
         self.tasks: dict[str, Task] = {}
         self.groups: dict[str, GroupSpec] = {}
         self.faults: list[Fault] = []
@@ -86,9 +90,17 @@ class _Builder:
 
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
+        self._style = None
         if not isinstance(item, str):
             self._try(partial(self._add_task, item, {}))
-        elif item.endswith((".yaml", ".yml")):
+            return
+        item, style = self._split_style(item)
+        try:
+            self._style = find_style(style) if style not in (None, OWN) else None
+        except UserError as error:
+            self.faults.extend(fault for fault in error.faults if fault not in self.faults)
+            return
+        if item.endswith((".yaml", ".yml")):
             path = Path(item).expanduser()
             for match in files.matching(path) or [path]:
                 self._try(partial(self._add_path, match))
@@ -96,6 +108,13 @@ class _Builder:
             self._add_folder(Path(item).expanduser())
         else:
             self._try(partial(self._add_pattern, item))
+
+    def _split_style(self, item: str) -> tuple[str, str | None]:
+        """An item and the prompt style behind its last @; the run's style for an item without one."""
+        name, mark, style = item.rpartition("@")
+        if mark and name and not Path(item).exists():
+            return name, style
+        return item, self._options.style
 
     def _try(self, add: Callable[[], object]) -> None:
         """Keeps the faults of one item, so that those of the others are found too."""
@@ -157,9 +176,10 @@ class _Builder:
         if group.name in self._open:
             chain = " → ".join((*self._open, group.name))
             raise TaskFileError(Fault(str(group.file.path), f"group cycle: {chain}", next="Break the cycle"))
-        if group.name in self.groups:
-            self._check_same("group", group.name, changes.data, str(group.file.path))
-            return [group.name]
+        name, alias = self._styled_name(group.name), self._styled_name(group.alias)
+        if name in self.groups:
+            self._check_same("group", name, changes.data, str(group.file.path))
+            return [name]
         self._open.append(group.name)
         inherited = changes.over(group.changes)
         members: list[str] = []
@@ -167,11 +187,12 @@ class _Builder:
             members += self._add_member(group, member, inherited)
         self._open.pop()
         # Bottom-up: the members' own groups were added on the way down, so this one comes after them.
-        self.groups[group.name] = GroupSpec(
-            group.name, group.alias, tuple(dict.fromkeys(members)), group.metrics, group.version
-        )
-        self._changed[f"group {group.name}"] = changes.data
-        return [group.name]
+        self.groups[name] = GroupSpec(name, alias, tuple(dict.fromkeys(members)), group.metrics, group.version)
+        self._changed[f"group {name}"] = changes.data
+        return [name]
+
+    def _styled_name(self, name: str) -> str:
+        return name if self._style is None else f"{name}@{self._style.name}"
 
     def _add_member(self, group: GroupDefinition, member: Member, inherited: Changes) -> list[str]:
         # What stands at the member itself is nearer to it than what the group says to all of them.
@@ -200,6 +221,7 @@ class _Builder:
 
     def _add_collapsed(self, member: Member, changes: Changes) -> list[str]:
         inner = _Builder(self._catalog, self._options, self._names, self._code)
+        inner._style = self._style
         inner._add_name(member.name, changes)
         self.faults.extend(fault for fault in inner.faults if fault not in self.faults)
         self.refused.extend(inner.refused)
@@ -231,10 +253,14 @@ class _Builder:
             return None
         if file.data.get("class") is not None and shim.make_task is not None:
             return shim.make_task(bound["class"], file, self._options)
-        return HarnessTask(define(file, _with_table_names(bound, shim), self._code.may_draw()), self._options)
+        definition = in_style(define(file, _with_table_names(bound, shim), self._code.may_draw()), self._style)
+        return HarnessTask(rescored(definition, self._options.scoring, self._names.metrics), self._options)
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
+        if self._style is not None and not isinstance(task, HarnessTask):
+            found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
+            raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
         if name in self.tasks:
             self._check_same("task", name, changes, task.card.source)
             return [name]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.scoring.scorers import answer, choice, overlap
+from assay.scoring.scorers import answer, choice, methods, overlap, rotation
 from assay.scoring.scorers import likelihood as continuation
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
@@ -39,48 +39,47 @@ _CHOICE, _CONTINUATION, _ROLLING, _GENERATED = (
     "loglikelihood_rolling",
     "generate_until",
 )
+# The same questions in several orders of their choices.
+_ROTATED, _ROTATED_ANSWER = "rotated_choice", "rotated_answer"
+_SHAPES = (_CHOICE, _ROTATED, _ROTATED_ANSWER, _CONTINUATION, _ROLLING, _GENERATED)
 _MATCH_OPTIONS = frozenset({"regexes_to_ignore", "ignore_case", "ignore_punctuation", "ignore_numbers"})
+
+
+def _accuracy(method: str, description: str, *option_names: str) -> MetricDefinition:
+    """Accuracy under a way of picking; in several orders of the choices, the mean over them."""
+    value = choice.accuracy_by(methods.METHODS[method].scores)
+    values = {_CHOICE: value, _ROTATED: rotation.mean_of(value)}
+    name = methods.METHODS[method].metric
+    return MetricDefinition(name, "mean", True, values, description, frozenset(option_names))
+
 
 acc = MetricDefinition(
     "acc",
     "mean",
     True,
-    {_CHOICE: choice.accuracy, _CONTINUATION: continuation.greedy},
+    {_CHOICE: choice.accuracy, _ROTATED: rotation.mean_of(choice.accuracy), _CONTINUATION: continuation.greedy},
     "share of documents whose likeliest choice is right (or whose continuation is the greedy one)",
 )
-acc_norm = MetricDefinition(
-    "acc_norm",
-    "mean",
-    True,
-    {_CHOICE: choice.accuracy_per_character},
-    "accuracy with log-likelihoods divided by the choices' characters",
+acc_norm = _accuracy("character", "accuracy with log-likelihoods divided by the choices' characters")
+acc_bytes = _accuracy("byte", "accuracy with log-likelihoods divided by the choices' bytes")
+acc_tokens = _accuracy("token", "accuracy with log-likelihoods divided by the choices' tokens")
+acc_mutual_info = _accuracy("mutual", "accuracy with the choices' log-likelihoods without the question subtracted")
+acc_mutual_phrase = _accuracy(
+    "mutual-phrase", 'the same with the choices\' after a phrase; phrase: "Answer:" unless another is named', "phrase"
 )
-acc_bytes = MetricDefinition(
-    "acc_bytes",
-    "mean",
-    True,
-    {_CHOICE: choice.accuracy_per_byte},
-    "accuracy with log-likelihoods divided by the choices' bytes",
-)
-acc_tokens = MetricDefinition(
-    "acc_tokens",
-    "mean",
-    True,
-    {_CHOICE: choice.accuracy_per_token},
-    "accuracy with log-likelihoods divided by the choices' tokens",
-)
-acc_mutual_info = MetricDefinition(
-    "acc_mutual_info",
-    "mean",
-    True,
-    {_CHOICE: choice.accuracy_mutual_information},
-    "accuracy with the choices' unconditional log-likelihoods subtracted",
+acc_opencompass = _accuracy(
+    "opencompass", "accuracy by the mean log-likelihood over the whole prompt and choice (OpenCompass's PPL rule)"
 )
 exact_match = MetricDefinition(
     "exact_match",
     "mean",
     True,
-    {_GENERATED: answer.exact_match, _CHOICE: choice.exact_match},
+    {
+        _GENERATED: answer.exact_match,
+        _CHOICE: choice.exact_match,
+        _ROTATED: rotation.mean_of(choice.exact_match),
+        _ROTATED_ANSWER: rotation.answers_match,
+    },
     "share of answers equal to a right one",
     _MATCH_OPTIONS,
 )
@@ -102,11 +101,36 @@ greedy_choice = MetricDefinition(
     "greedy_choice",
     "mean",
     None,
-    {_CHOICE: choice.greedy_choice},
+    {_CHOICE: choice.greedy_choice, _ROTATED: rotation.mean_of(choice.greedy_choice)},
     "share of documents for which greedy decoding would say one of the choices",
 )
 choice_mass = MetricDefinition(
-    "choice_mass", "mean", None, {_CHOICE: choice.mass}, "probability of all choices together, before any is compared"
+    "choice_mass",
+    "mean",
+    None,
+    {_CHOICE: choice.mass, _ROTATED: rotation.mean_of(choice.mass)},
+    "probability of all choices together, before any is compared",
+)
+rotation_agreement = MetricDefinition(
+    "rotation_agreement",
+    "mean",
+    True,
+    {_ROTATED: rotation.agreement, _ROTATED_ANSWER: rotation.answers_agree},
+    "share of documents with the same pick in every order of the choices",
+)
+rotation_all = MetricDefinition(
+    "rotation_all",
+    "mean",
+    True,
+    {_ROTATED: rotation.all_right, _ROTATED_ANSWER: rotation.answers_all_match},
+    "share of documents that are right in every order of the choices",
+)
+rotation_vote = MetricDefinition(
+    "rotation_vote",
+    "mean",
+    True,
+    {_ROTATED: rotation.vote, _ROTATED_ANSWER: rotation.answers_vote},
+    "accuracy of the choice that is picked in most orders",
 )
 choice_margin = MetricDefinition(
     "choice_margin",
@@ -167,7 +191,7 @@ bypass = MetricDefinition(
     "bypass",
     "bypass",
     True,
-    {kind: (lambda view, options: None) for kind in (_CHOICE, _CONTINUATION, _ROLLING, _GENERATED)},
+    {kind: (lambda view, options: None) for kind in _SHAPES},
     "nothing: answers are only recorded (--predict_only)",
 )
 

@@ -1,14 +1,19 @@
-"""Multiple choice: which choice a model picks under each normalisation, and what that is worth."""
+"""Multiple choice: the question with the likelihoods of its choices, and what a pick is worth.
+
+How a pick is made (the score of each choice) is in `methods`; this reads the picks.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from operator import truediv
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
+
+_NOTHING: Mapping[str, Sequence[Logprob]] = MappingProxyType({})
 
 
 class ChoiceView(NamedTuple):
@@ -17,18 +22,20 @@ class ChoiceView(NamedTuple):
     Attributes:
         logprobs: one per choice.
         totals: their log-likelihoods.
-        unconditional: the same without the question; empty when not asked.
         choices: the choices' texts, without delimiter.
         golds: places of the right choices; a negative one is never picked.
         is_multiple: whether several choices are right.
+        alone: prompt without question → the same choices after it; only those that were asked.
+        prompts: the whole prompt before each choice; empty when not asked.
     """
 
     logprobs: Sequence[Logprob]
     totals: Sequence[float]
-    unconditional: Sequence[Logprob]
     choices: Sequence[str]
     golds: tuple[int, ...]
     is_multiple: bool
+    alone: Mapping[str, Sequence[Logprob]] = _NOTHING
+    prompts: Sequence[Logprob] = ()
 
 
 def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
@@ -38,20 +45,17 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     golds = instance.gold if is_multiple else (instance.gold,)
     logprobs = results if len(results) == size else results[:size]
     totals = [logprob.total for logprob in logprobs]
-    return ChoiceView(logprobs, totals, results[size : 2 * size], instance.choices, golds, is_multiple)
+    if not instance.nulls and not instance.prompts:
+        return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple)
+    alone = {null: results[size * (place + 1) : size * (place + 2)] for place, null in enumerate(instance.nulls)}
+    read = list(results[size * (len(instance.nulls) + 1) :])
+    prompts = read * size if instance.prompts == 1 else read
+    return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts)
 
 
 def highest(scores: Sequence[float]) -> int:
     """Place of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
     return scores.index(max(scores))
-
-
-def _shares(totals: Sequence[float], sizes: Iterable[int]) -> list[float]:
-    """Totals by sizes. An empty choice has no length to divide by; it is never picked."""
-    lengths = list(sizes)
-    if all(lengths):
-        return list(map(truediv, totals, lengths))
-    return [total / length if length else -math.inf for total, length in zip(totals, lengths, strict=True)]
 
 
 def pick(view: ChoiceView) -> int:
@@ -64,26 +68,13 @@ def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
     return float(pick(view) in view.golds)
 
 
-def accuracy_per_character(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """The same after division by the choice's characters."""
-    return float(highest(_shares(view.totals, map(len, view.choices))) in view.golds)
+def accuracy_by(scores: Callable[[ChoiceView, Mapping[str, Any]], Sequence[float]]) -> Callable[..., float]:
+    """The value function: is the choice of the highest score right?"""
 
+    def value(view: ChoiceView, options: Mapping[str, Any]) -> float:
+        return float(highest(scores(view, options)) in view.golds)
 
-def accuracy_per_byte(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """The same after division by the choice's UTF-8 bytes."""
-    sizes = [len(choice.encode("utf-8", "surrogatepass")) for choice in view.choices]
-    return float(highest(_shares(view.totals, sizes)) in view.golds)
-
-
-def accuracy_per_token(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """The same after division by the tokens that were scored, the delimiter's among them."""
-    return float(highest(_shares(view.totals, [logprob.token_count for logprob in view.logprobs])) in view.golds)
-
-
-def accuracy_mutual_information(view: ChoiceView, options: Mapping[str, Any]) -> float:
-    """The same after subtracting the choice's log-likelihood without the question."""
-    pairs = zip(view.logprobs, view.unconditional, strict=True)
-    return float(highest([given.total - alone.total for given, alone in pairs]) in view.golds)
+    return value
 
 
 def exact_match(view: ChoiceView, options: Mapping[str, Any]) -> float:

@@ -62,6 +62,9 @@ class TaskDefinition:
         custom_dataset: task code that gives the whole dataset.
         metadata: the file's free notes, which go to `custom_dataset`.
         may_draw: whether its code may draw at random.
+        format: the parts of a question, as the file states them; None where it leaves them to its templates.
+        style: the prompt style that the definition was put in; None for the file's own.
+        rotates: whether every question is asked in all rotations of its choices.
     """
 
     file: TaskFile
@@ -86,6 +89,9 @@ class TaskDefinition:
     custom_dataset: Callable[..., Any] | None
     metadata: Mapping[str, Any]
     may_draw: bool = True
+    format: Mapping[str, Any] | None = None
+    style: str | None = None
+    rotates: bool = False
 
     @property
     def evaluated_split(self) -> str:
@@ -103,7 +109,7 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
     """
     data = {key: value for key, value in (bound or file.data).items() if value is not None}
     metadata = data.get("metadata", {})
-    output_type = data.get("output_type", "generate_until")
+    output_type = data.get("output_type", "multiple_choice" if "format" in data else "generate_until")
     rendering = _rendering(data, None)
     tags = data.get("tag", [])
     return TaskDefinition(
@@ -123,12 +129,13 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
         fewshot_count=data.get("num_fewshot"),
         generation=data.get("generation_kwargs"),
         repeats=data.get("repeats", 1),
-        scoring=_scoring(data, output_type),
+        scoring=scoring_of(data, output_type),
         unsafe_code=data.get("unsafe_code", False),
         process=data.get("process_docs"),
         custom_dataset=data.get("custom_dataset"),
         metadata=metadata if isinstance(metadata, Mapping) else {"_metadata": metadata},
         may_draw=may_draw,
+        format=data.get("format"),
     )
 
 
@@ -178,7 +185,8 @@ def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition
     )
 
 
-def _scoring(data: Mapping[str, Any], output_type: str) -> Scoring:
+def scoring_of(data: Mapping[str, Any], output_type: str) -> Scoring:
+    """What a file's `metric_list`, `filter_list` and `process_results` say."""
     listed = data.get("metric_list")
     metrics = tuple(map(_metric, listed)) if listed else tuple(map(MetricSpec, DEFAULT_METRICS[output_type]))
     pipelines = tuple(map(_pipeline, data.get("filter_list", ())))

@@ -22,6 +22,8 @@ from assay.tasks.harness.generation import GenerationSettings
 from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
 
 INVALID_GOLD = -100
+# The key under which a row tells its place among the rotations of its choices.
+ROTATION = "__rotation__"
 
 
 class Readers:
@@ -31,11 +33,16 @@ class Readers:
         has_choices = rendering.choice is not None
         self.delimiters = rendering.delimiters
         # Task code may change the row that it is given, so it gets a copy of its own.
-        self.has_code = any(callable(value) for value in (rendering.text, rendering.target, rendering.choice))
+        self.has_code = any(map(_is_code, (rendering.text, rendering.target, rendering.choice)))
         self.text = text_reader(rendering.text, columns, has_choices, where["doc_to_text"])
         self.target = target_reader(rendering.target, columns, has_choices, where["doc_to_target"])
         self.choices = choices_reader(rendering.choice, columns, where["doc_to_choice"]) if has_choices else None
         self.prefix = optional_reader(rendering.prefix, where["gen_prefix"])
+
+
+def _is_code(value: Any) -> bool:
+    """Whether a value is code of a task; our own functions change no rows and say so."""
+    return callable(value) and not getattr(value, "is_pure", False)
 
 
 class Poser:
@@ -65,14 +72,16 @@ class Poser:
         self._sampler = sampler
         self._chat = chat
         self._generation = generation
-        self._own = Readers(definition.rendering, list(first), _places(definition, ()))
-        self._shown = Readers(definition.fewshot.rendering, list(first), _places(definition, ("fewshot_config",)))
+        self._own = Readers(definition.rendering, list(first), reader_places(definition, ()))
+        self._shown = Readers(definition.fewshot.rendering, list(first), reader_places(definition, ("fewshot_config",)))
         self._describe = optional_reader(definition.description, definition.file.where("description"))
         row = deepcopy(first) if self._own.has_code else first
         self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(row), int)
         self._has_many_targets = isinstance(self._own.target(row), (list, tuple))
         self._delimiter = self._answer_delimiter()
-        self._asks_unconditionally = any(spec.name == "acc_mutual_info" for spec in definition.scoring.metrics)
+        is_choice = definition.output_type == "multiple_choice"
+        self._nulls = definition.scoring.nulls if is_choice else ()
+        self._reads_prompts = is_choice and definition.scoring.reads_prompts
         # Each example is rendered once, whatever the number of documents it stands before.
         self._example = lru_cache(maxsize=None)(self._render_example)
         self._example_text = lru_cache(maxsize=None)(lambda place: as_text(self._example(place)))
@@ -85,7 +94,13 @@ class Poser:
         row = document.fields
         choices = tuple(self._own.choices(row)) if self._own.choices is not None else ()
         target = self._own.target(row)
-        requests, draws = self._requests(document, choices, target), self._definition.repeats
+        draws = self._definition.repeats
+        orders: tuple[tuple[int, ...], ...] = ()
+        if self._definition.rotates:
+            orders = rotations(len(choices))
+            requests = self._rotated(document, target, len(orders))
+        else:
+            requests = self._requests(document, choices, target)
         if draws > 1:
             requests = [_draw(request, place) for request in requests for place in range(draws)]
         return Instance(
@@ -101,7 +116,19 @@ class Poser:
                 choices,
                 self._has_many_targets,
             ),
+            nulls=self._nulls,
+            prompts=(len(choices) if self._has_many_prompts else 1) if self._reads_prompts else 0,
+            orders=orders,
         )
+
+    def _rotated(self, document: Document, target: Any, count: int) -> list[Request]:
+        """The requests of every rotation of the choices, one after the other."""
+        requests = []
+        for place in range(count):
+            turned = replace(document, fields={**document.fields, ROTATION: place})
+            choices = tuple(self._own.choices(turned.fields)) if self._own.choices is not None else ()
+            requests += self._requests(turned, choices, target)
+        return requests
 
     def examples(self, document_id: int) -> list[tuple[int, Row]]:
         """The examples before a document: place in the pool, and the row."""
@@ -133,9 +160,19 @@ class Poser:
         else:
             prompt = self._prompt(document, self._question(document.fields))
             posed = [Loglikelihood(prompt, delimiter + choice) for choice in choices]
-        if self._asks_unconditionally:
-            posed += [Loglikelihood("", delimiter + choice) for choice in choices]
+        posed += [Loglikelihood(null, delimiter + choice) for null in self._nulls for choice in choices]
+        if self._reads_prompts:
+            prompts = [request.prompt for request in posed[: len(choices)] if isinstance(request, Loglikelihood)]
+            posed += map(self._whole, prompts if self._has_many_prompts else prompts[:1])
         return posed
+
+    def _whole(self, prompt: Prompt) -> RollingLoglikelihood:
+        """The request for a whole prompt's likelihood."""
+        if isinstance(prompt, str):
+            return RollingLoglikelihood(prompt, stands_on_prefix=False)
+        where = f"task {self._definition.name}, metric acc_opencompass"
+        found = "reads the whole prompt, which in a conversation is known to the model alone"
+        raise DataError(Fault(where, found, "a plain prompt", "Leave out --apply_chat_template, or the metric"))
 
     def _answer_delimiter(self) -> str:
         """In a conversation the answer starts a message of its own, unless a prefix has begun it."""
@@ -216,6 +253,11 @@ class Poser:
         return DataError(Fault(where, f"gives {answer!r} for a few-shot example", expected))
 
 
+def rotations(size: int) -> tuple[tuple[int, ...], ...]:
+    """All rotations of so many places; the first leaves them as they are."""
+    return tuple(tuple((start + step) % size for step in range(size)) for start in range(size))
+
+
 def right_answer(output_type: str, target: Any, choices: tuple[str, ...], has_many: bool) -> Any:
     """The right answer as scorers read it.
 
@@ -261,7 +303,7 @@ def _draw(request: Request, place: int) -> Request:
     return request
 
 
-def _places(definition: TaskDefinition, above: tuple[str, ...]) -> dict[str, str]:
+def reader_places(definition: TaskDefinition, above: tuple[str, ...]) -> dict[str, str]:
     """Where each field is written; an example's field falls back on the task's own."""
     found = {}
     for key in ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix"):

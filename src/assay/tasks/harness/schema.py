@@ -115,6 +115,18 @@ TASK_KEYS: dict[str, Key] = {
     "unsafe_code": _FLAG,
     "metadata": Key("a mapping", lambda value: True),
     "task_list": Key("anything (it is ignored)", lambda value: True),
+    "format": _MAPPING,
+}
+
+# The parts of a multiple-choice question, from which every prompt style can be made.
+FORMAT_KEYS: dict[str, Key] = {
+    "kind": Key("multiple_choice", lambda value: value == "multiple_choice"),
+    "question": Key("a column or a template", _is(str)),
+    "choices": _DOC_CHOICE,
+    "answer": _DOC_TARGET,
+    "context": Key("a column or a template", _is(str)),
+    "labels": _DOC_CHOICE,
+    "completes": _FLAG,
 }
 
 FEWSHOT_KEYS: dict[str, Key] = {
@@ -198,6 +210,20 @@ def _field_faults(file: TaskFile) -> list[Fault]:
         above = ("fewshot_config",)
         faults += _key_faults(file, FEWSHOT_KEYS, inner, above)
         faults += [*_template_faults(file, inner, above), *choice_faults(file, inner, above)]
+    stated = file.data.get("format")
+    return [*faults, *_format_faults(file, stated)] if isinstance(stated, dict) else faults
+
+
+def _format_faults(file: TaskFile, stated: Mapping[Any, Any]) -> list[Fault]:
+    """Faults of the parts of a question."""
+    faults = _key_faults(file, FORMAT_KEYS, stated, ("format",))
+    for key in ("question", "choices", "answer"):
+        if stated.get(key) is None:
+            faults.append(Fault(file.where("format", key), "is missing", FORMAT_KEYS[key].expected))
+    for key, value in stated.items():
+        problem = check_syntax(value) if isinstance(value, str) and key in FORMAT_KEYS else None
+        if problem:
+            faults.append(Fault(file.where("format", key), problem))
     return faults
 
 
@@ -288,6 +314,8 @@ def _data_faults(file: TaskFile) -> list[Fault]:
         faults.append(Fault(file.where("dataset_path"), "is missing", "a hub id, a folder, or json/csv/parquet"))
     if not data.get("test_split") and not data.get("validation_split"):
         faults.append(Fault(file.where("test_split"), "no split to evaluate", "test_split or validation_split"))
+    if isinstance(data.get("format"), dict) and data.get("doc_to_text") is None:
+        return faults  # everything else can be made from the question's parts
     if data.get("output_type") == "multiple_choice" and data.get("doc_to_choice") is None:
         faults.append(Fault(file.where("doc_to_choice"), "is missing", "the choices of a multiple_choice task"))
     if data.get("doc_to_target") is None and "process_results" not in data:
@@ -300,7 +328,8 @@ def _data_faults(file: TaskFile) -> list[Fault]:
 def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     faults = []
     # A file that only serves as an include leaves open what it is for.
-    kind = file.data.get("output_type", "generate_until" if "task" in file.data else None)
+    usual = "multiple_choice" if "format" in file.data else "generate_until"
+    kind = file.data.get("output_type", usual if "task" in file.data else None)
     is_free = file.data.get("process_results") is not None  # metrics are then whatever that function calls them
     for number, entry in enumerate(_as_list(file.data.get("metric_list"))):
         where = ("metric_list", number)

@@ -41,6 +41,8 @@ class HarnessTask:
         definition = self.definition
         config = plain_config({key: value for key, value in definition.file.data.items() if key != "tag"})
         config["num_fewshot"] = self.num_fewshot
+        if definition.style is not None:
+            config["style"] = definition.style
         if definition.output_type == "generate_until":
             config["generation_kwargs"] = plain_config(self._generation_kwargs)
         return TaskCard(

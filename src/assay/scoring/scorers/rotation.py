@@ -1,0 +1,113 @@
+"""A question asked in several orders of its choices: values are means over the orders, picks may disagree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from assay.core.requests import Instance
+from assay.scoring.scorers.answer import AnswerView, exact_match
+from assay.scoring.scorers.choice import ChoiceView, choice_view, pick
+
+Views = tuple[ChoiceView, ...]
+
+
+def rotated_view(instance: Instance, results: Sequence[Any]) -> Views:
+    """One view per order. In each the choices stand as in the document, whatever their place in the prompt was."""
+    size = len(results) // len(instance.orders)
+    return tuple(
+        _restored(choice_view(instance, results[number * size : (number + 1) * size]), order)
+        for number, order in enumerate(instance.orders)
+    )
+
+
+def _restored(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
+    """A view whose choices were shown in an order, in the document's own."""
+    places = sorted(range(len(order)), key=order.__getitem__)
+    logprobs = [view.logprobs[place] for place in places]
+    return view._replace(
+        logprobs=logprobs,
+        totals=[logprob.total for logprob in logprobs],
+        alone={null: [found[place] for place in places] for null, found in view.alone.items()},
+        prompts=[view.prompts[place] for place in places] if view.prompts else (),
+    )
+
+
+def mean_of(value: Callable[[ChoiceView, Mapping[str, Any]], float]) -> Callable[[Views, Mapping[str, Any]], float]:
+    """The mean of a value over the orders."""
+
+    def mean(views: Views, options: Mapping[str, Any]) -> float:
+        return sum(value(view, options) for view in views) / len(views)
+
+    return mean
+
+
+def agreement(views: Views, options: Mapping[str, Any]) -> float:
+    """Is the same choice picked in every order?"""
+    return float(len(set(map(pick, views))) == 1)
+
+
+def all_right(views: Views, options: Mapping[str, Any]) -> float:
+    """Is a right choice picked in every order?"""
+    return float(all(pick(view) in view.golds for view in views))
+
+
+def vote(views: Views, options: Mapping[str, Any]) -> float:
+    """Is the choice that is picked most often right?"""
+    return float(_elected(list(map(pick, views))) in views[0].golds)
+
+
+def _elected(picks: Sequence[int]) -> int:
+    """What is picked most often; of several the one with the first place."""
+    counts = Counter(picks)
+    most = max(counts.values())
+    return min(place for place, count in counts.items() if count == most)
+
+
+class RotatedAnswer(NamedTuple):
+    """A generated label under one order of the choices.
+
+    Attributes:
+        answer: what was said, and the label that the right choice had in this order.
+        picked: the choice that the label stands for, by its place in the document; -1 for no label.
+        golds: places of the right choices in the document.
+    """
+
+    answer: AnswerView
+    picked: int
+    golds: tuple[int, ...]
+
+
+def rotated_answers(instance: Instance, results: Sequence[Any]) -> tuple[RotatedAnswer, ...]:
+    """One answer per order; the instance's choices are the labels, its target is the place of the right choice."""
+    target = instance.target
+    golds = tuple(target) if isinstance(target, (list, tuple)) else (target,)
+    found = []
+    for order, result in zip(instance.orders, results, strict=True):
+        right = tuple(instance.choices[order.index(gold)] for gold in golds if gold in order)
+        said = "" if result is None else str(result)
+        picked = order[instance.choices.index(said)] if said in instance.choices else -1
+        found.append(RotatedAnswer(AnswerView((said,), right, result, len(right) > 1), picked, golds))
+    return tuple(found)
+
+
+def answers_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Share of orders in which the right label was said."""
+    return sum(exact_match(item.answer, options) for item in found) / len(found)
+
+
+def answers_agree(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Is the same choice meant in every order? Saying none of them every time is no agreement."""
+    picks = {item.picked for item in found}
+    return float(len(picks) == 1 and -1 not in picks)
+
+
+def answers_all_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Is the right label said in every order?"""
+    return float(all(exact_match(item.answer, options) for item in found))
+
+
+def answers_vote(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Is the choice that is meant most often right?"""
+    return float(_elected([item.picked for item in found]) in found[0].golds)

@@ -1,0 +1,63 @@
+"""A definition with other metrics or filters than its file names: what a run wants to know besides, or instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, MetricSpec
+from assay.tasks.harness.definition import TaskDefinition, scoring_of
+
+# Every metric of a task's shape that costs no further request and needs nothing of the task's own.
+ALL = "all"
+_NEEDS_MORE = frozenset((*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, "bypass", "likelihood", "acc_all", "f1", "mcc"))
+
+
+def rescored(
+    definition: TaskDefinition, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]
+) -> TaskDefinition:
+    """The same questions, scored another way.
+
+    Args:
+        definition: the task.
+        changes: `metric_list` and `filter_list` as in task files; `adds` keeps the task's own metrics before them.
+            A metric that does not fit the task's shape is left out; where none fits, the task keeps its own.
+        metrics: metric → shapes that it scores.
+    """
+    own = definition.scoring
+    if not changes:
+        return definition
+    entries = list(_expanded(changes.get("metric_list", ()), own.scorer, metrics))
+    fitting = [entry for entry in entries if own.scorer in metrics[entry["metric"]]]
+    found = scoring_of({"metric_list": fitting, "filter_list": changes.get("filter_list", ())}, definition.output_type)
+    scoring = own
+    if fitting:
+        kept = own.metrics if changes.get("adds") else ()
+        process = own.process if changes.get("adds") else None
+        scoring = replace(scoring, metrics=_different((*kept, *found.metrics)), process=process)
+    if changes.get("filter_list") and definition.output_type == "generate_until":
+        scoring = replace(scoring, pipelines=found.pipelines)
+    return replace(definition, scoring=scoring)
+
+
+def _expanded(
+    entries: Iterable[Mapping[str, Any]], shape: str, metrics: Mapping[str, frozenset[str]]
+) -> Iterable[Mapping[str, Any]]:
+    for entry in entries:
+        name = entry["metric"]
+        if name == ALL:
+            yield from (
+                {"metric": name} for name, shapes in metrics.items() if shape in shapes and name not in _NEEDS_MORE
+            )
+        elif name in metrics:
+            yield entry
+        else:
+            found = f'unknown metric "{name}"{did_you_mean(name, metrics)}'
+            raise UserError(Fault("--metrics", found, next="See: assay ls metrics"))
+
+
+def _different(specs: Iterable[MetricSpec]) -> tuple[MetricSpec, ...]:
+    """Each metric once; the last word on it counts."""
+    return tuple({spec.name: spec for spec in specs}.values())

@@ -1,0 +1,221 @@
+"""A task of the lm-eval dialect in another prompt style: the same documents and examples, put another way.
+
+Takes a definition and a style, gives the definition that asks in this style. The question comes from the file's key
+`format`, or is found in the prompt that its own templates make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from assay.core.errors import DataError, Fault, TaskFileError
+from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.tasks.formats import Answer, MultipleChoice, infer
+from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
+from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
+from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, Readers, reader_places, right_answer, rotations
+from assay.tasks.prompts import Delimiters
+from assay.tasks.styles import STYLES, Put, Style, put
+
+_CHOICE, _GENERATED = "multiple_choice", "generate_until"
+_ROTATION_METRICS = ("rotation_agreement", "rotation_all", "rotation_vote")
+
+
+def in_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
+    """A definition in a style, or as its file has it; a file that only states the question's parts is a cloze."""
+    if style is not None:
+        return restyle(definition, style)
+    if definition.format is None or definition.rendering.text != "":
+        return definition
+    plain = restyle(definition, STYLES["cloze"])
+    return replace(plain, name=definition.name, alias=definition.alias, style=None)
+
+
+def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
+    """The same task in a style."""
+    if definition.format is None and definition.rendering.choice is None:
+        raise TaskFileError(
+            Fault(
+                str(definition.file.path),
+                f'the task "{definition.name}" has no choices (doc_to_choice), so no prompt style fits it',
+                "a multiple-choice task",
+                "Leave the task out, or give its file a key format: (question, choices, answer)",
+            )
+        )
+    examples = definition.fewshot
+    return replace(
+        definition,
+        name=f"{definition.name}@{style.name}",
+        alias=f"{definition.alias}@{style.name}",
+        output_type=_GENERATED if style.generates else _CHOICE,
+        rendering=_rendering(definition, definition.rendering, style, ()),
+        fewshot=replace(examples, rendering=_rendering(definition, examples.rendering, style, ("fewshot_config",))),
+        generation={"until": list(style.stop), "max_gen_toks": style.max_tokens, "do_sample": False},
+        repeats=1,
+        scoring=_scoring(definition.scoring, definition.output_type, style),
+        style=style.name,
+        rotates=style.rotates,
+    )
+
+
+def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: tuple[str, ...]) -> Rendering:
+    styled = _Styled(QuestionReader(definition, own, above), style, f"task {definition.name}")
+    # An example shows one right answer, where a document may have several.
+    target = _Field(styled.first_answer if above else styled.answer)
+    delimiters = Delimiters(style.delimiter, own.delimiters.example)
+    return Rendering(_Field(styled.prompt), target, _Field(styled.answers), None, delimiters)
+
+
+def _scoring(own: Scoring, output_type: str, style: Style) -> Scoring:
+    """A letter that is written is read strictly, as HELM does, and with all that is known of how models answer."""
+    if style.generates:
+        shape = "rotated_answer" if style.rotates else _GENERATED
+        names = ("exact_match", *(_ROTATION_METRICS if style.rotates else ()))
+        return Scoring(shape, tuple(map(MetricSpec, names)), _reading(style))
+    is_plain = own.process is None and output_type == _CHOICE
+    listed = [spec for spec in own.metrics if spec.function is None] if is_plain else []
+    if style.rotates:
+        return Scoring("rotated_choice", tuple(map(MetricSpec, ("acc", "acc_norm", *_ROTATION_METRICS))))
+    return Scoring(_CHOICE, tuple(listed) or tuple(map(MetricSpec, DEFAULT_METRICS[_CHOICE])), PLAIN_PIPELINES)
+
+
+def _reading(style: Style) -> tuple[PipelineSpec, ...]:
+    first = FilterSpec("take_first")
+    labels = {"labels": list(style.labels) if isinstance(style.labels, tuple) else style.labels}
+    return (
+        PipelineSpec("strict", (FilterSpec("extract", {"using": ["label_alone"], **labels}), first)),
+        PipelineSpec("extract", (FilterSpec("extract", {"using": "letter", **labels}), first)),
+    )
+
+
+class _Field:
+    """A function of a row that leaves the row as it is."""
+
+    is_pure = True
+
+    def __init__(self, read: Any) -> None:
+        self._read = read
+
+    def __call__(self, row: Row) -> Any:
+        return self._read(row)
+
+
+class _Styled:
+    """The fields of a rendering in a style. The last row's question is kept: three fields are read from it."""
+
+    def __init__(self, questions: QuestionReader, style: Style, where: str) -> None:
+        self._questions = questions
+        self._style = style
+        self._where = where
+        self._last: tuple[Row | None, Put | None] = (None, None)
+
+    def prompt(self, row: Row) -> str:
+        return self._put(row).prompt
+
+    def answers(self, row: Row) -> list[str]:
+        return list(self._put(row).answers)
+
+    def answer(self, row: Row) -> Answer:
+        return self._questions(row).answer
+
+    def first_answer(self, row: Row) -> int:
+        answer = self._questions(row).answer
+        return answer[0] if isinstance(answer, tuple) else answer
+
+    def _put(self, row: Row) -> Put:
+        last, found = self._last
+        if last is not row or found is None:
+            question = self._questions(row)
+            order = rotations(len(question.choices))[row.get(ROTATION, 0)]
+            found = put(question, self._style, order, self._where)
+            self._last = (row, found)
+        return found
+
+
+class QuestionReader:
+    """Reads the question of a row.
+
+    Args:
+        definition: the task.
+        rendering: its templates, for documents or for examples.
+        above: where they stand in the file.
+    """
+
+    def __init__(self, definition: TaskDefinition, rendering: Rendering, above: tuple[str, ...]) -> None:
+        self._definition = definition
+        self._rendering = rendering
+        self._where = reader_places(definition, above)
+        self._own: Readers | None = None
+        self._stated: _Stated | None = None
+        self._last: tuple[Row | None, MultipleChoice | None] = (None, None)
+
+    def __call__(self, row: Row) -> MultipleChoice:
+        last, found = self._last
+        if last is not row or found is None:
+            found = self._read(row)
+            self._last = (row, found)
+        return found
+
+    def _read(self, row: Row) -> MultipleChoice:
+        if self._definition.format is not None:
+            if self._stated is None:
+                self._stated = _Stated(self._definition, self._definition.format, list(row))
+            return self._stated(row)
+        return self._inferred(row)
+
+    def _inferred(self, row: Row) -> MultipleChoice:
+        if self._own is None:
+            self._own = Readers(self._rendering, list(row), self._where)
+        own = self._own
+        row = deepcopy(row) if own.has_code else row
+        prompt = own.text(row)
+        where = self._where["doc_to_text"]
+        if not isinstance(prompt, str):
+            found = "has one prompt per choice, in which no question can be found"
+            advice = "Give the file a key format: (question, choices, answer)"
+            raise DataError(Fault(where, found, "one prompt for all choices", advice))
+        assert own.choices is not None, "a task without choices is not restyled"
+        choices = tuple(own.choices(row))
+        answer = right_answer(_CHOICE, own.target(row), choices, False)
+        return infer(prompt + own.prefix(row), choices, answer, where)
+
+
+class _Stated:
+    """The question as the file's key `format` states it: a column or a template for each part."""
+
+    def __init__(self, definition: TaskDefinition, stated: Mapping[str, Any], columns: list[str]) -> None:
+        def where(key: str) -> str:
+            return definition.file.where("format", key)
+
+        self._where = where("question")
+        self._question = text_reader(stated["question"], columns, False, where("question"))
+        self._choices = choices_reader(stated["choices"], columns, where("choices"))
+        self._answer = target_reader(stated["answer"], columns, True, where("answer"))
+        self._context = optional_reader(stated.get("context"), where("context"))
+        labels = stated.get("labels")
+        self._labels = choices_reader(labels, columns, where("labels")) if labels is not None else None
+        self._completes = bool(stated.get("completes", False))
+
+    def __call__(self, row: Row) -> MultipleChoice:
+        question = self._question(row)
+        if not isinstance(question, str):
+            raise DataError(Fault(self._where, f"gives {question!r} for a document", "text"))
+        choices = tuple(self._choices(row))
+        labels = tuple(self._labels(row)) if self._labels is not None else ()
+        answer = self._answer(row)
+        places = tuple(_place(item, choices, labels) for item in (answer if isinstance(answer, list) else [answer]))
+        right: Answer = places if isinstance(answer, list) else places[0]
+        return MultipleChoice(question, choices, right, self._context(row), self._completes, labels)
+
+
+def _place(answer: Any, choices: tuple[str, ...], labels: tuple[str, ...]) -> int:
+    """The place of the right choice, which is named by its label, its text or its place."""
+    if isinstance(answer, str):
+        if answer in labels:
+            return labels.index(answer)
+        return choices.index(answer) if answer in choices else INVALID_GOLD
+    is_place = isinstance(answer, int) and not isinstance(answer, bool) and answer < len(choices)
+    return int(answer) if is_place else INVALID_GOLD

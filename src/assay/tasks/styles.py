@@ -1,0 +1,241 @@
+"""Prompt styles: how a multiple-choice question is put, and what of each choice is scored.
+
+A style is data: a template of the prompt, a template of the answer. The built-in ones are those that benchmarks and
+papers use; a YAML file with the same keys is one of the user's own.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import DataError, Fault, UserError, did_you_mean
+from assay.tasks.formats import MultipleChoice
+from assay.tasks.harness.read import read_task_file
+from assay.tasks.templates import check_syntax, render, undefined_names
+
+_LISTED = (
+    "{% if context %}{{context}}\n{% endif %}{{question}}\n"
+    "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
+)
+_NAMES = ("question", "context", "choices", "labels", "options", "completes")
+_ANSWER_NAMES = (*_NAMES, "choice", "label")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """A way to put a question.
+
+    Attributes:
+        name: short name.
+        prompt: template over question, context, choices, labels, options (label and text) and completes.
+        answer: template of one choice as it is scored, over choice and label too.
+        delimiter: between prompt and answer.
+        labels: names of the options: `letters`, `lower`, `numbers`, `own` (the document's), or the names themselves.
+        generates: whether the model writes the answer, instead of every choice being scored.
+        max_tokens: most tokens to write.
+        stop: where writing ends.
+        rotates: whether every question is asked in all rotations of its choices.
+        description: where it is from, half a line.
+    """
+
+    name: str
+    prompt: str
+    answer: str
+    delimiter: str = " "
+    labels: str | tuple[str, ...] = "letters"
+    generates: bool = False
+    max_tokens: int = 16
+    stop: tuple[str, ...] = ("\n",)
+    rotates: bool = False
+    description: str = ""
+
+    @property
+    def shows_options(self) -> bool:
+        """Whether the prompt shows the choices, so that their order can matter."""
+        return any(word in self.prompt for word in ("options", "choices"))
+
+
+STYLES = {
+    style.name: style
+    for style in (
+        Style(
+            "cloze",
+            "{% if context %}{{context}}\n{% endif %}"
+            "{% if completes %}{{question}}{% else %}Question: {{question}}\nAnswer:{% endif %}",
+            "{{choice}}",
+            description="the choices are not shown, their texts are scored (GPT-3; Brown et al. 2020)",
+        ),
+        Style(
+            "letters",
+            _LISTED,
+            "{{label}}",
+            description="the choices are listed, their letters are scored (MMLU; Hendrycks et al. 2021)",
+        ),
+        Style(
+            "hybrid",
+            _LISTED,
+            "{{choice}}",
+            description="the choices are listed, their texts are scored (Biderman et al. 2024, section 5.2)",
+        ),
+        Style(
+            "letter+text",
+            "{% if context %}{{context}}\n{% endif %}{{question}}\n"
+            "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
+            "({{label}}) {{choice}}",
+            description="letter and text are scored together (Pimentel et al. 2024, box B1)",
+        ),
+        Style(
+            "generate",
+            _LISTED,
+            "{{label}}",
+            generates=True,
+            description="the choices are listed, the model writes a letter (HELM; Liang et al. 2023)",
+        ),
+    )
+}
+# The task as its file writes it.
+OWN = "own"
+
+_SEQUENCES: dict[str, Sequence[str]] = {
+    "letters": string.ascii_uppercase,
+    "lower": string.ascii_lowercase,
+    "numbers": [str(number) for number in range(1, 1000)],
+}
+
+
+def find_style(text: str) -> Style:
+    """The style that a text names: `letters`, `hybrid:rotated`, `letters:numbers`, `letters:labels=I|II`, `my.yaml`."""
+    name, *changes = text.split(":")
+    style = _read_style(Path(name)) if name.endswith((".yaml", ".yml")) else STYLES.get(name)
+    if style is None:
+        expected = "one of " + ", ".join((*STYLES, OWN)) + ", or a YAML file"
+        raise UserError(Fault(f'style "{text}"', f'no style "{name}"{did_you_mean(name, STYLES)}', expected))
+    for change in changes:
+        style = _changed(style, change, text)
+    if style.rotates and not style.shows_options:
+        found = "its prompt shows no choices, so their order changes nothing"
+        raise UserError(Fault(f'style "{text}"', found, "a style that lists the choices"))
+    return replace(style, name=text)
+
+
+def _changed(style: Style, change: str, text: str) -> Style:
+    if change == "rotated":
+        return replace(style, rotates=True)
+    if change in (*_SEQUENCES, "own"):
+        return replace(style, labels=change)
+    if change.startswith("labels="):
+        labels = tuple(change.removeprefix("labels=").split("|"))
+        if all(labels) and len(set(labels)) == len(labels):
+            return replace(style, labels=labels)
+    words = ", ".join(("rotated", *_SEQUENCES, "own", "labels=I|II|III"))
+    raise UserError(Fault(f'style "{text}"', f'"{change}" is no change of a style', f"one of {words}"))
+
+
+def _read_style(path: Path) -> Style:
+    """A style of the user's own."""
+    file = read_task_file(path.expanduser())
+    kinds: dict[str, tuple[str, Any]] = {
+        "prompt": ("a template", str),
+        "answer": ("a template", str),
+        "delimiter": ("text", str),
+        "labels": ("letters, lower, numbers, own, or a list of texts", (str, list)),
+        "generates": ("true or false", bool),
+        "max_tokens": ("a whole number", int),
+        "stop": ("a list of texts", list),
+        "description": ("text", str),
+    }
+    faults = []
+    for key, value in file.data.items():
+        where = file.where(key)
+        if key not in kinds:
+            faults.append(Fault(where, f'unknown key "{key}"{did_you_mean(str(key), kinds)}', ", ".join(kinds)))
+        elif not isinstance(value, kinds[key][1]) or (key == "labels" and not _are_labels(value)):
+            faults.append(Fault(where, f"is {value!r}", kinds[key][0]))
+    for key, names in (("prompt", _NAMES), ("answer", _ANSWER_NAMES)):
+        text = file.data.get(key)
+        if text is None:
+            faults.append(Fault(file.where(key), "is missing", "a template"))
+        elif isinstance(text, str):
+            faults += _template_faults(text, names, file.where(key))
+    if faults:
+        raise UserError(*faults)
+    listed: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in file.data.items()}
+    return Style(name=path.stem, **listed)
+
+
+def _are_labels(value: Any) -> bool:
+    """A name of labels, or different texts."""
+    if isinstance(value, str):
+        return value in (*_SEQUENCES, "own")
+    return all(isinstance(item, str) and item for item in value) and len(set(value)) == len(value)
+
+
+def _template_faults(text: str, names: Sequence[str], where: str) -> list[Fault]:
+    problem = check_syntax(text)
+    if problem:
+        return [Fault(where, problem)]
+    unknown = undefined_names(text, names)
+    return [Fault(where, f'"{name}" is unknown{did_you_mean(name, names)}', ", ".join(names)) for name in unknown]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A question as a style puts it: the prompt, each choice as it is scored, and the labels."""
+
+    prompt: str
+    answers: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str) -> Put:
+    """A question in a style.
+
+    Args:
+        question: the question.
+        style: the style.
+        order: places of the choices, in the order in which they are shown.
+        where: the task, for errors.
+    """
+    choices = [question.choices[place] for place in order]
+    labels = _names(question, style, where)
+    fields: dict[str, Any] = {
+        "question": question.question,
+        "context": question.context,
+        "completes": question.completes,
+        "choices": choices,
+        "labels": labels,
+        "options": [{"label": label, "text": text} for label, text in zip(labels, choices, strict=True)],
+    }
+    prompt = render(style.prompt, fields, f"{where}, style {style.name}, prompt")
+    return Put(prompt, tuple(_answers(style, fields, where)), tuple(labels))
+
+
+def _answers(style: Style, fields: Mapping[str, Any], where: str) -> list[str]:
+    if style.answer == "{{label}}":
+        return list(fields["labels"])
+    if style.answer == "{{choice}}":
+        return list(fields["choices"])
+    place = f"{where}, style {style.name}, answer"
+    return [
+        render(style.answer, {**fields, "choice": option["text"], "label": option["label"]}, place)
+        for option in fields["options"]
+    ]
+
+
+def _names(question: MultipleChoice, style: Style, where: str) -> Sequence[str]:
+    """As many labels as there are choices."""
+    size = len(question.choices)
+    if style.labels == "own":
+        labels: Sequence[str] = question.labels
+        hint = "labels in the task's format"
+    else:
+        labels = _SEQUENCES[style.labels] if isinstance(style.labels, str) else style.labels
+        hint = "labels such as numbers"
+    if len(labels) < size:
+        found = f"style {style.name} has {len(labels)} labels for a question of {size} choices"
+        raise DataError(Fault(where, found, hint))
+    return list(labels[:size])
