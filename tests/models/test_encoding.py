@@ -94,12 +94,17 @@ def test_a_prompt_that_is_read_anyway_costs_no_token(folder: Path, opened: Opene
         assert [one.total for one in pairs] == pytest.approx([one.total for one in expected], abs=1e-5)
 
 
-def test_padded_batches_of_continuations_are_as_without(llama: Path, opened: Opened) -> None:
-    choices = [Loglikelihood(TEXT, choice) for choice in CHOICES]
-    expected, found = (
-        answers(opened(llama, engine="padded"), requests) for requests in (choices, [*choices, whole(TEXT)])
+def test_padded_batches_of_continuations_need_no_more_logits(llama: Path, opened: Opened) -> None:
+    model, choices = opened(llama, engine="padded"), [Loglikelihood(TEXT, choice) for choice in CHOICES]
+    sizes: list[tuple[int, ...]] = []
+    model._loaded().network.module.lm_head.register_forward_pre_hook(
+        lambda _, args: sizes.append(tuple(args[0].shape[:2]))
     )
+    expected, alone = answers(model, choices), tuple(sizes)
+    sizes.clear()
+    found = answers(model, [*choices, whole(TEXT)])
     assert found[:-1] == expected
+    assert sizes == [*alone, (1, len(plain_ids(llama, TEXT)) - 1)]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
