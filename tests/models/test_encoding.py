@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from assay.core.requests import Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Logprob
 from assay.models.causal import CausalModel
+from assay.testing import check_model
 
 Opened = Callable[..., CausalModel]
 TEXT = "Once upon a time there was a little girl who liked"
@@ -186,3 +187,9 @@ def test_forecast_is_what_reading_takes(llama: Path, opened: Opened) -> None:
     answers(model, requests)
     assert work.read == model.description()["forwarded_tokens"] < work.alone
     assert model.workload([whole("")]).read == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_contract_holds_whatever_is_asked_beside(folder: Path, opened: Opened, engine: str) -> None:
+    texts = [whole(TEXT), whole("Q"), whole(TEXT * 5), whole(TEXT, overlap=4)]
+    check_model(opened(folder, engine=engine), [*texts, RollingLoglikelihood(TEXT), Loglikelihood(TEXT, " to")])
