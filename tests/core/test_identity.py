@@ -43,6 +43,10 @@ GOLDEN: list[tuple[Request, str]] = [
         RollingLoglikelihood("It snowed all night.", overlap=16),
         "c5764e7503cabf4b0a1c2c6723c32e2917e0d1e848557afc279ebbe79a9a400d",
     ),
+    (
+        RollingLoglikelihood("It snowed all night.", stands_on_prefix=False),
+        "fbfb89d19a6dfc83982f08b6bbff0e53fe161f6ff3713189c4d50b4dfd0ce5ee",
+    ),
     (Generation("Once upon a time"), "9862f0ff6ceff81dacb1b419d8e1d81d98bc7e98bed18b98f8ed06d56c838489"),
     (
         Generation("Q: 2+2?\nA:", stop=("\n", "Q:"), max_tokens=16),
@@ -112,7 +116,7 @@ def test_the_fast_path_gives_the_frozen_digests() -> None:
 REQUESTS = st.one_of(
     st.builds(Loglikelihood, st.sampled_from(["", "a", "shared \ud800"]) | ANY_TEXT, ANY_TEXT),
     st.builds(Loglikelihood, st.just((Message("user", "a"),)), ANY_TEXT),
-    st.builds(RollingLoglikelihood, ANY_TEXT, st.integers(1, 9)),
+    st.builds(RollingLoglikelihood, ANY_TEXT, st.integers(1, 9), st.booleans()),
     st.builds(Generation, ANY_TEXT),
 )
 
@@ -145,6 +149,8 @@ VARIANTS: list[Request] = [
     RollingLoglikelihood("p"),
     RollingLoglikelihood("p2"),
     RollingLoglikelihood("p", 2),
+    RollingLoglikelihood("p", stands_on_prefix=False),
+    RollingLoglikelihood("p", 2, stands_on_prefix=False),
     BASE,
     Generation("p2", BASE.stop, 5, BASE.sampling, 1),
     Generation(TALK, BASE.stop, 5, BASE.sampling, 1),

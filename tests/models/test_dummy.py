@@ -30,6 +30,17 @@ def test_answers_are_frozen() -> None:
     assert answer(Generation("Say something")) == Text("it", "eos", 1)
 
 
+def test_without_a_prefix_the_first_word_is_given() -> None:
+    bare, usual = (
+        answer(RollingLoglikelihood("two words", stands_on_prefix=False)),
+        answer(RollingLoglikelihood("two words")),
+    )
+    assert isinstance(bare, Logprob) and isinstance(usual, Logprob)
+    assert (bare.token_count, bare.prompt_tokens) == (1, 1) and LOWEST_PER_WORD <= bare.total <= 0
+    assert bare.total / bare.token_count != usual.total / usual.token_count
+    assert answer(RollingLoglikelihood("one", stands_on_prefix=False)) == Logprob(0.0, 0, True, prompt_tokens=1)
+
+
 def test_the_seed_changes_answers_and_fingerprint() -> None:
     request = Loglikelihood("a", "b")
     assert answer(request, 0) != answer(request, 1)

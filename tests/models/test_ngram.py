@@ -81,6 +81,19 @@ def test_rolling_is_the_likelihood_after_nothing(text: str) -> None:
     assert (rolling.total, rolling.token_count) == (plain.total, plain.token_count)
 
 
+def test_without_a_prefix_the_first_byte_is_given_by_hand() -> None:
+    # "abab": P_1(b|a) = (2 + P_0(b)) / 3 and P_1(a|b) = (1 + P_0(a)) / 2, with P_0 of both (2 + 2/256) / 6.
+    unigram = (2 + 2 / 256) / 6
+    output = score(NgramModel(b"abab", 2), RollingLoglikelihood("aba", stands_on_prefix=False))
+    assert math.isclose(output.total, math.log((2 + unigram) / 3 * (1 + unigram) / 2), rel_tol=1e-12)
+    assert (output.token_count, output.prompt_tokens, output.is_greedy) == (2, 1, True)
+
+
+def test_without_a_prefix_a_single_byte_has_nothing_to_score() -> None:
+    assert score(BUILT_IN, RollingLoglikelihood("a", stands_on_prefix=False)) == Logprob(0.0, 0, True, prompt_tokens=1)
+    assert score(BUILT_IN, RollingLoglikelihood("", stands_on_prefix=False)) == Logprob(0.0, 0, True)
+
+
 def test_english_is_likelier_than_noise() -> None:
     english = score(BUILT_IN, RollingLoglikelihood("The children walked slowly to the village."))
     noise = score(BUILT_IN, RollingLoglikelihood("eTh iclhndre kdlwae olyslw ot hte vgilealt."))

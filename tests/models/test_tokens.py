@@ -196,6 +196,14 @@ def test_rolling_text_after_bos_is_noted(rules: Rules) -> None:
     assert isinstance(windows, list) and windows[0].notes == ("double_bos",)
 
 
+def test_text_without_prefix_stands_on_its_first_token(rules: Rules) -> None:
+    # Five tokens after the first, four to a window: the second window is filled up with context.
+    windows = encode_rolling(rules(max_length=4, prefix_id=None), 7, [9, 2, 3, 4, 5, 6], 1, stands_on_prefix=False)
+    assert windows == [EncodedText(7, (9, 2, 3, 4, 5), 4), EncodedText(7, (2, 3, 4, 5, 6), 1)]
+    assert encode_rolling(rules(), 0, [9], 1, stands_on_prefix=False) == []
+    assert encode_rolling(rules(), 0, [], 1, stands_on_prefix=False) == []
+
+
 def test_stops_cut_in_order() -> None:
     assert cut_at_stops("abc STOP def END", ["END", "STOP"]) == "abc "
     assert cut_at_stops("think</think>\n ans STOP", ["STOP"], "</think>") == "ans "

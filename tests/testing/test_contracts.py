@@ -12,7 +12,7 @@ import pytest
 from assay.core.documents import Document
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.protocols import Progress, Workload
-from assay.core.requests import Generation, Instance, Loglikelihood, Request
+from assay.core.requests import Generation, Instance, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.testing import ScriptedModel, ToyTask, check_model, check_task, toy_choice_task
 
@@ -143,6 +143,20 @@ def test_only_declared_kinds_are_asked() -> None:
     model = ScriptedModel(lambda request: -1.0, kinds=("rolling_loglikelihood",))
     check_model(model)
     assert {request.kind for request in model.asked} == {"rolling_loglikelihood"}
+
+
+def test_a_first_token_that_is_scored_though_given_is_caught() -> None:
+    scored = RollingLoglikelihood("a b", stands_on_prefix=False)
+    check_model(ScriptedModel(lambda request: Logprob(-1.0, 1, False, prompt_tokens=1)), [scored])
+    with pytest.raises(AssertionError, match="its first token is given"):
+        check_model(ScriptedModel(lambda request: Logprob(-1.0, 2, False)), [scored])
+
+
+def test_a_text_of_one_token_that_is_given_needs_no_other() -> None:
+    only = Logprob(0.0, 0, True, prompt_tokens=1)
+    check_model(ScriptedModel(lambda request: only), [RollingLoglikelihood("a", stands_on_prefix=False)])
+    with pytest.raises(AssertionError, match="scored no token"):
+        check_model(ScriptedModel(lambda request: only), [RollingLoglikelihood("a")])
 
 
 def test_unknown_kinds_are_caught() -> None:

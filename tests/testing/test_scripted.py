@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.identity import request_digest
-from assay.core.requests import Generation, Loglikelihood, Request
+from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Text
 from assay.testing import ScriptedModel, check_model
 
@@ -22,6 +22,12 @@ def by_kind(request: Request) -> float | str:
 def test_numbers_and_texts_become_outputs() -> None:
     answers = dict(ScriptedModel(by_kind).respond(ASK))
     assert answers == {0: Logprob(-1.5, 2, False), 1: Text("text", token_count=1)}
+
+
+def test_a_number_for_a_text_without_prefix_scores_all_words_but_the_first() -> None:
+    texts = [RollingLoglikelihood("a b c", stands_on_prefix=bare) for bare in (True, False)]
+    answers = dict(ScriptedModel(by_kind).respond(texts))
+    assert answers == {0: Logprob(-1.5, 3, False), 1: Logprob(-1.5, 2, False, prompt_tokens=1)}
 
 
 def test_outputs_and_failures_pass_as_they_are() -> None:

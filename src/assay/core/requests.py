@@ -45,14 +45,21 @@ class RollingLoglikelihood:
     Attributes:
         text: the text.
         overlap: tokens of context that each window repeats from the one before (at least 1).
+        stands_on_prefix: whether the first token is scored too, after the model's prefix token. If not, the text is
+            read as the prompt of a `Loglikelihood` is, token for token (where a model moves a prompt's trailing white
+            space to the continuation, without that); its first token is given, every later one is scored. The answer's
+            `token_count` + `prompt_tokens` is then the number of tokens; a text without any has 0 of both.
     """
 
     kind: ClassVar[str] = "rolling_loglikelihood"
     text: str
     overlap: int = 1
+    stands_on_prefix: bool = True
 
     def identity(self) -> tuple[Any, ...]:
-        return (self.text, self.overlap)
+        # The usual case has no third entry: answers stored before there was one keep their keys.
+        usual = (self.text, self.overlap)
+        return usual if self.stands_on_prefix else (*usual, self.stands_on_prefix)
 
 
 @dataclass(frozen=True, slots=True)

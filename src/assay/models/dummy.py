@@ -94,12 +94,15 @@ class _Scorer:
         else:
             scored = request.text
             state = self._empty.copy()
-            state.update(b"r%d:" % request.overlap)
+            state.update(b"%s%d:" % (b"r" if request.stands_on_prefix else b"w", request.overlap))
         state.update(to_bytes(scored))
         value = int.from_bytes(state.digest(), "big")
-        count = len(scored.split()) or 1
+        given = 1 if isinstance(request, RollingLoglikelihood) and not request.stands_on_prefix else 0
+        count = (len(scored.split()) or 1) - given
+        if not count:
+            return Logprob(0.0, 0, True, prompt_tokens=given)
         share = (value >> 11) / (1 << 53)
-        return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1))
+        return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1), prompt_tokens=given)
 
     def _after(self, prompt: Prompt) -> hashlib.blake2b:
         """The state of the hash after a prompt. Its length says where the prompt ends."""

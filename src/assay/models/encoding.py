@@ -20,6 +20,7 @@ from assay.models.tokens import (
     Scorable,
     TextPair,
     TokenRules,
+    as_context,
     encode_pairs,
     encode_prompt,
     encode_rolling,
@@ -61,10 +62,12 @@ class Encoder:
 
     def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[Page | Refused]:
         """The windows of every text."""
-        encoded = encode_texts(self.rules, (request.text for _, request in requests))
+        encoded = encode_texts(self.rules, (_read_text(request) for _, request in requests))
         for place, request in requests:
-            windows = encode_rolling(self.rules, place, encoded[request.text], request.overlap)
-            yield windows if isinstance(windows, Refused) else Page(place, tuple(windows))
+            ids = encoded[_read_text(request)]
+            windows = encode_rolling(self.rules, place, ids, request.overlap, request.stands_on_prefix)
+            given = 0 if request.stands_on_prefix else len(ids[:1])
+            yield windows if isinstance(windows, Refused) else Page(place, tuple(windows), given)
 
     def prompts(self, requests: Sequence[tuple[int, Generation]]) -> Iterator[EncodedPrompt | Refused]:
         """Encoded prompts, in order."""
@@ -80,7 +83,9 @@ class Encoder:
     def view(self, request: Request) -> Seen | Refused:
         """One request as the model sees it."""
         if isinstance(request, RollingLoglikelihood):
-            ids = encode_texts(self.rules, [request.text])[request.text]
+            ids = next(iter(encode_texts(self.rules, [_read_text(request)]).values()))
+            if not request.stands_on_prefix:
+                return tuple(ids[:1]), tuple(ids[1:]), 0, request.text
             prefix = () if self.rules.prefix_id is None else (self.rules.prefix_id,)
             return prefix, tuple(ids), 0, request.text
         rendered = self.renderer.render(request.prompt)
@@ -114,12 +119,29 @@ class Encoder:
         )
 
 
+def _read_text(request: RollingLoglikelihood) -> str:
+    """What of a whole text is encoded; without a prefix token, what a prompt of the same text would have as context."""
+    return request.text if request.stands_on_prefix else as_context(request.text)
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A whole text: the place of its request, and its windows."""
+    """A whole text.
+
+    Attributes:
+        place: place of its request.
+        windows: its windows.
+        given: how many of its own tokens are not scored: the first, where no prefix token stands before it.
+    """
 
     place: int
     windows: tuple[EncodedText, ...]
+    given: int = 0
+
+    @property
+    def is_context(self) -> bool:
+        """Whether its ids are those of a prompt's context, whole: continuations of that prompt begin with them."""
+        return self.given > 0 and len(self.windows) == 1
 
     @property
     def length(self) -> int:
@@ -142,16 +164,24 @@ class Job:
     pages: Sequence[Page]
     prompts: Sequence[EncodedPrompt]
 
-    def groups(self) -> Iterator[list[EncodedText]]:
+    def groups(self, shares_prefixes: bool = True) -> Iterator[list[EncodedText]]:
         """What is scored together: all continuations, then a few whole texts at a time.
 
         A text's answer needs all its windows. Few at a time are answered soon, and are not lost with the process.
+
+        Args:
+            shares_prefixes: whether common beginnings are read once. Then texts that are the context of continuations
+                go with these; else they would only make the batches of continuations need logits everywhere.
         """
-        if self.texts:
-            yield list(self.texts)
+        early = {number for number, page in enumerate(self.pages) if shares_prefixes and page.is_context}
+        contexts = (replace(self.pages[number].windows[0], index=-1 - number) for number in sorted(early))
+        if together := [*self.texts, *contexts]:
+            yield together
         group: list[EncodedText] = []
         size = 0
         for number, page in enumerate(self.pages):
+            if number in early:
+                continue
             group.extend(replace(window, index=-1 - number) for window in page.windows)
             size += page.length
             if size >= PAGE_TOKENS:
@@ -168,7 +198,7 @@ class Job:
         parts: list[list[Logprob | Failure]] = [[] for _ in self.pages]
         for page in self.pages:
             if not page.windows:
-                yield page.place, join_windows((), ())
+                yield page.place, Logprob(0.0, 0, True, prompt_tokens=page.given)
         for index, answer in answers:
             if index >= 0:
                 yield index, answer

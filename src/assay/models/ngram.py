@@ -216,7 +216,9 @@ class NgramModel:
             prompt, scored = to_bytes(to_text(request.prompt)), to_bytes(request.continuation)
             return self._score(prompt, scored)
         if isinstance(request, RollingLoglikelihood):
-            return self._score(b"", to_bytes(request.text))
+            text = to_bytes(request.text)
+            given = 0 if request.stands_on_prefix else 1
+            return self._score(text[:given], text[given:])
         return self._generate(request)
 
     def _score(self, prompt: bytes, scored: bytes) -> Logprob:

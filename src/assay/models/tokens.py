@@ -192,8 +192,13 @@ def _shift(pair: TextPair) -> TextPair:
     """Trailing white space of the context moves to the continuation, where tokenizers expect it."""
     if not pair.continuation or not pair.context:
         return replace(pair, is_bare=True)
-    context = pair.context.rstrip()
+    context = as_context(pair.context)
     return replace(pair, context=context, continuation=pair.context[len(context) :] + pair.continuation)
+
+
+def as_context(prompt: str) -> str:
+    """What of a prompt is encoded as the context of its continuations."""
+    return prompt.rstrip()
 
 
 def _encode_pair(
@@ -276,11 +281,20 @@ def rolling_windows(
         start = end
 
 
-def encode_rolling(rules: TokenRules, index: int, ids: Sequence[int], overlap: int) -> list[EncodedText] | Refused:
-    """The windows of one text, in order; none for a text without tokens."""
-    if rules.prefix_id is None:
+def encode_rolling(
+    rules: TokenRules, index: int, ids: Sequence[int], overlap: int, stands_on_prefix: bool = True
+) -> list[EncodedText] | Refused:
+    """The windows of one text, in order; none for a text without tokens to score.
+
+    A text that does not stand on the prefix token stands on its own first token.
+    """
+    if not stands_on_prefix:
+        first_id, ids = (ids[0], ids[1:]) if ids else (0, ids)
+    elif rules.prefix_id is None:
         return Refused(index, _no_prefix())
-    windows = rolling_windows(ids, rules.prefix_id, rules.max_length, overlap)
+    else:
+        first_id = rules.prefix_id
+    windows = rolling_windows(ids, first_id, rules.max_length, overlap)
     encoded = [EncodedText(index, (*context, *scored), len(scored)) for context, scored in windows]
     if encoded:
         first = encoded[0]

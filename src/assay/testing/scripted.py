@@ -13,7 +13,7 @@ from pathlib import Path
 
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.identity import request_digest
-from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood, Request
+from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, Output, Text
 
 # A number stands for a log-likelihood, a text for a generation.
@@ -75,7 +75,9 @@ def _as_answer(reply: Reply, request: Request) -> Output | Failure:
     if isinstance(reply, str):
         return Text(reply, token_count=len(reply.split()))
     if isinstance(reply, (int, float)):
-        return Logprob(float(reply), len(_scored(request).split()) or 1, is_greedy=False)
+        given = 1 if isinstance(request, RollingLoglikelihood) and not request.stands_on_prefix else 0
+        count = (len(_scored(request).split()) or 1) - given
+        return Logprob(float(reply), count, is_greedy=False, prompt_tokens=given)
     return reply
 
 

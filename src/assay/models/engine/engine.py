@@ -67,7 +67,7 @@ class Engine:
         """Plans a job's reading and puts all work ahead on a new meter, which is told at once."""
         started = time.perf_counter()
         self.meter = Meter(self.rates, listener)
-        groves = [self._plan(group) for group in job.groups()]
+        groves = [self._plan(group) for group in job.groups(shares_prefixes=self.choice.reader is not None)]
         for grove in (grove for group in groves for grove in group):
             self.meter.ahead = self.meter.ahead + grove.amount
         if job.prompts:
