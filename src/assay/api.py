@@ -24,6 +24,8 @@ from assay.run.forecast import PlanReport, forecast
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
+from assay.tasks.changes import scoring_changes
+from assay.tasks.styles import OWN, find_style
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -53,6 +55,10 @@ class Settings(TypedDict, total=False):
     confirm_run_unsafe_code: bool
     metadata: str | Mapping[str, Any] | None
     like: str | None
+    style: str | None
+    rotations: bool
+    metrics: str | Sequence[str] | None
+    scoring: str | Path | Mapping[str, Any] | None
 
 
 def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
@@ -76,6 +82,8 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         confirm_unsafe=settings.get("confirm_run_unsafe_code", False),
         like=_like(settings.get("like")),
         samples=chosen,
+        style=_style(settings.get("style"), settings.get("rotations", False)),
+        scoring=scoring_changes(settings.get("metrics"), settings.get("scoring")),
     )
     include = settings.get("include_path") or ()
     folders = [include] if isinstance(include, (str, Path)) else include
@@ -107,6 +115,16 @@ def _like(tool: str | None) -> str | None:
     if name is not None and name not in LIKE:
         raise UserError(Fault("--like", f'no tool "{tool}"{did_you_mean(name, LIKE)}', "one of " + ", ".join(LIKE)))
     return name
+
+
+def _style(style: str | None, rotates: bool) -> str | None:
+    """The prompt style of a run; a wrong one is an error before anything is read."""
+    if style in (None, OWN):
+        if rotates:
+            found, expected = "a task's own prompt cannot be turned", "a style that lists the choices: --style letters"
+            raise UserError(Fault("--rotations", found, expected))
+        return style
+    return find_style(f"{style}:rotated" if rotates else str(style)).name
 
 
 def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:

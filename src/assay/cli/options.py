@@ -76,6 +76,12 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
         "--confirm_run_unsafe_code", action="store_true", help="let tasks run that execute what the model wrote"
     )
     group.add_argument("--like", metavar="TOOL", help="repeat a tool's known defects that change scores: lm-eval")
+    group.add_argument(
+        "--style",
+        metavar="NAME",
+        help="prompt style of multiple-choice tasks: cloze, letters, hybrid, …, or a YAML file",
+    )
+    group.add_argument("--rotations", action="store_true", help="ask in all rotations of the choices (with --style)")
     group.add_argument("--metadata", nargs="+", metavar="K=V", help="settings for tasks that make their own data")
     group.add_argument("--num_fewshot", "-f", type=int, metavar="N", help="examples per prompt")
     group.add_argument("--limit", "-L", type=float, metavar="N", help="first N documents per task, or a share below 1")
@@ -84,7 +90,16 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--system_instruction", metavar="TEXT")
     group.add_argument("--fewshot_as_multiturn", nargs="?", const="true", metavar="BOOL")
     group.add_argument("--gen_kwargs", nargs="+", metavar="K=V", help="e.g. temperature=0.8,max_gen_toks=64")
+    add_scoring_options(group)
     group.add_argument("--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot")
+
+
+def add_scoring_options(parser: argparse._ActionsContainer) -> None:
+    """What is computed from the answers."""
+    parser.add_argument(
+        "--metrics", nargs="+", metavar="NAME", help="report these metrics, or all; +NAME adds to the tasks' own"
+    )
+    parser.add_argument("--scoring", metavar="FILE", help="YAML file with metric_list and filter_list to use instead")
 
 
 def add_code_options(parser: argparse._ActionsContainer) -> None:
@@ -150,6 +165,10 @@ def run_settings(options: argparse.Namespace) -> Settings:
         confirm_run_unsafe_code=options.confirm_run_unsafe_code,
         metadata=parse_arguments(options.metadata, "--metadata"),
         like=options.like,
+        style=options.style,
+        rotations=options.rotations,
+        metrics=",".join(options.metrics) if options.metrics else None,
+        scoring=options.scoring,
     )
 
 

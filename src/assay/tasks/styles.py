@@ -163,8 +163,9 @@ def _read_style(path: Path) -> Style:
             faults += _template_faults(text, names, file.where(key))
     if faults:
         raise UserError(*faults)
-    listed: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in file.data.items()}
-    return Style(name=path.stem, **listed)
+    settings: dict[str, Any] = dict(file.data)
+    settings.update({key: tuple(value) for key, value in settings.items() if isinstance(value, list)})
+    return Style(name=path.stem, **settings)
 
 
 def _are_labels(value: Any) -> bool:

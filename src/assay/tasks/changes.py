@@ -1,0 +1,54 @@
+"""What a run asks to be scored besides, or instead of, what task files name: from loose settings to their words.
+
+Takes names of metrics and a scoring file, gives `metric_list` and `filter_list` as task files have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import Fault, UserError
+from assay.tasks.harness.read import read_task_file
+
+_KEYS = ("metric_list", "filter_list")
+
+
+def scoring_changes(
+    metrics: str | Sequence[str] | None, scoring: str | Path | Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The changes of a run.
+
+    Args:
+        metrics: names of metrics, with commas or as a list; `all` for every one that costs no further request. A plus
+            before the first name keeps the tasks' own metrics.
+        scoring: a YAML file with `metric_list` and `filter_list`, or the same as a mapping.
+    """
+    found = _read(scoring) if scoring is not None else {}
+    names = metrics.split(",") if isinstance(metrics, str) else list(metrics or ())
+    names = [name.strip() for name in names if name.strip()]
+    if names and names[0].startswith("+"):
+        found["adds"] = True
+        names[0] = names[0][1:]
+    if metrics is not None and not any(names):
+        raise UserError(Fault("--metrics", "names no metric", next="See: assay ls metrics"))
+    if names:
+        found["metric_list"] = [*found.get("metric_list", ()), *({"metric": name} for name in names if name)]
+    return found
+
+
+def _read(scoring: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(scoring, Mapping):
+        data, where = dict(scoring), "scoring"
+    else:
+        path = Path(scoring).expanduser()
+        data, where = dict(read_task_file(path).data), str(path)
+    faults = [Fault(where, f'unknown key "{key}"', " or ".join(_KEYS)) for key in data if key not in _KEYS]
+    for key, needed in (("metric_list", "metric"), ("filter_list", "filter")):
+        entries = data.get(key, [])
+        if not isinstance(entries, list) or not all(isinstance(item, dict) and needed in item for item in entries):
+            faults.append(Fault(f"{where}  {key}", "has another shape", "a list as in task files"))
+    if faults:
+        raise UserError(*faults)
+    return data
