@@ -30,3 +30,24 @@ def model_name(model: str, model_args: Mapping[str, Any]) -> str:
 def printable(text: str) -> str:
     """A text without control characters and direction marks, so that data cannot steer the terminal."""
     return _CONTROLS.sub("\ufffd", text)
+
+
+def broken_name(text: str, letters: int, lines: int = 3) -> str:
+    """A name broken into short lines, at its own joints where it has some; cut where it is too long."""
+    rows = [""]
+    for joint in re.findall(r"[^_\-/.: ]*[_\-/.: ]*", printable(text)):
+        for piece in (joint[start : start + letters] for start in range(0, len(joint), letters)):
+            if len(rows[-1]) + len(piece.rstrip()) > letters:
+                rows.append("")
+            rows[-1] += piece
+    kept = [row.strip() for row in rows[:lines]]
+    if len(rows) > lines:
+        kept[-1] = kept[-1][: letters - 1] + "…"
+    return "\n".join(kept)
+
+
+def shortened(text: str, letters: int) -> str:
+    """One line of a name; the middle is left out where it is too long."""
+    clean = printable(text)
+    half = (letters - 1) // 2
+    return clean if len(clean) <= letters else f"{clean[:half]}…{clean[-half:]}"

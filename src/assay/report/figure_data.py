@@ -1,0 +1,171 @@
+"""What the figures show, as plain numbers, and what is reckoned from them before a line is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.core.errors import DataError, Fault
+
+BINS = 10  # of reliability; the metric `ece` has the same
+_HISTOGRAM_BINS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadBar:
+    """One task and model: the score by every method.
+
+    Attributes:
+        task: name of the task.
+        model: name of the model.
+        scores: method → score as a share of 1.
+        chance: score of guessing, where it is known.
+        n: documents, where known.
+    """
+
+    task: str
+    model: str
+    scores: Mapping[str, float]
+    chance: float | None = None
+    n: int | None = None
+
+    def known(self) -> dict[str, float]:
+        """The scores that are numbers."""
+        return {name: score for name, score in self.scores.items() if math.isfinite(score)}
+
+
+@dataclass(frozen=True, slots=True)
+class LengthPanel:
+    """Lengths of the choices per document, and whether one method got the document wrong.
+
+    Attributes:
+        label: what the panel shows, such as a task and a method.
+        correct: length of the correct choice.
+        wrong: median length of the wrong choices.
+        missed: whether the method picked a wrong choice.
+        unit: of the lengths, such as `characters`.
+    """
+
+    label: str
+    correct: Sequence[float]
+    wrong: Sequence[float]
+    missed: Sequence[bool]
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRow:
+    """How often each place is picked and how often it is right, as shares of 1."""
+
+    label: str
+    picked: Sequence[float]
+    right: Sequence[float]
+    n: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """A panel's points and what is drawn across them."""
+
+    means: list[float]
+    all: list[float]
+    missed: list[int]
+
+    @classmethod
+    def of(cls, panel: LengthPanel) -> Lengths:
+        sizes = {len(panel.correct), len(panel.wrong), len(panel.missed)}
+        if len(sizes) > 1:
+            found = f"{len(panel.correct)} correct, {len(panel.wrong)} wrong, {len(panel.missed)} missed"
+            raise DataError(Fault(f'panel "{panel.label}"', found, "one of each per document"))
+        if not all(math.isfinite(length) for length in (*panel.correct, *panel.wrong)):
+            raise DataError(Fault(f'panel "{panel.label}"', "a length that is not a finite number"))
+        pairs = list(zip(map(float, panel.correct), map(float, panel.wrong), strict=True))
+        places = [place for place, miss in enumerate(panel.missed) if miss]
+        return cls([(right + wrong) / 2 for right, wrong in pairs], [right - wrong for right, wrong in pairs], places)
+
+    @property
+    def mean(self) -> float | None:
+        return _mean(self.all)
+
+    @property
+    def missed_mean(self) -> float | None:
+        return _mean(self.missed_values)
+
+    @property
+    def missed_values(self) -> list[float]:
+        return [self.all[place] for place in self.missed]
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation of the differences."""
+        if len(self.all) < 2:
+            return None
+        mean = math.fsum(self.all) / len(self.all)
+        return math.sqrt(math.fsum((value - mean) ** 2 for value in self.all) / (len(self.all) - 1))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def bin_edges(values: Sequence[float], limits: tuple[float, float]) -> list[float]:
+    """Edges of equal bins over the limits. Lengths that are counted get whole steps, or the bins would comb."""
+    width = (limits[1] - limits[0]) / _HISTOGRAM_BINS
+    start = limits[0]
+    if all(float(2 * value).is_integer() for value in values):
+        width = float(max(1, math.ceil(width)))
+        start = math.floor(limits[0]) - 0.25
+    return [start + step * width for step in range(math.ceil((limits[1] - start) / width) + 1)]
+
+
+def densities(values: Sequence[float], edges: Sequence[float]) -> list[float]:
+    """Share of the values per bin and unit. What lies beyond the edges is not dealt out to the rest."""
+    width = edges[1] - edges[0]
+    counts = [0] * (len(edges) - 1)
+    for value in values:
+        place = math.floor((value - edges[0]) / width)
+        if 0 <= place < len(counts):
+            counts[place] += 1
+    return [count / max(1, len(values)) / width for count in counts]
+
+
+def axis_limits(values: Sequence[float]) -> tuple[float, float]:
+    """An axis that shows all values, or without those four times the middle half's width away from it."""
+    ordered = sorted(values)
+    low, high = ordered[0], ordered[-1]
+    first, third = ordered[len(ordered) // 4], ordered[min(len(ordered) - 1, 3 * len(ordered) // 4)]
+    reach = 4 * (third - first)
+    if reach > 0:
+        low, high = max(low, first - reach), min(high, third + reach)
+    margin = 0.04 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The documents whose confidence falls into one bin."""
+
+    count: int
+    confidence: float
+    accuracy: float
+    hits: int
+
+
+def reliability_bins(points: Sequence[tuple[float, float]]) -> dict[int, Bin]:
+    """Bin → its documents; bins without any are left out."""
+    held: dict[int, list[tuple[float, float]]] = {}
+    for place, (confidence, hit) in enumerate(points):
+        if not 0 <= confidence <= 1 or hit not in (0, 1):
+            found = f"confidence {confidence} and hit {hit}"
+            raise DataError(Fault(f"document {place}", found, "a confidence from 0 to 1, and a hit of 0 or 1"))
+        held.setdefault(min(int(confidence * BINS), BINS - 1), []).append((confidence, hit))
+    return {
+        place: Bin(
+            len(pairs),
+            math.fsum(confidence for confidence, _ in pairs) / len(pairs),
+            math.fsum(hit for _, hit in pairs) / len(pairs),
+            int(sum(hit for _, hit in pairs)),
+        )
+        for place, pairs in sorted(held.items())
+    }

@@ -1,0 +1,236 @@
+"""Two or more methods on the same documents: the difference with its interval, and whether chance explains it.
+
+Outcomes of 0 and 1 get McNemar's exact test and Newcombe's interval, other values sign flips and Student's t.
+All take one value per document, in the same order of documents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.core.errors import DataError, Fault
+from assay.core.scores import Estimate
+from assay.stats.means import LEVEL, nothing, standard_error, t_quantile, wilson_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FLIPS = 10_000
+MOST_ENUMERATED = 12
+_CELLS_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """One system against another on the same documents.
+
+    Attributes:
+        difference: mean of the first minus mean of the second; None without documents.
+        low: lower end of its 95 % interval; None below two documents.
+        high: upper end.
+        p: two-sided probability of a difference at least as large if neither were better.
+        method: `mcnemar` or `sign-flip`.
+        n: documents.
+        wins: documents on which the first is higher.
+        losses: documents on which it is lower.
+    """
+
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float
+    method: str
+    n: int
+    wins: int
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
+class CochranTest:
+    """Whether any of several methods differs from the others. None where there is nothing to compare.
+
+    Attributes:
+        q: Cochran's statistic.
+        degrees: methods less one.
+        p: its upper tail under chi-square.
+        n: documents.
+    """
+
+    q: float | None
+    degrees: int
+    p: float | None
+    n: int
+
+
+def compare_pair(a: Sequence[float], b: Sequence[float], seed: int) -> PairedTest:
+    """Tests a against b: McNemar's test when every value is 0 or 1, sign flips otherwise.
+
+    Args:
+        a: the first system's value per document.
+        b: the second system's, in the same order.
+        seed: of the sign flips.
+    """
+    first, second = _paired(a, b)
+    differences = [x - y for x, y in zip(first, second, strict=True)]
+    wins, losses = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
+    estimate = paired_difference(first, second)
+    if _binary(first) and _binary(second):
+        method, p = "mcnemar", mcnemar_p(wins, losses)
+    else:
+        import numpy as np
+
+        method, p = "sign-flip", sign_flip_p(differences, np.random.default_rng(seed))
+    return PairedTest(estimate.value, estimate.low, estimate.high, p, method, len(first), wins, losses)
+
+
+def paired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
+    """Mean of a − b. Newcombe's interval when every value is 0 or 1, Student's t otherwise."""
+    first, second = _paired(a, b)
+    n = len(first)
+    binary = _binary(first) and _binary(second)
+    method = "newcombe" if binary else "t"
+    if n == 0:
+        return nothing(method)
+    differences = [x - y for x, y in zip(first, second, strict=True)]
+    mean, error = math.fsum(differences) / n, standard_error(differences)
+    if error is None:
+        return Estimate(mean, None, None, None, n, method, LEVEL)
+    if binary:
+        both = sum(x == y == 1 for x, y in zip(first, second, strict=True))
+        low, high = newcombe_interval(both, int(sum(first)) - both, int(sum(second)) - both, n)
+    else:
+        reach = t_quantile(n - 1) * error
+        low, high = mean - reach, mean + reach
+    return Estimate(mean, error, low, high, n, method, LEVEL)
+
+
+def newcombe_interval(both: int, wins: int, losses: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """Interval for the difference of two proportions of the same documents.
+
+    Method 10 of Newcombe (1998), Statistics in Medicine 17, 2635-2650: Wilson's intervals of both proportions,
+    joined by their correlation, which is shrunk towards 0 by half a document.
+
+    Args:
+        both: documents that both have right.
+        wins: documents that only the first has right.
+        losses: documents that only the second has right.
+        n: all documents.
+        level: probability that the interval claims to cover.
+    """
+    right_a, right_b = both + wins, both + losses
+    p_a, p_b = right_a / n, right_b / n
+    low_a, high_a = wilson_interval(right_a, n, level)
+    low_b, high_b = wilson_interval(right_b, n, level)
+    neither = n - both - wins - losses
+    link = float(both * neither - wins * losses)
+    link = link if link < 0 else max(0.0, link - n / 2)
+    spread = math.sqrt(right_a) * math.sqrt(n - right_a) * math.sqrt(right_b) * math.sqrt(n - right_b)
+    phi = link / spread if spread else 0.0
+    difference = (wins - losses) / n
+    below = _joined(p_a - low_a, high_b - p_b, phi)
+    above = _joined(high_a - p_a, p_b - low_b, phi)
+    return max(-1.0, difference - below), min(1.0, difference + above)
+
+
+def _joined(one: float, other: float, phi: float) -> float:
+    # Rounding can leave a hair below 0 where the two reaches cancel.
+    return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+
+def mcnemar_p(wins: int, losses: int) -> float:
+    """McNemar's exact test: are wins and losses a fair coin's? Two-sided; 1 without either."""
+    from scipy.special import bdtr
+
+    return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
+
+
+def sign_flip_p(differences: Sequence[float], generator: np.random.Generator) -> float:
+    """Share of sign flips of the differences whose sum is at least as far from 0 as theirs.
+
+    Every flip is tried up to 12 differences other than 0. Above that 10,000 are drawn, and the data itself counts
+    as one more, so that the result is never 0.
+    """
+    import numpy as np
+
+    values = np.array([value for value in differences if value != 0], dtype=np.float64)
+    count = len(values)
+    if count == 0:
+        return 1.0
+    total = float(values.sum())
+    # Sums of the same numbers in another order differ in the last digits; those are ties.
+    bar = abs(total) - 1e-12 * float(np.abs(values).sum())
+    if count <= MOST_ENUMERATED:
+        every = np.arange(2**count)[:, None] >> np.arange(count) & 1
+        return float(np.mean(np.abs(2 * (every @ values) - total) >= bar))
+    hits, left, most = 0, FLIPS, max(1, _CELLS_AT_ONCE // count)
+    while left:
+        rows = min(left, most)
+        flips = generator.integers(0, 2, size=(rows, count), dtype=np.int8).astype(np.float64)
+        hits += int(np.sum(np.abs(2 * (flips @ values) - total) >= bar))
+        left -= rows
+    return (hits + 1) / (FLIPS + 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjustment, in the order given: below α it holds for all of them together."""
+    count = len(p_values)
+    adjusted = [0.0] * count
+    reached = 0.0
+    for rank, place in enumerate(sorted(range(count), key=lambda place: p_values[place])):
+        reached = max(reached, min(1.0, (count - rank) * p_values[place]))
+        adjusted[place] = reached
+    return adjusted
+
+
+def cochran_q(methods: Sequence[Sequence[float]]) -> CochranTest:
+    """Cochran's Q: does it matter which method is used? With two methods, McNemar's test without its exactness.
+
+    Args:
+        methods: per method, one 0 or 1 per document, documents in the same order.
+    """
+    rows = [_finite(method, f"method {place}") for place, method in enumerate(methods, 1)]
+    for place, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise _unequal(f"method {place}", len(row), len(rows[0]))
+        if not _binary(row):
+            raise DataError(Fault(f"Cochran's Q: method {place}", "values other than 0 and 1", "0 or 1 per document"))
+    k, n = len(rows), len(rows[0]) if rows else 0
+    if k < 2 or n == 0:
+        return CochranTest(None, max(0, k - 1), None, n)
+    per_method = [int(sum(row)) for row in rows]
+    per_document = [int(sum(column)) for column in zip(*rows, strict=True)]
+    total = sum(per_method)
+    below = k * total - sum(count * count for count in per_document)
+    if below == 0:  # every document is right or wrong by all methods alike
+        return CochranTest(0.0, k - 1, 1.0, n)
+    q = (k - 1) * (k * sum(count * count for count in per_method) - total * total) / below
+    from scipy.special import chdtrc
+
+    return CochranTest(q, k - 1, float(chdtrc(k - 1, q)), n)
+
+
+def _paired(a: Sequence[float], b: Sequence[float]) -> tuple[list[float], list[float]]:
+    if len(a) != len(b):
+        raise _unequal("second system", len(b), len(a))
+    return _finite(a, "first system"), _finite(b, "second system")
+
+
+def _finite(values: Sequence[float], where: str) -> list[float]:
+    """The values as floats. One that is not finite would pass every comparison unseen."""
+    data = [float(value) for value in values]
+    for place, value in enumerate(data):
+        if not math.isfinite(value):
+            found = f"document {place} has the value {value}"
+            raise DataError(Fault(where, found, "finite numbers", "Leave the document out of every system"))
+    return data
+
+
+def _unequal(where: str, found: int, expected: int) -> DataError:
+    return DataError(Fault(where, f"{found} values", f"{expected}, one for each document of the first"))
+
+
+def _binary(values: Sequence[float]) -> bool:
+    return set(values) <= {0.0, 1.0}

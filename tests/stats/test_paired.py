@@ -1,0 +1,241 @@
+"""Paired tests against published examples, hand counts, statsmodels and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.errors import DataError
+from assay.core.scores import Estimate
+from assay.stats.paired import (
+    FLIPS,
+    CochranTest,
+    PairedTest,
+    cochran_q,
+    compare_pair,
+    holm,
+    mcnemar_p,
+    newcombe_interval,
+    paired_difference,
+    sign_flip_p,
+)
+
+OUTCOMES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=60)
+
+
+def outcomes(both: int, wins: int, losses: int, neither: int) -> tuple[list[float], list[float]]:
+    """Two systems' 0/1 values with these counts."""
+    return (
+        [1.0] * (both + wins) + [0.0] * (losses + neither),
+        [1.0] * both + [0.0] * wins + [1.0] * losses + [0.0] * neither,
+    )
+
+
+def stream() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+def test_mcnemar_by_hand() -> None:
+    assert mcnemar_p(0, 5) == pytest.approx(2 / 2**5)
+    assert mcnemar_p(1, 9) == pytest.approx(2 * (1 + 10) / 2**10)
+    assert mcnemar_p(4, 4) == 1.0
+
+
+def test_mcnemar_of_published_tables() -> None:
+    """Tubercle media of Armitage and Berry (12 against 2), complete response of Cavo et al. (6 against 16)."""
+    assert mcnemar_p(12, 2) == pytest.approx(0.0129, abs=5e-5)
+    assert mcnemar_p(6, 16) == pytest.approx(0.052479, abs=5e-7)
+
+
+def test_mcnemar_without_discordance_is_one() -> None:
+    assert mcnemar_p(0, 0) == 1.0
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar_agrees_with_statsmodels(wins: int, losses: int) -> None:
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    if wins + losses:
+        expected = tables.mcnemar([[3, wins], [losses, 8]], exact=True).pvalue
+        assert mcnemar_p(wins, losses) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("table", "low", "high"),
+    [
+        ((36, 12, 2, 0), 0.0569, 0.3404),  # Newcombe (1998), negative correlation
+        ((14, 5, 0, 22), 0.0115, 0.2265),  # Altman et al. (2000), Statistics with Confidence, chapter 6
+        ((59, 6, 16, 80), -0.1186, -0.0046),  # Fagerland, Lydersen and Laake (2017), chapter 8
+    ],
+)
+def test_newcombe_of_published_tables(table: tuple[int, int, int, int], low: float, high: float) -> None:
+    both, wins, losses, neither = table
+    interval = newcombe_interval(both, wins, losses, both + wins + losses + neither)
+    assert interval == pytest.approx((low, high), abs=5e-5)
+
+
+@given(OUTCOMES)
+def test_newcombe_holds_the_difference_and_turns_with_the_pair(pairs: list[tuple[int, int]]) -> None:
+    a, b = [float(x) for x, _ in pairs], [float(y) for _, y in pairs]
+    there, back = paired_difference(a, b), paired_difference(b, a)
+    assert there.low is not None and there.high is not None and there.value is not None
+    assert -1 <= there.low <= there.value <= there.high <= 1
+    assert there.high > there.low
+    assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1e-12)
+
+
+def test_newcombe_covers_in_simulation() -> None:
+    """Shares of the four cells .5, .2, .1, .2; the true difference is .1."""
+    draws = np.random.default_rng(4).multinomial(80, [0.5, 0.2, 0.1, 0.2], size=2000)
+    ends = [newcombe_interval(int(both), int(wins), int(losses), 80) for both, wins, losses, _ in draws]
+    assert np.mean([low <= 0.1 <= high for low, high in ends]) == pytest.approx(0.955, abs=0.015)
+
+
+def test_agreement_on_every_document_still_has_width() -> None:
+    estimate = paired_difference(*outcomes(20, 0, 0, 0))
+    assert (estimate.value, estimate.stderr) == (0.0, 0.0)
+    reach = math.hypot(0.0, 3.8414588 / (20 + 3.8414588))  # Wilson's lower end of 20 of 20
+    assert (estimate.low, estimate.high) == pytest.approx((-reach, reach))
+
+
+def test_a_paired_difference_of_outcomes() -> None:
+    """Differences 1 × 12, −1 × 2, 0 × 36: mean .2, variance (14 − 50 · .04) / 49."""
+    estimate = paired_difference(*outcomes(36, 12, 2, 0))
+    assert estimate.value == pytest.approx(0.2)
+    assert estimate.stderr == pytest.approx(math.sqrt(12 / 49 / 50))
+    assert (estimate.low, estimate.high) == pytest.approx((0.0569, 0.3404), abs=5e-5)
+    assert (estimate.method, estimate.n) == ("newcombe", 50)
+
+
+def test_a_paired_difference_of_measurements_has_students_interval() -> None:
+    a, b = [0.5, 2.5, 3.0, 4.5], [0.0, 1.0, 3.5, 2.5]
+    expected = scipy.stats.ttest_rel(a, b).confidence_interval(0.95)
+    estimate = paired_difference(a, b)
+    assert (estimate.value, estimate.method) == (0.875, "t")
+    assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_no_document_and_one_document_have_no_interval() -> None:
+    assert paired_difference([], []) == Estimate(None, None, None, None, 0, "newcombe", 0.95)
+    assert paired_difference([1], [0]) == Estimate(1.0, None, None, None, 1, "newcombe", 0.95)
+    assert paired_difference([0.5], [2.0]) == Estimate(-1.5, None, None, None, 1, "t", 0.95)
+
+
+def test_sign_flips_by_hand() -> None:
+    """Of the 8 flips of 1, 2, 3 only +++ and −−− reach 6; of 1, 1, −1 all reach 1."""
+    assert sign_flip_p([1, 2, 3], stream()) == 2 / 8
+    assert sign_flip_p([1, 1, -1], stream()) == 1.0
+    assert sign_flip_p([3, 0, 2, 0, 1, 0], stream()) == 2 / 8
+
+
+def test_sign_flips_count_ties_despite_rounding() -> None:
+    """±0.2 ±0.9 ±0.9 is 0.2, 1.6 or 2.0 from 0 in truth: every flip is at least as far as 0.2."""
+    assert sign_flip_p([0.2, 0.9, -0.9], stream()) == 1.0
+    assert sign_flip_p([0.3, 0.3, 0.1, 0.2], stream()) == 2 / 16
+
+
+def test_no_difference_is_no_evidence() -> None:
+    assert sign_flip_p([], stream()) == 1.0
+    assert sign_flip_p([0.0] * 30, stream()) == 1.0
+
+
+def test_twelve_differences_are_enumerated_and_thirteen_drawn() -> None:
+    assert sign_flip_p([1.0] * 12, stream()) == 2 / 2**12
+    drawn = sign_flip_p([1.0] * 13, stream())
+    assert drawn * (FLIPS + 1) == pytest.approx(round(drawn * (FLIPS + 1)))
+    assert drawn < 0.002
+
+
+def test_drawn_flips_are_never_zero_and_follow_their_seed() -> None:
+    assert sign_flip_p([1.0] * 200, stream()) == 1 / (FLIPS + 1)
+    values = np.random.default_rng(2).normal(0.1, 1, 300).tolist()
+    assert sign_flip_p(values, stream()) == sign_flip_p(values, stream())
+
+
+def test_drawn_flips_agree_with_scipy() -> None:
+    values = np.random.default_rng(8).normal(0.12, 1, 150)
+    expected = scipy.stats.permutation_test(
+        (values,), np.sum, permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(3)
+    )
+    assert sign_flip_p(values.tolist(), stream()) == pytest.approx(expected.pvalue, abs=0.015)
+
+
+def test_many_documents_are_drawn_in_blocks() -> None:
+    """30,000 differences pass the bound on memory; half of them up, half down, give no evidence."""
+    assert sign_flip_p([0.5, -0.5] * 15_000, stream()) == 1.0
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([0.9, 0.5]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_holm_agrees_with_statsmodels(values: list[float]) -> None:
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    assert holm(values) == pytest.approx(multitest.multipletests(values, method="holm")[1].tolist(), abs=1e-12)
+
+
+def test_a_pair_of_outcomes_is_compared_by_mcnemar() -> None:
+    found = compare_pair(*outcomes(20, 12, 2, 16), seed=0)
+    assert found == PairedTest(
+        pytest.approx(0.2), pytest.approx(0.0562, abs=5e-5), pytest.approx(0.3292, abs=5e-5),
+        pytest.approx(212 / 2**14), "mcnemar", 50, 12, 2,
+    )  # fmt: skip
+
+
+def test_a_pair_of_measurements_is_compared_by_sign_flips() -> None:
+    found = compare_pair([1.5, 2.5, 3.5, 1.0], [0.5, 0.5, 0.5, 1.0], seed=0)
+    assert (found.method, found.p, found.difference) == ("sign-flip", 2 / 8, 1.5)
+    assert (found.n, found.wins, found.losses) == (4, 3, 0)
+
+
+def test_a_pair_without_documents() -> None:
+    assert compare_pair([], [], seed=0) == PairedTest(None, None, None, 1.0, "mcnemar", 0, 0, 0)
+
+
+def test_unequal_lengths_are_told() -> None:
+    with pytest.raises(DataError, match="second system: 1 values; expected 2"):
+        compare_pair([1, 0], [1], seed=0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_is_told(value: float) -> None:
+    with pytest.raises(DataError, match=f"second system: document 1 has the value {value}"):
+        compare_pair([1, 0], [1, value], seed=0)
+
+
+def test_cochran_by_hand() -> None:
+    """Columns 3, 1, 1 right of 4; rows 2, 2, 1, 0: Q = 2 (3 · 11 − 25) / (3 · 5 − 9) = 8/3."""
+    found = cochran_q([[1, 1, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
+    assert (found.q, found.degrees, found.n) == (pytest.approx(8 / 3), 2, 4)
+    assert found.p == pytest.approx(math.exp(-4 / 3))  # chi-square with 2 degrees has the tail exp(−q/2)
+
+
+@given(st.integers(2, 6).flatmap(lambda k: st.lists(st.lists(st.integers(0, 1), min_size=k, max_size=k), min_size=1)))
+def test_cochran_agrees_with_statsmodels(documents: list[list[int]]) -> None:
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    found = cochran_q([list(column) for column in zip(*documents, strict=True)])
+    if any(0 < sum(document) < len(document) for document in documents):
+        expected = tables.cochrans_q(np.array(documents))
+        assert (found.q, found.p) == pytest.approx((expected.statistic, expected.pvalue), abs=1e-9)
+    else:
+        assert (found.q, found.p) == (0.0, 1.0)
+
+
+def test_cochran_of_nothing_to_compare() -> None:
+    assert cochran_q([]) == CochranTest(None, 0, None, 0)
+    assert cochran_q([[1, 0]]) == CochranTest(None, 0, None, 2)
+    assert cochran_q([[], []]) == CochranTest(None, 1, None, 0)
+
+
+def test_cochran_wants_outcomes_of_the_same_documents() -> None:
+    with pytest.raises(DataError, match="method 2: values other than 0 and 1"):
+        cochran_q([[1, 0], [0.5, 0]])
+    with pytest.raises(DataError, match="method 2: 1 values; expected 2"):
+        cochran_q([[1, 0], [1]])
