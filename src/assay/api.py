@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Union
+from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LIKE, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
+from assay.core.studies import Study
 from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
+from assay.report.names import model_name
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
+from assay.run.methods import Subject, Wish, wished, with_wish
+from assay.run.methods import study_methods as run_study
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
@@ -202,6 +206,56 @@ def evaluate(
     if output_path is not None:
         write_results(result, output_path, log_samples or spec.options.predict_only)
     return result
+
+
+def study_methods(
+    models: str | Model | Sequence[str | Model],
+    tasks: str | Sequence[str],
+    *,
+    styles: Sequence[str] = (),
+    methods: Sequence[str] = ("all",),
+    phrase: str = "Answer:",
+    store: str | Path | None = None,
+    listener: Listener = ignore,
+    **settings: Unpack[Settings],
+) -> Study:
+    """Every way of picking an answer on the same answers, side by side.
+
+    Args:
+        models: names in the model table, each also with its settings (`hf:pretrained=DIR,dtype=float32`), or models.
+        tasks: names of multiple-choice tasks and groups.
+        styles: prompt styles to compare; the tasks' own when empty.
+        methods: names of methods, or `all`.
+        phrase: the prompt without question of `mutual-phrase`.
+        store: the store's file; the user's own when None; `:memory:` for none.
+        listener: is told what happens.
+        **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
+    """
+    names = tasks.split(",") if isinstance(tasks, str) else list(tasks)
+    wanted = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
+    chat = bool(settings.get("apply_chat_template"))
+    wish = wished(styles, methods, phrase, settings.get("rotations", False), chat)
+    plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
+    subjects = _subjects(wanted, [name.strip() for name in names if name.strip()], wish, plain)
+    with Store(store if store is not None else default_path()) as opened:
+        return run_study(subjects, wish, opened, listener)
+
+
+def _subjects(models: Sequence[str | Model], tasks: Sequence[str], wish: Wish, settings: Settings) -> list[Subject]:
+    """The models of a study under names that tell them apart."""
+    found: list[Subject] = []
+    for item in models:
+        own, given = settings, None
+        if isinstance(item, str):
+            name, mark, arguments = item.partition(":")
+            own = cast(Settings, {**settings, "model_args": arguments}) if mark else settings
+        else:
+            name, given = item.fingerprint.name, item
+        spec = with_wish(make_spec(name, tasks, **own), tasks, wish)
+        label = Path(model_name(name, spec.model_args)).name
+        same = sum(subject.label.partition(" (")[0] == label for subject in found)
+        found.append(Subject(f"{label} ({same + 1})" if same else label, spec, given))
+    return found
 
 
 def plan_run(

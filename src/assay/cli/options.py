@@ -52,10 +52,15 @@ def make_parser(name: str, description: str) -> argparse.ArgumentParser:
     )
 
 
-def add_model_options(parser: argparse.ArgumentParser, required: bool) -> None:
-    """Which model."""
+def add_model_options(parser: argparse.ArgumentParser, required: bool, several: bool = False) -> None:
+    """Which model, or models."""
     group = parser.add_argument_group("model")
-    group.add_argument("--model", "-M", required=required, help="name in the model table; see: assay ls models")
+    name = "name in the model table; see: assay ls models"
+    if several:
+        told = name + "; several may be given, each also with its settings: hf:pretrained=DIR"
+        group.add_argument("--model", "--models", "-M", required=required, nargs="+", metavar="MODEL", help=told)
+    else:
+        group.add_argument("--model", "-M", required=required, help=name)
     group.add_argument("--model_args", "-a", nargs="+", metavar="K=V", help="e.g. pretrained=PATH,dtype=float32")
     group.add_argument("--batch_size", "-b", default="auto", help="rows per batch, or auto (default)")
     group.add_argument("--device", help="cpu, cuda, cuda:1, mps; the best there is by default")

@@ -53,6 +53,12 @@ def write_results(result: RunResult, output_path: str | Path, log_samples: bool)
     return [results_path, *written]
 
 
+def write_text(path: Path, text: str) -> Path:
+    """Writes a whole file; gives its path."""
+    _write_lines(path, [text.removesuffix("\n")])
+    return path
+
+
 def _different(names: Iterable[str]) -> list[str]:
     """Each name as part of a file name; a number is added where two names would share a file."""
     found: dict[str, None] = {}

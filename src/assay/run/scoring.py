@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from assay.core.requests import Instance
+from assay.core.requests import Instance, Loglikelihood
 from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
@@ -70,6 +70,8 @@ def _denominators(
         truncated += any(output.truncated for output in odd)
         for output in odd:
             notes.update(output.notes)
+        if item.instance.nulls:
+            notes -= _meant(item)
         if item.instance.choices and _has_invalid_gold(item.instance):
             notes["invalid_gold"] += 1
     unparsed = dict.fromkeys(scorer.extracting, 0)
@@ -85,6 +87,14 @@ def _denominators(
         unparsed=unparsed,
         notes=dict(notes),
     )
+
+
+def _meant(item: Answered) -> Counter[str]:
+    """Notes of prompts that are empty because a metric wants them so."""
+    size = len(item.instance.choices)
+    pairs = zip(item.instance.requests[size:], item.outputs[size:], strict=True)
+    meant = [output for request, output in pairs if isinstance(request, Loglikelihood) and request.prompt == ""]
+    return Counter(note for output in meant if not isinstance(output, Failure) for note in output.notes)
 
 
 def _has_invalid_gold(instance: Instance) -> bool:

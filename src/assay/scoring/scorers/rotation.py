@@ -55,10 +55,10 @@ def all_right(views: Views, options: Mapping[str, Any]) -> float:
 
 def vote(views: Views, options: Mapping[str, Any]) -> float:
     """Is the choice that is picked most often right?"""
-    return float(_elected(list(map(pick, views))) in views[0].golds)
+    return float(elected(list(map(pick, views))) in views[0].golds)
 
 
-def _elected(picks: Sequence[int]) -> int:
+def elected(picks: Sequence[int]) -> int:
     """What is picked most often; of several the one with the first place."""
     counts = Counter(picks)
     most = max(counts.values())
@@ -110,4 +110,4 @@ def answers_all_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]
 
 def answers_vote(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
     """Is the choice that is meant most often right?"""
-    return float(_elected([item.picked for item in found]) in found[0].golds)
+    return float(elected([item.picked for item in found]) in found[0].golds)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.read import FunctionReference, TaskFile
 from assay.tasks.prompts import Delimiters
 from assay.tasks.sources import SourceSpec
@@ -65,6 +66,7 @@ class TaskDefinition:
         format: the parts of a question, as the file states them; None where it leaves them to its templates.
         style: the prompt style that the definition was put in; None for the file's own.
         rotates: whether every question is asked in all rotations of its choices.
+        questions: reads the question of a row, where the definition was put in a style.
     """
 
     file: TaskFile
@@ -92,6 +94,7 @@ class TaskDefinition:
     format: Mapping[str, Any] | None = None
     style: str | None = None
     rotates: bool = False
+    questions: Callable[[Mapping[str, Any]], MultipleChoice] | None = None
 
     @property
     def evaluated_split(self) -> str:

@@ -58,7 +58,18 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
         scoring=_scoring(definition.scoring, definition.output_type, style),
         style=style.name,
         rotates=style.rotates,
+        questions=QuestionReader(definition, definition.rendering, ()),
     )
+
+
+def question_of(definition: TaskDefinition, row: Row) -> MultipleChoice | None:
+    """The question of a row, whatever the style that it is put in; None where none can be found."""
+    if definition.questions is None and definition.rendering.choice is None:
+        return None
+    try:
+        return (definition.questions or QuestionReader(definition, definition.rendering, ()))(row)
+    except DataError:
+        return None
 
 
 def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: tuple[str, ...]) -> Rendering:

@@ -16,11 +16,13 @@ from assay.core.protocols import Example
 from assay.core.requests import Instance
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions
 from assay.tasks.fewshot import CodeSampler, FirstSampler, RandomSampler, Sampler
+from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.harness.pose import Poser
+from assay.tasks.harness.styled import question_of
 from assay.tasks.sources import MadeSource, Source, open_source, processed_rows, split_rows
 
 Row = Mapping[str, Any]
@@ -76,6 +78,10 @@ class HarnessTask:
 
     def pose(self, document: Document) -> Instance:
         return self._poser.pose(document)
+
+    def question(self, document: Document) -> MultipleChoice | None:
+        """The document as a multiple-choice question; None where none can be found in it."""
+        return question_of(self.definition, document.fields)
 
     def examples(self, document: Document) -> Sequence[Example]:
         """The examples before a document, in prompt order."""

@@ -1,0 +1,223 @@
+"""A study of methods: what every way of picking an answer gives on the same answers of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from assay.core.results import RunResult
+from assay.core.scores import Estimate, MetricResult
+
+# No choice was picked: what a model wrote names none of them.
+NONE_PICKED = -1
+# A difference whose corrected p-value is below this is beyond chance.
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model on one task, asked in one style, picked by one method.
+
+    Attributes:
+        model: short name.
+        task: name of the task, or of the group whose tasks are pooled.
+        style: the prompt style; `own` for the task's own.
+        method: the method, or the pipeline that reads a written answer.
+        estimate: the accuracy.
+        documents: the documents that count, as `task#id`.
+        picks: per document the place of the choice picked; `NONE_PICKED` for none.
+        hits: per document 1 for a right pick, else 0; in several orders of the choices, the mean over them.
+    """
+
+    model: str
+    task: str
+    style: str
+    method: str
+    estimate: Estimate
+    documents: tuple[str, ...] = field(repr=False)
+    picks: tuple[int, ...] = field(repr=False)
+    hits: tuple[float, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Style and method."""
+        return f"{self.method}@{self.style}"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a document's choices are like.
+
+    Attributes:
+        right: places of the right choices.
+        lengths: the choices' lengths in characters.
+    """
+
+    right: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def compared_lengths(self) -> tuple[float, float] | None:
+        """Length of the right choice and median length of the wrong ones; None where there are not both."""
+        right = [place for place in self.right if 0 <= place < len(self.lengths)]
+        wrong = [length for place, length in enumerate(self.lengths) if place not in right]
+        return (float(self.lengths[right[0]]), float(median(wrong))) if right and wrong else None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far the scores of one model on one task lie apart.
+
+    Attributes:
+        style: the style whose methods are compared; None for all styles and methods together.
+        delta: highest minus lowest score.
+        lowest: the cell of the lowest score, as `method@style`.
+        highest: the cell of the highest.
+        p: Cochran's Q: probability of such a spread if the cells differed by chance only; None where undefined.
+        n: documents that all cells have.
+    """
+
+    model: str
+    task: str
+    style: str | None
+    delta: float
+    lowest: str
+    highest: str
+    p: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A document on which methods pick different choices: the pick of each, and what is right."""
+
+    document: str
+    right: tuple[int, ...]
+    picks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The documents of one model, task and style on which methods disagree, of `n` in all.
+
+    Attributes:
+        pairs: per two methods, on how many documents their picks differ.
+    """
+
+    model: str
+    task: str
+    style: str
+    n: int
+    changes: Sequence[Change]
+    pairs: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two models on the same documents under one cell.
+
+    Attributes:
+        difference: first minus second.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        p: of the paired test.
+        adjusted: the same after Holm's correction over all comparisons of the study.
+        test: its name.
+        n: documents that both have.
+    """
+
+    task: str
+    cell: str
+    first: str
+    second: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float
+    adjusted: float
+    test: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankChange:
+    """Two models whose order differs between two cells.
+
+    Attributes:
+        is_proven: whether both orders are beyond chance after correction; else the data cannot tell.
+    """
+
+    task: str
+    one: Comparison
+    other: Comparison
+    is_proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LengthBias:
+    """Where a method errs, is the right choice long or short? In characters, right minus median of the wrong ones.
+
+    Attributes:
+        everywhere: mean over all documents.
+        missed: over those that the method got wrong, with its interval.
+    """
+
+    model: str
+    task: str
+    cell: str
+    everywhere: Estimate
+    missed: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How often each place is picked, and how often it is right, in documents."""
+
+    model: str
+    task: str
+    cell: str
+    picked: tuple[int, ...]
+    right: tuple[int, ...]
+    none: int
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Everything that one study of methods found.
+
+    Attributes:
+        models: short names, in the order given.
+        tasks: tasks and groups, in the order of the run.
+        styles: in the order given.
+        cells: every score.
+        questions: document → its choices.
+        chances: task → accuracy of picking at random.
+        spreads: per style, and over all.
+        changes: per model, task and style.
+        comparisons: of every two models under every cell.
+        rank_changes: where the order of two models depends on the cell.
+        length_biases: per cell.
+        places: per cell.
+        diagnostics: (model, task, style) → what else the same answers tell.
+        requests: method → requests that only it needs, over all models.
+        runs: model → its run.
+        notices: what the user ought to know.
+    """
+
+    models: tuple[str, ...]
+    tasks: tuple[str, ...]
+    styles: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    questions: Mapping[str, Question] = field(repr=False)
+    chances: Mapping[str, float]
+    spreads: tuple[Spread, ...]
+    changes: tuple[Changes, ...] = field(repr=False)
+    comparisons: tuple[Comparison, ...]
+    rank_changes: tuple[RankChange, ...]
+    length_biases: tuple[LengthBias, ...]
+    places: tuple[Places, ...]
+    diagnostics: Mapping[tuple[str, str, str], tuple[MetricResult, ...]]
+    requests: Mapping[str, int]
+    runs: Mapping[str, RunResult] = field(repr=False)
+    notices: tuple[str, ...] = ()

@@ -1,0 +1,89 @@
+"""The figures of a study: which numbers of it each one shows, and under what name it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.core.errors import Fault, UserError
+from assay.core.studies import Cell, Study
+from assay.report.names import file_name
+from assay.report.plots import LengthPanel, PositionRow, SpreadBar, length_figure, position_chart, spread_chart
+
+
+def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> list[Path]:
+    """Writes all figures: one of spreads, and per task and model one of lengths and one of places.
+
+    Args:
+        study: the study.
+        folder: where to; made if need be.
+        panels: methods, or `method@style`, that the figures of lengths and places show.
+        suffix: `svg` or `png`.
+    """
+    chosen = _chosen(study, panels)
+    folder.mkdir(parents=True, exist_ok=True)
+    spread = folder / f"spread.{suffix}"
+    spread_chart(_bars(study), spread, "How far the accuracy moves with the way an answer is picked")
+    written = [spread]
+    for task in study.tasks:
+        for model in study.models:
+            cells = [cell for cell in chosen if (cell.task, cell.model) == (task, model)]
+            if cells:
+                written += _of_cells(study, cells, folder, suffix)
+    return written
+
+
+def _of_cells(study: Study, cells: Sequence[Cell], folder: Path, suffix: str) -> list[Path]:
+    task, model = cells[0].task, cells[0].model
+    name = file_name(f"{task}_{model}")
+    lengths, places = folder / f"lengths_{name}.{suffix}", folder / f"places_{name}.{suffix}"
+    title = f"{task}, {model}: does the method err where the right choice is long or short?"
+    length_figure([_panel(cell, study) for cell in cells], lengths, title)
+    position_chart(_rows(study, cells), places, f"{task}, {model}: which places are picked")
+    return [lengths, places]
+
+
+def _chosen(study: Study, panels: Sequence[str]) -> list[Cell]:
+    names = {name for cell in study.cells for name in (cell.name, cell.method)}
+    unknown = [panel for panel in panels if panel not in names]
+    if unknown:
+        expected = "one of " + ", ".join(dict.fromkeys(cell.name for cell in study.cells))
+        raise UserError(Fault("--panels", f"nothing of this study is called {', '.join(unknown)}", expected))
+    return [cell for cell in study.cells if {cell.name, cell.method} & set(panels)]
+
+
+def _bars(study: Study) -> list[SpreadBar]:
+    is_single = len(study.styles) == 1
+    bars = []
+    for task in study.tasks:
+        for model in study.models:
+            cells = [cell for cell in study.cells if (cell.task, cell.model) == (task, model)]
+            scores = {cell.method if is_single else cell.name: cell.estimate.value or 0.0 for cell in cells}
+            if scores:
+                n = max(cell.estimate.n for cell in cells)
+                bars.append(SpreadBar(task, model, scores, study.chances.get(task), n))
+    return bars
+
+
+def _panel(cell: Cell, study: Study) -> LengthPanel:
+    rows = [
+        (*found, hit < 1)
+        for document, hit in zip(cell.documents, cell.hits, strict=True)
+        if (found := study.questions[document].compared_lengths) is not None
+    ]
+    correct, wrong, missed = zip(*rows, strict=True) if rows else ((), (), ())
+    return LengthPanel(cell.name, correct, wrong, missed, "characters")
+
+
+def _rows(study: Study, cells: Sequence[Cell]) -> list[PositionRow]:
+    wanted = {(cell.task, cell.model, cell.name) for cell in cells}
+    return [
+        PositionRow(item.cell, _shares(item.picked), _shares(item.right), sum(item.picked))
+        for item in study.places
+        if (item.task, item.model, item.cell) in wanted
+    ]
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    total = sum(counts)
+    return [count / total if total else 0.0 for count in counts]

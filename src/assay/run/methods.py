@@ -1,0 +1,337 @@
+"""A study of methods: every model is run once over all tasks in all styles, and every method picks from its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.protocols import Model, Task
+from assay.core.requests import Instance, Request
+from assay.core.responses import Failure
+from assay.core.results import Answered, RunResult, TaskResult
+from assay.core.scores import MetricResult, Sample
+from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
+from assay.core.studies import NONE_PICKED, Cell, Question, Study
+from assay.run.events import Listener
+from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.session import Session, run
+from assay.scoring import study
+from assay.scoring.aggregate import aggregate_task, leaves_of
+from assay.scoring.scorers.choice import choice_view, highest
+from assay.scoring.scorers.methods import METHODS
+from assay.scoring.scorers.rotation import elected, rotated_answers, rotated_view
+from assay.stats.means import mean_estimate
+from assay.store.store import Store
+from assay.tasks.harness.task import HarnessTask
+from assay.tasks.styles import OWN, find_style
+
+_SEED = 1234
+# What else the same answers tell, beside the accuracies.
+_DIAGNOSTICS = (
+    "exact_match",
+    "greedy_choice",
+    "choice_mass",
+    "choice_margin",
+    "brier_score",
+    "ece",
+    "position_bias",
+    "rotation_agreement",
+    "rotation_all",
+    "rotation_vote",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model of a study: its short name, its run, and the model itself where one was given."""
+
+    label: str
+    spec: RunSpec
+    model: Model | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a study compares: prompt styles, methods, and the phrase of mutual information with one."""
+
+    styles: tuple[str, ...]
+    methods: tuple[str, ...]
+    phrase: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A task in a style, or a group of them: what has one line in the study.
+
+    Attributes:
+        name: without the style.
+        style: the style.
+        tasks: its tasks by their names in the run.
+    """
+
+    name: str
+    style: str
+    tasks: tuple[str, ...]
+
+
+def study_methods(subjects: Sequence[Subject], wish: Wish, store: Store, listener: Listener) -> Study:
+    """Runs every model and compares what the methods make of its answers."""
+    base = subjects[0].spec
+    selection = resolve_tasks(base, (), open_catalog(base.include_path))
+    units = _units(selection.tasks, selection.groups)
+    runs = {}
+    for subject in subjects:
+        session = Session(subject.spec, store, listener)
+        runs[subject.label] = run(session, selection.tasks, subject.model)
+    tasks = {task.card.name: task for task in selection.tasks}
+    questions: dict[str, Question] = {}
+    for result in runs.values():
+        for item in result.tasks:
+            questions.update(_questions(item, tasks[item.name]))
+    cells = tuple(
+        cell for label, result in runs.items() for unit in units for cell in _cells(label, unit, result, wish)
+    )
+    if not cells:
+        expected = "multiple-choice tasks"
+        raise UserError(Fault("assay methods", "none of the tasks has choices to pick from", expected))
+    return _study(tuple(runs), units, cells, questions, runs, wish)
+
+
+def wished(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: bool, is_chat: bool) -> Wish:
+    """A checked wish; `all` stands for every method that these runs can serve."""
+    wanted = list(dict.fromkeys(name for method in methods for name in (METHODS if method == "all" else (method,))))
+    unknown = [name for name in wanted if name not in METHODS]
+    if unknown:
+        found = ", ".join(f'"{name}"{did_you_mean(name, METHODS)}' for name in unknown)
+        raise UserError(Fault("--methods", f"no method {found}", "one of all, " + ", ".join(METHODS)))
+    if is_chat and "opencompass" in wanted and "opencompass" not in methods:
+        wanted.remove("opencompass")  # the whole prompt of a conversation is known to the model alone
+    named = [_named(style, rotates) for style in styles or (OWN,)]
+    return Wish(tuple(dict.fromkeys(named)), tuple(wanted), phrase)
+
+
+def _named(style: str, rotates: bool) -> str:
+    if style == OWN:
+        return style
+    found = find_style(style)
+    return find_style(f"{style}:rotated").name if rotates and found.shows_options and not found.rotates else found.name
+
+
+def styled_tasks(tasks: Sequence[str], wish: Wish) -> list[str]:
+    """Names of all tasks in all styles, as a run takes them."""
+    return [task if style == OWN else f"{task}@{style}" for task in tasks for style in wish.styles]
+
+
+def wished_scoring(wish: Wish) -> dict[str, Any]:
+    """The metrics that make a run ask what the methods need, and tell the rest."""
+    entries: list[dict[str, Any]] = [{"metric": "all"}]
+    for name in wish.methods:
+        metric = METHODS[name].metric
+        entries.append({"metric": metric, **({"phrase": wish.phrase} if name == "mutual-phrase" else {})})
+    return {"metric_list": entries}
+
+
+# Tasks and their documents
+
+
+def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_Unit]:
+    """Groups that stand in no other, and tasks that stand in none, in the order of the run."""
+    styles = {task.card.name: str(task.card.config.get("style", OWN)) for task in tasks}
+    by_name = {group.name: group for group in groups}
+    inner = {member for group in groups for member in group.members}
+    units = []
+    for group in groups:
+        if group.name not in inner:
+            leaves = leaves_of(group.name, by_name)
+            units.append(_unit(group.name, styles[leaves[0]], leaves))
+    return units + [_unit(name, style, (name,)) for name, style in styles.items() if name not in inner]
+
+
+def _unit(name: str, style: str, leaves: tuple[str, ...]) -> _Unit:
+    return _Unit(name.removesuffix(f"@{style}"), style, leaves)
+
+
+def _document_key(result: TaskResult, item: Answered) -> str:
+    """The same for one document in all styles."""
+    style = result.card.config.get("style")
+    name = result.name.removesuffix(f"@{style}") if style else result.name
+    return f"{name}#{item.document.id}"
+
+
+def _questions(result: TaskResult, task: Task) -> Iterator[tuple[str, Question]]:
+    for item in result.answered:
+        if not item.instance.choices:
+            continue
+        found = task.question(item.document) if isinstance(task, HarnessTask) else None
+        texts = found.choices if found is not None else item.instance.choices
+        yield _document_key(result, item), Question(_right(item.instance), tuple(map(len, texts)))
+
+
+def _right(instance: Instance) -> tuple[int, ...]:
+    gold = instance.gold if isinstance(instance.gold, (int, tuple)) else instance.target
+    return tuple(gold) if isinstance(gold, (list, tuple)) else (gold,)
+
+
+# Picks
+
+
+Picked = dict[str, list[tuple[str, int, float]]]
+
+
+def _cells(label: str, unit: _Unit, result: RunResult, wish: Wish) -> list[Cell]:
+    """One cell per method, over all tasks of a unit."""
+    picked: Picked = {}
+    for name in unit.tasks:
+        task = result.task(name)
+        found = _written(task) if task.card.kind == "generate_until" else _scored(task, wish)
+        for method, rows in found.items():
+            picked.setdefault(method, []).extend(rows)
+    cells = []
+    for method, rows in picked.items():
+        documents, picks, hits = zip(*rows, strict=True) if rows else ((), (), ())
+        estimate = mean_estimate(hits)
+        cells.append(Cell(label, unit.name, unit.style, method, estimate, documents, picks, hits))
+    return cells
+
+
+def _scored(task: TaskResult, wish: Wish) -> Picked:
+    """What each method picks from the choices' likelihoods. Documents with a failed request are left out."""
+    picked: Picked = {}
+    for item in task.answered:
+        instance = item.instance
+        if not instance.choices or any(isinstance(output, Failure) for output in item.outputs):
+            continue
+        views = rotated_view(instance, item.outputs) if instance.orders else (choice_view(instance, item.outputs),)
+        right, key = _right(instance), _document_key(task, item)
+        for name in wish.methods:
+            if not _is_answered(name, instance, wish.phrase):
+                continue
+            options = {"phrase": wish.phrase} if name == "mutual-phrase" else {}
+            picks = [highest(METHODS[name].scores(view, options)) for view in views]
+            hit = sum(pick in right for pick in picks) / len(picks)
+            picked.setdefault(name, []).append((key, elected(picks), hit))
+    return picked
+
+
+def _is_answered(method: str, instance: Instance, phrase: str) -> bool:
+    """Whether a document was asked what a method needs."""
+    metric = METHODS[method].metric
+    if metric in NULL_PROMPTS:
+        return (phrase if method == "mutual-phrase" else NULL_PROMPTS[metric]) in instance.nulls
+    return metric != "acc_opencompass" or instance.prompts > 0
+
+
+def _written(task: TaskResult) -> Picked:
+    """What each pipeline reads from a written answer."""
+    asked = {item.document.id: item for item in task.answered}
+    picked: Picked = {}
+    for sample in task.samples:
+        item = asked[sample.document_id]
+        if not item.instance.choices:
+            continue
+        picks = _labels_said(item.instance, sample)
+        right = _places(item.instance)
+        hit = sum(pick in right for pick in picks) / len(picks)
+        picked.setdefault(sample.filter, []).append((_document_key(task, item), elected(picks), hit))
+    return picked
+
+
+def _labels_said(instance: Instance, sample: Sample) -> list[int]:
+    if instance.orders:
+        return [found.picked for found in rotated_answers(instance, sample.filtered)]
+    said = sample.filtered[0]
+    return [instance.choices.index(said) if said in instance.choices else NONE_PICKED]
+
+
+def _places(instance: Instance) -> tuple[int, ...]:
+    return tuple(instance.target) if isinstance(instance.target, (list, tuple)) else (instance.target,)
+
+
+# The whole
+
+
+def _study(
+    labels: tuple[str, ...],
+    units: Sequence[_Unit],
+    cells: tuple[Cell, ...],
+    questions: Mapping[str, Question],
+    runs: Mapping[str, RunResult],
+    wish: Wish,
+) -> Study:
+    compared = study.comparisons(cells, _SEED)
+    names = tuple(dict.fromkeys(unit.name for unit in units))
+    return Study(
+        models=labels,
+        tasks=names,
+        styles=wish.styles,
+        cells=cells,
+        questions=questions,
+        chances=_chances(cells, questions),
+        spreads=study.spreads(cells),
+        changes=study.changes(cells, questions),
+        comparisons=compared,
+        rank_changes=study.rank_changes(compared),
+        length_biases=study.length_biases(cells, questions),
+        places=study.places(cells, questions),
+        diagnostics={
+            (label, unit.name, unit.style): _diagnosed(unit, result) for label, result in runs.items() for unit in units
+        },
+        requests=_extra_requests(runs, wish),
+        runs=runs,
+        notices=tuple(dict.fromkeys(notice for result in runs.values() for notice in result.notices)),
+    )
+
+
+def _chances(cells: Sequence[Cell], questions: Mapping[str, Question]) -> dict[str, float]:
+    found = {}
+    for task, own in study.grouped(cells, lambda cell: cell.task).items():
+        documents = dict.fromkeys(document for cell in own for document in cell.documents)
+        value = study.chance(questions[document] for document in documents)
+        if value is not None:
+            found[task] = value
+    return found
+
+
+def _diagnosed(unit: _Unit, result: RunResult) -> tuple[MetricResult, ...]:
+    """The other metrics of a unit; those of a group are over all documents of its tasks."""
+    tasks = [result.task(name) for name in unit.tasks]
+    metrics = tasks[0].metrics
+    if len(tasks) > 1:
+        names = dict.fromkeys(metric.metric for metric in metrics)
+        scoring = Scoring("multiple_choice", tuple(map(MetricSpec, names)))
+        scoring = replace(scoring, pipelines=tuple(PipelineSpec(f, ()) for f in {m.filter: 0 for m in metrics}))
+        metrics = aggregate_task(scoring, [sample for task in tasks for sample in task.samples], 0)
+    return tuple(metric for metric in metrics if metric.metric in _DIAGNOSTICS)
+
+
+def _extra_requests(runs: Mapping[str, RunResult], wish: Wish) -> dict[str, int]:
+    """Per method the distinct requests that only it needs; under `raw` those that all of them share."""
+    found: dict[str, set[tuple[str, Request]]] = {"raw": set()}
+    for label, result in runs.items():
+        for task in result.tasks:
+            for item in task.answered:
+                for name, request in _purposes(item.instance, wish):
+                    found.setdefault(name, set()).add((label, request))
+    return {name: len(requests) for name, requests in found.items()}
+
+
+def _purposes(instance: Instance, wish: Wish) -> Iterator[tuple[str, Request]]:
+    """Each request of an instance with the method that needs it."""
+    size = len(instance.choices)
+    blocks = len(instance.orders) or 1
+    length = len(instance.requests) // blocks
+    for start in range(0, blocks * length, length or 1):
+        own = instance.requests[start : start + length]
+        yield from (("raw", request) for request in own[:size])
+        for place, null in enumerate(instance.nulls):
+            name = "mutual-phrase" if null == wish.phrase and "mutual-phrase" in wish.methods else "mutual"
+            yield from ((name, request) for request in own[size * (place + 1) : size * (place + 2)])
+        yield from (("opencompass", request) for request in own[len(own) - instance.prompts :] if instance.prompts)
+
+
+def with_wish(spec: RunSpec, tasks: Sequence[str], wish: Wish) -> RunSpec:
+    """A run's specification that asks what a study needs."""
+    options = replace(spec.options, scoring=wished_scoring(wish), style=None)
+    return replace(spec, tasks=tuple(styled_tasks(tasks, wish)), options=options)

@@ -1,0 +1,153 @@
+"""What the cells of a study say: spread, changed answers, ranking of models, bias of length and place. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TypeVar
+
+from assay.core.studies import (
+    ALPHA,
+    NONE_PICKED,
+    Cell,
+    Change,
+    Changes,
+    Comparison,
+    LengthBias,
+    Places,
+    Question,
+    RankChange,
+    Spread,
+)
+from assay.stats import means, paired
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grouped(cells: Iterable[Cell], key: Callable[[Cell], Key]) -> dict[Key, list[Cell]]:
+    """Cells by a key, in their order."""
+    found: dict[Key, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(key(cell), []).append(cell)
+    return found
+
+
+def spreads(cells: Sequence[Cell]) -> tuple[Spread, ...]:
+    """Per model and task: over the methods of each style, and over everything where there are several styles."""
+    found = []
+    for (model, task), own in grouped(cells, lambda cell: (cell.model, cell.task)).items():
+        by_style = grouped(own, lambda cell: cell.style)
+        found += [_spread(model, task, style, some) for style, some in by_style.items() if len(some) > 1]
+        if len(by_style) > 1:
+            found.append(_spread(model, task, None, own))
+    return tuple(found)
+
+
+def _spread(model: str, task: str, style: str | None, cells: Sequence[Cell]) -> Spread:
+    common = shared_documents(cells)
+    scores = {cell.name: cell.estimate.value or 0.0 for cell in cells}
+    lowest, highest = min(scores, key=scores.__getitem__), max(scores, key=scores.__getitem__)
+    rows = [aligned(cell, common) for cell in cells]
+    # The mean over several orders of the choices is neither 0 nor 1, which the test needs.
+    is_binary = all(value in (0.0, 1.0) for row in rows for value in row)
+    p = paired.cochran_q(rows).p if is_binary and common else None
+    return Spread(model, task, style, scores[highest] - scores[lowest], lowest, highest, p, len(common))
+
+
+def shared_documents(cells: Sequence[Cell]) -> list[str]:
+    """Documents that all cells have, in the order of the first."""
+    rest = [set(cell.documents) for cell in cells[1:]]
+    return [document for document in cells[0].documents if all(document in some for some in rest)]
+
+
+def aligned(cell: Cell, documents: Sequence[str]) -> list[float]:
+    """A cell's hits on some of its documents."""
+    hits = dict(zip(cell.documents, cell.hits, strict=True))
+    return [hits[document] for document in documents]
+
+
+def changes(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[Changes, ...]:
+    """Per model, task and style: the documents on which two methods pick different choices."""
+    found = []
+    for (model, task, style), own in grouped(cells, lambda cell: (cell.model, cell.task, cell.style)).items():
+        if len(own) < 2:
+            continue
+        picks = {cell.method: dict(zip(cell.documents, cell.picks, strict=True)) for cell in own}
+        common = shared_documents(own)
+        changed = []
+        pairs: Counter[tuple[str, str]] = Counter(dict.fromkeys(combinations(picks, 2), 0))
+        for document in common:
+            picked = {method: some[document] for method, some in picks.items()}
+            if len(set(picked.values())) > 1:
+                changed.append(Change(document, questions[document].right, picked))
+                pairs.update(pair for pair in combinations(picks, 2) if picked[pair[0]] != picked[pair[1]])
+        found.append(Changes(model, task, style, len(common), changed, dict(pairs)))
+    return tuple(found)
+
+
+def comparisons(cells: Sequence[Cell], seed: int) -> tuple[Comparison, ...]:
+    """Every two models under every cell, with p-values corrected over all of them together."""
+    tested = []
+    for (task, name), own in grouped(cells, lambda cell: (cell.task, cell.name)).items():
+        for first, second in combinations(own, 2):
+            common = shared_documents((first, second))
+            found = paired.compare_pair(aligned(first, common), aligned(second, common), seed)
+            ends = (found.difference, found.low, found.high)
+            tested.append(
+                Comparison(task, name, first.model, second.model, *ends, found.p, found.p, found.method, found.n)
+            )
+    adjusted = paired.holm([item.p for item in tested])
+    return tuple(replace(item, adjusted=p) for item, p in zip(tested, adjusted, strict=True))
+
+
+def rank_changes(compared: Sequence[Comparison]) -> tuple[RankChange, ...]:
+    """Where one cell puts a model before another and a second cell the other way round; the surest pair of each."""
+    by_pair: dict[tuple[str, str, str], list[Comparison]] = {}
+    for item in compared:
+        by_pair.setdefault((item.task, item.first, item.second), []).append(item)
+    found = []
+    for (task, _, _), items in by_pair.items():
+        ahead = [item for item in items if (item.difference or 0.0) > 0]
+        behind = [item for item in items if (item.difference or 0.0) < 0]
+        if ahead and behind:
+            one = min(ahead, key=lambda item: (item.adjusted, item.p))
+            other = min(behind, key=lambda item: (item.adjusted, item.p))
+            found.append(RankChange(task, one, other, max(one.adjusted, other.adjusted) < ALPHA))
+    return tuple(found)
+
+
+def length_biases(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[LengthBias, ...]:
+    """Per cell: is the right choice shorter or longer than the others where the method errs?"""
+    known = {document: question.compared_lengths for document, question in questions.items()}
+    found = []
+    for cell in cells:
+        both = [(known[document], hit) for document, hit in zip(cell.documents, cell.hits, strict=True)]
+        gaps = [(lengths[0] - lengths[1], hit) for lengths, hit in both if lengths is not None]
+        everywhere = means.mean_estimate([gap for gap, _ in gaps])
+        missed = means.mean_estimate([gap for gap, hit in gaps if hit < 1])
+        found.append(LengthBias(cell.model, cell.task, cell.name, everywhere, missed))
+    return tuple(found)
+
+
+def places(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[Places, ...]:
+    """Per cell: how often each place was picked, and how often it was right."""
+    found = []
+    for cell in cells:
+        size = max((len(questions[document].lengths) for document in cell.documents), default=0)
+        picked = Counter(cell.picks)
+        right = Counter(questions[document].right[0] for document in cell.documents if questions[document].right)
+        counts = tuple(picked[place] for place in range(size)), tuple(right[place] for place in range(size))
+        found.append(Places(cell.model, cell.task, cell.name, *counts, picked[NONE_PICKED]))
+    return tuple(found)
+
+
+def chance(questions: Iterable[Question]) -> float | None:
+    """Accuracy of picking at random; None without documents."""
+    shares = []
+    for question in questions:
+        size = len(question.lengths)
+        right = {place for place in question.right if 0 <= place < size}
+        shares.append(len(right) / size if size else 0.0)
+    return sum(shares) / len(shares) if shares else None
