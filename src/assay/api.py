@@ -210,7 +210,7 @@ def evaluate(
 
 def study_methods(
     models: str | Model | Sequence[str | Model],
-    tasks: str | Sequence[str],
+    tasks: Tasks,
     *,
     styles: Sequence[str] = (),
     methods: Sequence[str] = ("all",),
@@ -223,7 +223,7 @@ def study_methods(
 
     Args:
         models: names in the model table, each also with its settings (`hf:pretrained=DIR,dtype=float32`), or models.
-        tasks: names of multiple-choice tasks and groups.
+        tasks: multiple-choice tasks and groups: names (also files), task objects, or a list of either.
         styles: prompt styles to compare; the tasks' own when empty.
         methods: names of methods, or `all`.
         phrase: the prompt without question of `mutual-phrase`.
@@ -231,17 +231,19 @@ def study_methods(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
-    names = tasks.split(",") if isinstance(tasks, str) else list(tasks)
+    given = _split_tasks(tasks)
     wanted = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
     chat = bool(settings.get("apply_chat_template"))
     wish = wished(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
-    subjects = _subjects(wanted, [name.strip() for name in names if name.strip()], wish, plain)
+    subjects = _subjects(wanted, given, wish, plain)
     with Store(store if store is not None else default_path()) as opened:
-        return run_study(subjects, wish, opened, listener)
+        return run_study(subjects, given, wish, opened, listener)
 
 
-def _subjects(models: Sequence[str | Model], tasks: Sequence[str], wish: Wish, settings: Settings) -> list[Subject]:
+def _subjects(
+    models: Sequence[str | Model], tasks: Sequence[str | Task], wish: Wish, settings: Settings
+) -> list[Subject]:
     """The models of a study under names that tell them apart."""
     found: list[Subject] = []
     for item in models:
@@ -251,7 +253,7 @@ def _subjects(models: Sequence[str | Model], tasks: Sequence[str], wish: Wish, s
             own = cast(Settings, {**settings, "model_args": arguments}) if mark else settings
         else:
             name, given = item.fingerprint.name, item
-        spec = with_wish(make_spec(name, tasks, **own), tasks, wish)
+        spec = with_wish(make_spec(name, (), **own), tasks, wish)
         label = Path(model_name(name, spec.model_args)).name
         same = sum(subject.label.partition(" (")[0] == label for subject in found)
         found.append(Subject(f"{label} ({same + 1})" if same else label, spec, given))

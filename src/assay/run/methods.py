@@ -25,6 +25,7 @@ from assay.scoring.scorers.rotation import elected, rotated_answers, rotated_vie
 from assay.stats.means import mean_estimate
 from assay.store.store import Store
 from assay.tasks.harness.task import HarnessTask
+from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
 
 _SEED = 1234
@@ -76,20 +77,22 @@ class _Unit:
     tasks: tuple[str, ...]
 
 
-def study_methods(subjects: Sequence[Subject], wish: Wish, store: Store, listener: Listener) -> Study:
+def study_methods(
+    subjects: Sequence[Subject], tasks: Sequence[Wanted], wish: Wish, store: Store, listener: Listener
+) -> Study:
     """Runs every model and compares what the methods make of its answers."""
     base = subjects[0].spec
-    selection = resolve_tasks(base, (), open_catalog(base.include_path))
+    selection = resolve_tasks(base, styled_tasks(tasks, wish), open_catalog(base.include_path))
     units = _units(selection.tasks, selection.groups)
     runs = {}
     for subject in subjects:
         session = Session(subject.spec, store, listener)
         runs[subject.label] = run(session, selection.tasks, subject.model)
-    tasks = {task.card.name: task for task in selection.tasks}
+    by_name = {task.card.name: task for task in selection.tasks}
     questions: dict[str, Question] = {}
     for result in runs.values():
         for item in result.tasks:
-            questions.update(_questions(item, tasks[item.name]))
+            questions.update(_questions(item, by_name[item.name]))
     cells = tuple(
         cell for label, result in runs.items() for unit in units for cell in _cells(label, unit, result, wish)
     )
@@ -119,9 +122,13 @@ def _named(style: str, rotates: bool) -> str:
     return find_style(f"{style}:rotated").name if rotates and found.shows_options and not found.rotates else found.name
 
 
-def styled_tasks(tasks: Sequence[str], wish: Wish) -> list[str]:
-    """Names of all tasks in all styles, as a run takes them."""
-    return [task if style == OWN else f"{task}@{style}" for task in tasks for style in wish.styles]
+def styled_tasks(tasks: Sequence[Wanted], wish: Wish) -> list[Wanted]:
+    """All tasks in all styles, as a run takes them; a task object only as it is."""
+    found: list[Wanted] = []
+    for task in tasks:
+        styles = wish.styles if isinstance(task, str) else (OWN,)
+        found += [task if style == OWN else f"{task}@{style}" for style in styles]
+    return found
 
 
 def wished_scoring(wish: Wish) -> dict[str, Any]:
@@ -331,7 +338,8 @@ def _purposes(instance: Instance, wish: Wish) -> Iterator[tuple[str, Request]]:
         yield from (("opencompass", request) for request in own[len(own) - instance.prompts :] if instance.prompts)
 
 
-def with_wish(spec: RunSpec, tasks: Sequence[str], wish: Wish) -> RunSpec:
+def with_wish(spec: RunSpec, tasks: Sequence[Wanted], wish: Wish) -> RunSpec:
     """A run's specification that asks what a study needs."""
     options = replace(spec.options, scoring=wished_scoring(wish), style=None)
-    return replace(spec, tasks=tuple(styled_tasks(tasks, wish)), options=options)
+    names = [task if isinstance(task, str) else task.card.name for task in styled_tasks(tasks, wish)]
+    return replace(spec, tasks=tuple(names), options=options)
