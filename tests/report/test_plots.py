@@ -98,6 +98,12 @@ def test_chance_is_drawn_only_where_it_is_known(tmp_path: Path) -> None:
     assert "chance" not in texts(path) and "stroke-dasharray" not in path.read_text()
 
 
+def test_chance_above_every_score_is_in_view(tmp_path: Path) -> None:
+    path = tmp_path / "spread.svg"
+    spread_chart([SpreadBar("a", "m", {"acc": 0.1, "acc_norm": 0.2}, 0.5)], path, "t")
+    assert {"0", "50"} <= set(texts(path))
+
+
 @pytest.mark.parametrize(("tasks", "models", "rows"), [(1, 1, 1), (4, 3, 1), (12, 1, 2), (12, 3, 3), (2, 20, 2)])
 def test_many_bars_make_the_figure_taller_never_wider(tmp_path: Path, tasks: int, models: int, rows: int) -> None:
     path = tmp_path / "spread.svg"

@@ -34,6 +34,10 @@ class SpreadBar:
         """The scores that are numbers."""
         return {name: score for name, score in self.scores.items() if math.isfinite(score)}
 
+    def heights(self) -> list[float]:
+        """Everything that the axis must reach."""
+        return [*self.known().values(), *([] if self.chance is None else [self.chance])]
+
 
 @dataclass(frozen=True, slots=True)
 class LengthPanel:

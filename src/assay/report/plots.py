@@ -233,14 +233,8 @@ def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> Non
     with _sheet(path, title, caption, 2.5 * rows + (1.0 if rows == 1 else 0.2), legends) as figure:
         panels = list(figure.subplots(rows, 1, squeeze=False, sharey=True)[:, 0])
         for row, axes in enumerate(panels):
-            shown = tasks[row * size : (row + 1) * size]
-            group = _Group(models, methods, size)
-            for place, task in enumerate(shown):
-                for bar in bars:
-                    if bar.task == task:
-                        _spread_bar(axes, group, place, bar)
-            _spread_axes(axes, shown, size, group.span)
-        highest = max((score for bar in bars for score in bar.known().values()), default=1.0)
+            _spread_row(axes, _Group(models, methods, size), tasks[row * size : (row + 1) * size], bars)
+        highest = max((height for bar in bars for height in bar.heights()), default=1.0)
         panels[0].set_ylim(0, max(5.0, min(109.0, 112 * highest + 3)))
         panels[0].locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
         if not methods:
@@ -278,6 +272,13 @@ class _Group:
         return min(5.0, max(3.0, 0.9 * bar / max(1, len(self.methods))))
 
 
+def _spread_row(axes: Axes, group: _Group, shown: list[str], bars: Sequence[SpreadBar]) -> None:
+    for bar in bars:
+        if bar.task in shown:
+            _spread_bar(axes, group, shown.index(bar.task), bar)
+    _spread_axes(axes, shown, group)
+
+
 def _spread_bar(axes: Axes, group: _Group, place: int, bar: SpreadBar) -> None:
     scores = bar.known()
     middle, width = group.middle(place, bar.model), 0.92 * group.width
@@ -297,9 +298,9 @@ def _spread_bar(axes: Axes, group: _Group, place: int, bar: SpreadBar) -> None:
     number.set(fontsize=8, zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8})
 
 
-def _spread_axes(axes: Axes, shown: Sequence[str], size: int, span: float) -> None:
-    axes.set_xlim((size - 1 - span) / 2, (size - 1 + span) / 2)
-    letters = int((WIDTH - 0.8) * 13 / span)
+def _spread_axes(axes: Axes, shown: Sequence[str], group: _Group) -> None:
+    axes.set_xlim((group.size - 1 - group.span) / 2, (group.size - 1 + group.span) / 2)
+    letters = int((WIDTH - 0.8) * 13 / group.span)
     axes.set_xticks(range(len(shown)), [broken_name(task, letters, 4) for task in shown], fontsize=8.5)
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel("score (%)")
