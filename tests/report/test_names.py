@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.report.names import file_name, model_name, printable
+from assay.report.names import broken_name, file_name, model_name, printable, shortened
 
 NASTY = st.text(st.characters(codec=None) | st.sampled_from("./\\:\x00\n"), max_size=300)
 
@@ -70,3 +70,20 @@ def test_what_is_printable_can_be_written(text: str) -> None:
     shown = printable(text)
     assert len(shown.encode("utf-8")) >= len(text)
     assert "\x1b" not in shown
+
+
+def test_a_long_name_is_broken_at_its_joints() -> None:
+    assert broken_name("arc_challenge", 16) == "arc_challenge"
+    assert broken_name("mmlu_high_school_history", 12) == "mmlu_high_\nschool_\nhistory"
+    assert broken_name("Qwen2.5-0.5B", 8) == "Qwen2.5-\n0.5B"
+
+
+def test_a_name_without_joints_is_broken_anyway_and_cut_at_the_last_line() -> None:
+    assert broken_name("abcdefgh", 3) == "abc\ndef\ngh"
+    assert broken_name("abcdefghijk", 3) == "abc\ndef\ngh…"
+    assert broken_name("", 3) == ""
+
+
+def test_a_shortened_name_keeps_both_ends() -> None:
+    assert shortened("HuggingFaceTB/SmolLM2", 11) == "Huggi…olLM2"
+    assert shortened("short", 5) == "short"

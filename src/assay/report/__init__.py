@@ -1,4 +1,4 @@
-"""What was found, for people and programs: tables, the terminal, result files.
+"""What was found, for people and programs: tables, the terminal, result files, figures.
 
-Takes a RunResult and nothing else. May import: stats, core.
+Takes a RunResult and nothing else; figures take plain numbers. May import: stats, core.
 """

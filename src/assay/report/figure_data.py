@@ -34,6 +34,10 @@ class SpreadBar:
         """The scores that are numbers."""
         return {name: score for name, score in self.scores.items() if math.isfinite(score)}
 
+    def heights(self) -> list[float]:
+        """Everything that the axis must reach."""
+        return [*self.known().values(), *([] if self.chance is None else [self.chance])]
+
 
 @dataclass(frozen=True, slots=True)
 class LengthPanel:
@@ -115,7 +119,8 @@ def bin_edges(values: Sequence[float], limits: tuple[float, float]) -> list[floa
     start = limits[0]
     if all(float(2 * value).is_integer() for value in values):
         width = float(max(1, math.ceil(width)))
-        start = math.floor(limits[0]) - 0.25
+        # No value stands on an edge, and whole numbers stand in the middle of a bin of width 1.
+        start = math.floor(limits[0]) - (0.5 if all(value.is_integer() for value in values) else 0.25)
     return [start + step * width for step in range(math.ceil((limits[1] - start) / width) + 1)]
 
 

@@ -35,7 +35,7 @@ def printable(text: str) -> str:
 def broken_name(text: str, letters: int, lines: int = 3) -> str:
     """A name broken into short lines, at its own joints where it has some; cut where it is too long."""
     rows = [""]
-    for joint in re.findall(r"[^_\-/.: ]*[_\-/.: ]*", printable(text)):
+    for joint in re.findall(r"[^_\-/: ]*[_\-/: ]*", printable(text)):
         for piece in (joint[start : start + letters] for start in range(0, len(joint), letters)):
             if len(rows[-1]) + len(piece.rstrip()) > letters:
                 rows.append("")

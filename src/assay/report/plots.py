@@ -180,7 +180,7 @@ def _legend(figure: Figure, keys: Sequence[_Key], top: float) -> None:
         [Patch(**key.look) if key.patch else Line2D([], [], **key.look) for key in ordered],
         [f"entry {place}" for place in range(len(ordered))],
         loc="upper left",
-        bbox_to_anchor=(0.004, top),
+        bbox_to_anchor=(0.008, top),
         ncols=len(rows[0]),
         columnspacing=1.4,
         handlelength=1.4,
@@ -233,16 +233,10 @@ def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> Non
     with _sheet(path, title, caption, 2.5 * rows + (1.0 if rows == 1 else 0.2), legends) as figure:
         panels = list(figure.subplots(rows, 1, squeeze=False, sharey=True)[:, 0])
         for row, axes in enumerate(panels):
-            shown = tasks[row * size : (row + 1) * size]
-            group = _Group(models, methods, size)
-            for place, task in enumerate(shown):
-                for bar in bars:
-                    if bar.task == task:
-                        _spread_bar(axes, group, place, bar)
-            _spread_axes(axes, shown, size)
-        highest = max((score for bar in bars for score in bar.known().values()), default=1.0)
+            _spread_row(axes, _Group(models, methods, size), tasks[row * size : (row + 1) * size], bars)
+        highest = max((height for bar in bars for height in bar.heights()), default=1.0)
         panels[0].set_ylim(0, max(5.0, min(109.0, 112 * highest + 3)))
-        panels[0].set_yticks([tick for tick in range(0, 101, 20 if highest > 0.4 else 10) if tick <= 112 * highest + 3])
+        panels[0].locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
         if not methods:
             _nothing(panels[0], "no scores")
 
@@ -254,6 +248,11 @@ class _Group:
     models: list[str]
     methods: list[str]
     size: int
+
+    @property
+    def span(self) -> float:
+        """Width of the axis in tasks: a few bars are not blown up to fill it."""
+        return max(float(self.size), min(3.0, 6 / max(1, len(self.models))))
 
     @property
     def width(self) -> float:
@@ -269,8 +268,15 @@ class _Group:
 
     @property
     def mark_size(self) -> float:
-        bar = (WIDTH - 0.8) * 72 / max(self.size, 3) * self.width
+        bar = (WIDTH - 0.8) * 72 / self.span * self.width
         return min(5.0, max(3.0, 0.9 * bar / max(1, len(self.methods))))
+
+
+def _spread_row(axes: Axes, group: _Group, shown: list[str], bars: Sequence[SpreadBar]) -> None:
+    for bar in bars:
+        if bar.task in shown:
+            _spread_bar(axes, group, shown.index(bar.task), bar)
+    _spread_axes(axes, shown, group)
 
 
 def _spread_bar(axes: Axes, group: _Group, place: int, bar: SpreadBar) -> None:
@@ -288,15 +294,13 @@ def _spread_bar(axes: Axes, group: _Group, place: int, bar: SpreadBar) -> None:
         marker, tone = _method_look(group.methods.index(method))
         x = middle + group.mark(method)
         axes.plot(x, 100 * score, marker, ms=group.mark_size, mfc=tone, mec=INK, mew=0.7, zorder=5, clip_on=False)
-    axes.annotate(
-        f"{high - low:.1f}", (middle, high), (0, 6), textcoords="offset points", ha="center", fontsize=8, zorder=6
-    )
+    number = axes.annotate(f"{high - low:.1f}", (middle, high), (0, 6), textcoords="offset points", ha="center")
+    number.set(fontsize=8, zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8})
 
 
-def _spread_axes(axes: Axes, shown: Sequence[str], size: int) -> None:
-    edge = 0.5 + max(0.0, (3 - size) / 2)  # a single task is not blown up to the whole width
-    axes.set_xlim(-edge, size - 1 + edge)
-    letters = int((WIDTH - 0.8) * 13 / max(size, 3))
+def _spread_axes(axes: Axes, shown: Sequence[str], group: _Group) -> None:
+    axes.set_xlim((group.size - 1 - group.span) / 2, (group.size - 1 + group.span) / 2)
+    letters = int((WIDTH - 0.8) * 13 / group.span)
     axes.set_xticks(range(len(shown)), [broken_name(task, letters, 4) for task in shown], fontsize=8.5)
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel("score (%)")
@@ -362,7 +366,7 @@ _LENGTH_KEYS = (
 
 
 def _length_panel(panel: LengthPanel, lengths: Lengths, left: Axes, right: Axes) -> None:
-    left.set_title(shortened(panel.label, 80), loc="left", fontweight="bold", pad=17)
+    left.set_title(shortened(panel.label, 80), loc="left", fontweight="bold", pad=20)
     unit = printable(panel.unit)
     left.set_xlabel(f"mean of correct and median wrong length ({unit})")
     left.set_ylabel(f"correct − median wrong ({unit})")
@@ -370,6 +374,8 @@ def _length_panel(panel: LengthPanel, lengths: Lengths, left: Axes, right: Axes)
     right.tick_params(axis="y", length=0, labelleft=False)
     if not lengths.all:
         _nothing(left, "no documents")
+        left.set(xticks=[], yticks=[])
+        right.set(xticks=[])
         return
     across, up = axis_limits(lengths.means), axis_limits(lengths.all)
     beyond = _length_points(left, lengths, across, up)
@@ -378,7 +384,7 @@ def _length_panel(panel: LengthPanel, lengths: Lengths, left: Axes, right: Axes)
     _length_histogram(right, lengths, up)
     left.set_xlim(across)
     left.set_ylim(up)
-    note = left.annotate(_length_note(lengths, beyond), (0, 1), (0, 4), "axes fraction", textcoords="offset points")
+    note = left.annotate(_length_note(lengths, beyond), (0, 1), (0, 7), "axes fraction", textcoords="offset points")
     note.set(fontsize=8, color=MUTED, in_layout=False)
 
 
@@ -386,8 +392,8 @@ def _length_note(lengths: Lengths, beyond: int) -> str:
     def signed(value: float | None) -> str:
         return "–" if value is None else f"{value:+.1f}".replace("-", "−")
 
-    reach = "–" if lengths.deviation is None else f"{1.96 * lengths.deviation:.1f}"
-    note = f"all: n = {len(lengths.all):,}, mean {signed(lengths.mean)}, ±1.96 SD = ±{reach}"
+    reach = "–" if lengths.deviation is None else f"= ±{1.96 * lengths.deviation:.1f}"
+    note = f"all: n = {len(lengths.all):,}, mean {signed(lengths.mean)}, ±1.96 SD {reach}"
     note += f"   missed: n = {len(lengths.missed):,}, mean {signed(lengths.missed_mean)}"
     return note + (f"   {beyond:,} beyond the axes (×)" if beyond else "")
 
@@ -398,11 +404,11 @@ def _length_points(axes: Axes, lengths: Lengths, across: tuple[float, float], up
         across[0] <= x <= across[1] and up[0] <= y <= up[1] for x, y in zip(lengths.means, lengths.all, strict=True)
     ]
     every = range(len(lengths.all))
-    for places, colour, faintest in ((every, GREY, 0.15), (lengths.missed, RED, 0.3)):
+    for places, colour, faintest in ((every, GREY, 0.15), (lengths.missed, RED, 0.22)):
         shown, out = [p for p in places if inside[p]], [p for p in places if not inside[p]]
         alpha = min(0.7, max(faintest, 8 / math.sqrt(len(places) + 1)))
         axes.scatter(
-            [lengths.means[p] for p in shown], [lengths.all[p] for p in shown], 9, colour,
+            [lengths.means[p] for p in shown], [lengths.all[p] for p in shown], 9 if len(every) > 500 else 16, colour,
             alpha=alpha, linewidths=0, rasterized=True, zorder=2,
         )  # fmt: skip
         xs = [min(max(lengths.means[p], across[0]), across[1]) for p in out]
@@ -465,7 +471,7 @@ def position_chart(rows: Sequence[PositionRow], path: str | Path, title: str) ->
 
 def _position_panel(axes: Axes, row: PositionRow, letters: int) -> None:
     places = range(1, len(row.picked) + 1)
-    axes.set_title(broken_name(row.label, letters, 2), loc="left", fontsize=9.5)
+    axes.set_title(broken_name(row.label, letters), loc="left", fontsize=9.5)
     axes.bar([place - 0.2 for place in places], [100 * share for share in row.picked], 0.38, color=BLUE)
     axes.bar([place + 0.2 for place in places], [100 * share for share in row.right], 0.38, color=PALE)
     axes.set_xticks(places)
