@@ -84,7 +84,8 @@ def _scores(study: Study) -> Section:
                     rows.append((task, model, method, *shown, "–".join(map(str, counts[:1] + counts[1:][-1:]))))
     chances = ", ".join(f"{task} {percent(chance)}" for task, chance in study.chances.items())
     headings = ("Task", "Model", "Method", *study.styles, "n")
-    return Section("Accuracy in %, with 95 % interval", headings, tuple(rows), (f"Picking at random: {chances}",))
+    notes = (f"Picking at random: {chances}",) if chances else ()
+    return Section("Accuracy in %, with 95 % interval", headings, tuple(rows), notes)
 
 
 def _spreads(study: Study) -> Section:

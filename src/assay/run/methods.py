@@ -96,7 +96,7 @@ def study_methods(
     cells = tuple(
         cell for label, result in runs.items() for unit in units for cell in _cells(label, unit, result, wish)
     )
-    if not cells:
+    if not questions:
         expected = "multiple-choice tasks"
         raise UserError(Fault("assay methods", "none of the tasks has choices to pick from", expected))
     return _study(tuple(runs), units, cells, questions, runs, wish)
@@ -287,8 +287,14 @@ def _study(
         },
         requests=_extra_requests(runs, wish),
         runs=runs,
-        notices=tuple(dict.fromkeys(notice for result in runs.values() for notice in result.notices)),
+        notices=tuple(dict.fromkeys(notice for label, result in runs.items() for notice in _notices(label, result))),
     )
+
+
+def _notices(label: str, result: RunResult) -> Iterator[str]:
+    yield from result.notices
+    for kind, (count, example) in result.failures.items():
+        yield f"{label}: {count} requests failed ({kind}: {example})"
 
 
 def _chances(cells: Sequence[Cell], questions: Mapping[str, Question]) -> dict[str, float]:

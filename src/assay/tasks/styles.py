@@ -58,6 +58,13 @@ class Style:
         """Whether the prompt shows the choices, so that their order can matter."""
         return any(word in self.prompt for word in ("options", "choices"))
 
+    @property
+    def possible_labels(self) -> tuple[str, ...]:
+        """Labels that an answer may name; where they are the document's own, all usual ones."""
+        if self.labels == "own":
+            return (*_SEQUENCES["letters"], *_SEQUENCES["numbers"][:9])
+        return tuple(_SEQUENCES[self.labels][:26]) if isinstance(self.labels, str) else self.labels
+
 
 STYLES = {
     style.name: style

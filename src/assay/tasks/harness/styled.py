@@ -6,6 +6,7 @@ Takes a definition and a style, gives the definition that asks in this style. Th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -94,11 +95,15 @@ def _scoring(own: Scoring, output_type: str, style: Style) -> Scoring:
 
 
 def _reading(style: Style) -> tuple[PipelineSpec, ...]:
-    first = FilterSpec("take_first")
-    labels = {"labels": list(style.labels) if isinstance(style.labels, tuple) else style.labels}
+    """A label and nothing else, and whatever names one."""
+    labels = list(style.possible_labels)
+    pattern = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
+    alone = {"name": "label_alone", "regex": rf"\A\s*({pattern})\s*\Z", "group": 1}
     return (
-        PipelineSpec("strict", (FilterSpec("extract", {"using": ["label_alone"], **labels}), first)),
-        PipelineSpec("extract", (FilterSpec("extract", {"using": "letter", **labels}), first)),
+        PipelineSpec("strict", (FilterSpec("extract", {"patterns": [alone]}), FilterSpec("take_first"))),
+        PipelineSpec(
+            "extract", (FilterSpec("extract", {"using": "letter", "labels": labels}), FilterSpec("take_first"))
+        ),
     )
 
 
