@@ -40,7 +40,6 @@ class _Step:
         pattern: of lm-eval's `regex`, the pattern and which match it takes.
     """
 
-
     name: str
     filter: Filter
     is_task_code: bool

@@ -39,7 +39,9 @@ def extract(text: str, extractors: Sequence[Extractor]) -> Extraction:
     searched = without_thinking(text)
     if searched is None:
         return NOTHING
-    return next((found for extractor in extractors if (found := _asked(extractor, searched)).answer is not None), NOTHING)
+    return next(
+        (found for extractor in extractors if (found := _asked(extractor, searched)).answer is not None), NOTHING
+    )
 
 
 def extract_all(text: str, extractors: Sequence[Extractor]) -> dict[str, Extraction]:

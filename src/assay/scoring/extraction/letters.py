@@ -14,7 +14,7 @@ from assay.scoring.extraction.extractors import Found, boxes
 
 Find = Callable[[str], "Found | None"]
 
-# A character of a word. Chinese, Japanese and Korean are written without blanks, so a label may stand right beside them.
+# A character of a word. Chinese, Japanese and Korean need no blanks between words: a label may stand right beside them.
 _WORD = r"[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]"
 # Not in "P(A)", "vitamin-C", "°C", "U.S.A", "C++", "A-level", "I'm".
 _BEFORE = rf"(?<!{_WORD})(?<!{_WORD}[-–.'’&(\[])(?<![_^]\{{)(?<![°\\@#])"
@@ -67,7 +67,9 @@ class _Patterns:
         marked = rf"(?<=[(\[*`$（【{{])(?<!{_WORD}[(\[])(?<![_^]\{{){label}(?=[)\]*`$）】}}])"
         # A line "A: Paris" may also be the answer in a dialogue of Q and A.
         bare = rf"{_BEFORE}(?P<bare>(?!I(?!\w))(?:{exact})){_AFTER}(?!(?<=\bA)(?:[:：]|[ \t]{{1,3}}{_WORD}))"
-        self.joined = re.compile(rf"{_BEFORE}(?:{exact})[)\]*_]{{0,4}}\s{{0,3}}(?:or|and|,|/|&)\s{{0,3}}[(\[*_]{{0,4}}$")
+        self.joined = re.compile(
+            rf"{_BEFORE}(?:{exact})[)\]*_]{{0,4}}\s{{0,3}}(?:or|and|,|/|&)\s{{0,3}}[(\[*_]{{0,4}}$"
+        )
         self.standing = re.compile(rf"{marked}|{bare}")
         box = rf"{_OPEN}{either}"
         self.box = re.compile(rf"\s*{box}(?:{_CLOSE}\s*|[.):]\s.*)", re.DOTALL)
@@ -105,10 +107,10 @@ def verdict(labels: Sequence[str]) -> Find:
 
 
 def _last(patterns: _Patterns, matches: Iterator[re.Match[str]]) -> Found | None:
-    last = None
-    for last in matches:
-        pass
-    return None if last is None else patterns.found(last)
+    found = None
+    for match in matches:
+        found = match
+    return None if found is None else patterns.found(found)
 
 
 def lone(labels: Sequence[str]) -> Find:

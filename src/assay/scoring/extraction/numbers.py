@@ -44,10 +44,10 @@ def _found(match: re.Match[str]) -> Found:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> Found | None:
-    match = None
+    found = None
     for match in pattern.finditer(text):
-        pass
-    return None if match is None else _found(match)
+        found = match
+    return None if found is None else _found(found)
 
 
 def after_hashes(text: str) -> Found | None:
