@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.core.scores import Extraction
 from assay.scoring.extraction.extractors import Extractor, Found, extract, extract_all
@@ -43,6 +45,8 @@ def answers(using: str, text: str, question: Question = Question(tuple("ABCD")))
         ("letter_statement", "The answer is A because it is.", "A"),
         ("letter_statement", "The answer is option B", "B"),
         ("letter_statement", "答案是B。", "B"),
+        ("letter_statement", "The answer is C and D is wrong", "C"),
+        ("letter_statement", r"The answer is \( \text{C} \).", "C"),
         ("letter_verdict", "(B) is correct, I think", "B"),
         ("letter_verdict", "So A is the right answer.", "A"),
         ("letter_lone", "B", "B"),
@@ -64,7 +68,8 @@ def test_labels_are_found_where_they_stand(name: str, text: str, answer: str) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "answer"), [("letter_lone", "b", "B"), ("letter_statement", "Answer: c.", "C")]
+    ("name", "text", "answer"),
+    [("letter_lone", "b", "B"), ("letter_statement", "Answer: c.", "C"), ("letter_statement", "answer is a) x", "A")],
 )
 def test_a_small_letter_by_itself_is_the_label(name: str, text: str, answer: str) -> None:
     assert answers(name, text) == (answer, answer.lower())
@@ -83,6 +88,7 @@ def test_a_small_letter_by_itself_is_the_label(name: str, text: str, answer: str
         "The answer is A or B.",
         "Answer: A, B",
         "A or B?",
+        "A B C D",
         "The answer is not A.",
         "P(A) of it",
         "vitamin-C, C++ and 30°C",
@@ -155,6 +161,13 @@ def test_labels_may_be_any_texts() -> None:
         ("number_statement", "the answer is 3. No, the answer is **4**.", "4", "4"),
         ("number_statement", "Answer: -$1,800.50", "-1800.50", "-$1,800.50"),
         ("number_last", "It costs €5 or −$7,000.", "-7000", "−$7,000"),
+        ("number_statement", "The answer is 3 + 4 = $7.", "7", "7"),
+        ("number_statement", "The answer is 5. Since x = 3", "5", "5"),
+        ("number_statement", r"answer: $3 \times 4 = 12$", "12", "12"),
+        ("number_statement", "答案是5。", "5", "5"),
+        ("number_last", "共5个", "5", "5"),
+        ("number_last", "1\u202f000 people on 12 cm^2 at 12:30", "12", "12"),
+        ("number_last", "some 1\u202f000 people", "1000", "1\u202f000"),
         ("number_last", "10 - 4", "4", "4"),
         ("number_last", "half of it, 1/2.", "1/2", "1/2"),
         ("number_last", "2.5e-3 grams", "2.5e-3", "2.5e-3"),
@@ -166,9 +179,15 @@ def test_numbers_are_found_and_normalised(name: str, text: str, answer: str, mat
     assert answers(name, text) == (answer, matched)
 
 
-@pytest.mark.parametrize("text", ["", "none", "2nd", "v2", "version 1.2.3", "1,2,3", r"\boxed{\frac12}x"])
+@pytest.mark.parametrize(
+    "text", ["", "none", "2nd", "v2", "version 1.2.3", "1,2,3", "2^10", "12:30", "x_2", r"\boxed{\frac12}x"]
+)
 def test_what_is_no_number_is_no_answer(text: str) -> None:
     assert read("number", text).answer is None
+
+
+def test_a_sum_without_a_result_is_no_statement() -> None:
+    assert read("number_statement", "The answer is 3 + 4").answer is None
 
 
 def test_a_fraction_in_a_box_is_not_half_read() -> None:
@@ -227,33 +246,16 @@ def test_reasoning_without_an_end_holds_no_answer(using: str) -> None:
     assert read(using, "Paris. #### 3 B <think>The answer is B, 3, Paris", CITIES).answer is None
 
 
-@pytest.mark.parametrize("using", [*LISTS])
 @pytest.mark.parametrize(
-    "unit",
-    [
-        "x",
-        " ",
-        "\n",
-        "1",
-        "1,",
-        "*",
-        "(",
-        "A ",
-        "A.\n",
-        "answer: ",
-        "answer" + " " * 20,
-        "\\boxed{",
-        "{",
-        "-",
-        "\u00e9",
-        "York ",
-    ],
+    "unit", [" ", "1", "1,", "*", "A.\n", "answer: ", "answer" + " " * 20, "\\boxed{", "-", "York "]
 )
-def test_a_long_text_takes_no_time(using: str, unit: str) -> None:
+def test_a_long_text_takes_no_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
-    started = time.process_time()
-    extract_all(text, make_extractors(LISTS[using], Question(ALL_LETTERS, CITIES.choices)))
-    assert time.process_time() - started < 2.0  # a second on a machine of its own
+    question = Question(ALL_LETTERS, CITIES.choices)
+    for using in ("letter", "number", "choice_text"):
+        started = time.process_time()
+        extract_all(text, make_extractors(LISTS[using], question))
+        assert time.process_time() - started < 2.0, using  # a second on a machine of its own
 
 
 def test_lists_hold_known_names_and_every_name_is_in_a_list() -> None:
@@ -268,3 +270,60 @@ def test_names_of_lists_and_extractors_mix() -> None:
     )
     with pytest.raises(ValueError, match='unknown extractor "leter" .did you mean "letter"'):
         extractor_names("leter")
+
+
+PIECES = [
+    "A",
+    "B",
+    "I",
+    "b",
+    "(",
+    ")",
+    "**",
+    ".",
+    ",",
+    " ",
+    "\n",
+    "\r\n",
+    "answer is ",
+    "Answer: ",
+    "\\boxed{",
+    "}",
+    "\\text{",
+]
+PIECES += [
+    "1",
+    "0",
+    "-",
+    "$",
+    "####",
+    "/",
+    "=",
+    "é",
+    "答案是",
+    "<think>",
+    "</think>",
+    "Paris",
+    "New York",
+    " is correct",
+    "or",
+]
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=25).map("".join),
+    st.sampled_from([*LISTS]),
+)
+def test_what_is_at_the_place_is_the_answer(text: str, using: str) -> None:
+    found = read(using, text, Question(ALL_LETTERS, CITIES.choices))
+    matched = text[found.start : found.end]
+    if found.answer is None:
+        assert found == Extraction(None, None, -1, -1)
+    elif using == "letter":
+        assert matched.upper() == found.answer
+    elif using == "number":
+        assert [*filter(str.isdigit, matched)] == [*filter(str.isdigit, found.answer)]
+    elif using == "choice_text":
+        assert found.answer.casefold() in " ".join(matched.casefold().split())
+    elif "</think>" not in text.lower():
+        assert matched == found.answer

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from assay.core.scores import Extraction
 
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
+# Chinese, Japanese and Korean need no blanks between words: a label or number may stand right beside them.
+WITHOUT_BLANKS = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _MOST_BOXES, _LONGEST_BOX = 20, 1000
 
 

@@ -10,19 +10,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from assay.scoring.extraction.extractors import Found, boxes
+from assay.scoring.extraction.extractors import WITHOUT_BLANKS, Found, boxes
 
 Find = Callable[[str], "Found | None"]
 
-# A character of a word. Chinese, Japanese and Korean need no blanks between words: a label may stand right beside them.
-_WORD = r"[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]"
+_WORD = rf"[^\W{WITHOUT_BLANKS}]"
 # Not in "P(A)", "vitamin-C", "°C", "U.S.A", "C++", "A-level", "I'm".
 _BEFORE = rf"(?<!{_WORD})(?<!{_WORD}[-–.'’&(\[])(?<![_^]\{{)(?<![°\\@#])"
 _AFTER = rf"(?!{_WORD})(?![-–'’.&]{_WORD})(?![+#°(])"
 # Marks around a label: emphasis, quotes, brackets, mathematics.
-_OPEN = r"(?:[*_`\"'“‘«(\[$（【「]|\\\(|\\(?:text|textbf|mathrm|mathbf|boxed)\s?\{){0,8}"
+_OPEN = r"(?:[*_`\"'“‘«(\[$（【「]|\\[(\[]\s?|\\(?:text|textbf|mathrm|mathbf|boxed)\s?\{){0,8}"
 _CLOSE = r"[*_`\"'”’»)\]}$）】」.:,;!。，：]{0,8}"
-_BRACKETS = r"[(\[（【]"
 _SAID = (
     rf"(?:(?<!{_WORD})(?:answer(?:\s{{1,3}}(?:choice|option|letter))?|(?:correct|right|best)\s{{1,3}}(?:option|choice))"
     r"(?:\s{1,3}(?:to|for)\s{1,3}(?:this|the)\s{1,3}question)?"
@@ -46,13 +44,14 @@ class _Patterns:
         self.given = {label.casefold(): label for label in labels}
         # "A or B" and "A, B" are no single answer.
         alone = (
-            rf"(?!{_CLOSE}\s{{0,3}}(?:or|and|/|,|&|\|)\s{{0,3}}{_OPEN}(?!\b[AI][ \t]{{1,3}}[a-z])(?:{exact}){_AFTER})"
+            rf"(?!{_CLOSE}\s{{0,3}}(?:or|and|/|,|&|\|)\s{{0,3}}{_OPEN}(?!\b[AI][ \t]{{1,3}}[a-z])(?:{exact}){_AFTER}"
+            r"(?!\s{1,3}is\b))"
         )
         article = rf"(?!(?<=\b[AI])[ \t]{{1,3}}(?!(?:{_GOES_ON})\b){_WORD})"
         line_end = r"(?=[)\].:*_`}$\"'”’]{0,8}[ \t]{0,8}(?:\r?\n|$))"
         self.statement = re.compile(
             rf"(?i:{_SAID}){_OPEN}(?:{label}{_AFTER}{article}{alone}|{either}{_AFTER}{line_end}"
-            rf"|(?<={_BRACKETS})(?P<bracketed>(?i:{exact}))(?=[)\]）】]))"
+            rf"|(?P<bracketed>(?i:{exact}))(?=[)\]）】]))"
         )
         self.verdict = re.compile(
             rf"{_BEFORE}{label}{_CLOSE}\s{{1,3}}(?i:is|would\s{{1,3}}be|must\s{{1,3}}be)\s{{1,3}}"
@@ -68,7 +67,8 @@ class _Patterns:
         # A line "A: Paris" may also be the answer in a dialogue of Q and A.
         bare = rf"{_BEFORE}(?P<bare>(?!I(?!\w))(?:{exact})){_AFTER}(?!(?<=\bA)(?:[:：]|[ \t]{{1,3}}{_WORD}))"
         self.joined = re.compile(
-            rf"{_BEFORE}(?:{exact})[)\]*_]{{0,4}}\s{{0,3}}(?:or|and|,|/|&)\s{{0,3}}[(\[*_]{{0,4}}$"
+            rf"{_BEFORE}(?:{exact})[)\]*_]{{0,4}}"
+            r"(?:\s{0,3}(?:or|and|,|/|&)\s{0,3}|[ \t]{1,3})[(\[*_]{0,4}$"
         )
         self.standing = re.compile(rf"{marked}|{bare}")
         box = rf"{_OPEN}{either}"
@@ -148,13 +148,11 @@ def last(labels: Sequence[str]) -> Find:
     def find(text: str) -> Found | None:
         listed = _listed(patterns, text)
         skipped = {place for places in listed.values() for place in places} if len(listed) > 1 else set()
-        found = None
-        for match in patterns.standing.finditer(text):
+        for match in reversed(list(patterns.standing.finditer(text))):
             if match.start() not in skipped and not _DENIED.search(text, *_just_before(match)):
-                found = match
-        if found is None or patterns.joined.search(text, *_just_before(found)):
-            return None
-        return patterns.found(found)
+                is_joined = patterns.joined.search(text, *_just_before(match))
+                return None if is_joined else patterns.found(match)
+        return None
 
     return find
 
