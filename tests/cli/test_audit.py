@@ -49,4 +49,4 @@ def test_another_word_is_an_error_before_anything_is_asked(cli: Cli, words: list
 
 def test_a_run_without_generated_answers_says_so(cli: Cli, task_folder: Path) -> None:
     done = cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder, "--audit")
-    assert "audit: no task of this run reads answers from generated text" in done.out
+    assert "audit: no task of this run extracts answers from generated text" in done.out

@@ -46,7 +46,7 @@ def test_all_documents_are_shown_when_asked() -> None:
 
 
 def test_a_run_without_extraction_says_so() -> None:
-    assert list(audit_lines([], 20)) == ["audit: no task of this run reads answers from generated text"]
+    assert list(audit_lines([], 20)) == ["audit: no task of this run extracts answers from generated text"]
 
 
 def test_the_data_is_whole() -> None:

@@ -111,3 +111,18 @@ def test_an_excerpt_is_short_and_says_where_it_was_cut() -> None:
     assert excerpt(text, Extraction("B", "r", 100, 101)) == "…" + "x" * 40 + "B" + "y" * 40 + "…"
     assert excerpt(text, Extraction()) == "…" + "y" * 80
     assert excerpt("a\r\n b", Extraction()) == "a b"
+
+
+def test_every_question_of_a_document_is_looked_at() -> None:
+    pipelines = (LETTER,)
+    scorer = document_scorer(Scoring("generate_until", (MetricSpec("exact_match"),), pipelines), "t")
+    instance = Instance("t", 0, (Generation("1"), Generation("2")), gold="B")
+    item = Answered(Document("t", 0, {}), instance, (Text("B"), Text("Answer: B. Or\nC", "length")))
+    samples = scorer.score(item.document, instance, item.outputs)  # type: ignore[arg-type]
+    card = TaskCard("t", 1, "t", "generate_until", 0, {}, "")
+    audit = audit_task(TaskResult(card, (), Denominators(1, 1, 1), "", "", [item], samples, pipelines=pipelines))
+    assert audit is not None
+    assert [(each.draw, each.answers) for each in audit.pipelines[0].disagreements] == [
+        (1, {"letter_statement": "B", "letter_last": "C"})
+    ]
+    assert audit.pipelines[0].truncated_with_answer == 1

@@ -23,7 +23,7 @@ def audit_lines(audits: Sequence[TaskAudit], most: int | None) -> Iterator[str]:
         most: documents to show per list; None for all of them.
     """
     if not audits:
-        yield "audit: no task of this run reads answers from generated text"
+        yield "audit: no task of this run extracts answers from generated text"
     for audit in audits:
         for pipeline in audit.pipelines:
             yield from _pipeline_lines(audit.task, pipeline, most)
