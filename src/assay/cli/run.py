@@ -11,8 +11,10 @@ from assay.cli.options import add_run_options, add_store_option, ignored, make_p
 from assay.cli.show import print_document
 from assay.core.errors import Fault, UserError
 from assay.core.results import RunResult
+from assay.report.audit import audit_data, audit_lines
 from assay.report.files import check_output_path, write_results
 from assay.report.terminal import ProgressView, make_console, show_result
+from assay.scoring.audit import audit_run
 
 
 def main(arguments: list[str]) -> int:
@@ -21,6 +23,8 @@ def main(arguments: list[str]) -> int:
     if (options.log_samples or options.predict_only) and not options.output_path:
         flag = "--log_samples" if options.log_samples else "--predict_only"
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
+    if options.audit is not None:
+        _most(options.audit)
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
     gc.set_threshold(5_000_000, 20, 20)
@@ -49,11 +53,24 @@ def _finish(options: argparse.Namespace, result: RunResult) -> int:
             print_document(console, task.answered[0].document, task.answered[0].instance)
     # Shown before files are written: a full disk must not hide the numbers.
     show_result(result, console)
+    audits = audit_run(result.tasks) if options.audit is not None else None
+    for line in audit_lines(audits, _most(options.audit)) if audits is not None else ():
+        console.print(line, markup=False, soft_wrap=True)
     if options.output_path:
         log_samples = options.log_samples or options.predict_only
-        for path in write_results(result, options.output_path, log_samples):
+        audit = None if audits is None else audit_data(audits)
+        for path in write_results(result, options.output_path, log_samples, audit):
             console.print(f"written: {path}", markup=False, soft_wrap=True)
     return 3 if result.counts.failed else 0
+
+
+def _most(text: str) -> int | None:
+    """How many documents an audit shows; None for all."""
+    if text == "all":
+        return None
+    if not text.isdecimal():
+        raise UserError(Fault("--audit", f'is "{text}"', "a number of documents, or all"))
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,6 +81,13 @@ def _parser() -> argparse.ArgumentParser:
     output.add_argument("--log_samples", "-s", action="store_true", help="also write every document's answers")
     output.add_argument("--predict_only", "-x", action="store_true", help="record answers, compute no metric")
     output.add_argument("--write_out", "-w", action="store_true", help="print the first document of each task")
+    output.add_argument(
+        "--audit",
+        nargs="?",
+        const="20",
+        metavar="N",
+        help="tell how answers were read from generated text, and where rules disagree (N documents, or all; 20)",
+    )
     output.add_argument("--bootstrap_iters", type=int, default=100_000, metavar="N", help="0: no lm-eval errors")
     add_store_option(parser)
     return parser

@@ -10,7 +10,7 @@ from assay.core.documents import Document
 from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample
-from assay.core.specs import GroupSpec, RunSpec, TaskCard
+from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class TaskResult:
         answered: documents with their instances and outputs, in order.
         samples: scored documents, one per pipeline and document, in order.
         directions: metric that the task lists, or that one of them gave → whether higher is better.
+        rates: of generated answers: how many were cut off, and per pipeline how many held no answer.
+        pipelines: the task's filter chains, to go through its answers once more.
     """
 
     card: TaskCard
@@ -45,6 +47,8 @@ class TaskResult:
     answered: Sequence[Answered] = field(default=(), repr=False)
     samples: Sequence[Sample] = field(default=(), repr=False)
     directions: Mapping[str, bool | None] = field(default_factory=dict, repr=False)
+    rates: tuple[MetricResult, ...] = ()
+    pipelines: tuple[PipelineSpec, ...] = field(default=(), repr=False)
 
     @property
     def name(self) -> str:
@@ -61,6 +65,13 @@ class TaskResult:
             if result.metric == name and filter in (None, result.filter):
                 return result
         raise KeyError(f"{self.name} has no metric {name!r}; it has {[m.metric for m in self.metrics]}")
+
+    def rate(self, name: str, filter: str | None = None) -> MetricResult:
+        """The rate of this name, `no_answer` or `truncated`; the first pipeline that has it unless one is named."""
+        for result in self.rates:
+            if result.metric == name and filter in (None, result.filter):
+                return result
+        raise KeyError(f"{self.name} has no rate {name!r}; it has {[rate.metric for rate in self.rates]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,7 @@ class RunResult:
             "tasks": {
                 task.name: {
                     "metrics": [asdict(metric) for metric in task.metrics],
+                    "rates": [asdict(rate) for rate in task.rates],
                     "denominators": asdict(task.denominators),
                     "documents_fingerprint": task.fingerprint,
                     "prompts_fingerprint": task.prompts,

@@ -71,6 +71,26 @@ class Denominators:
     notes: dict[str, int] = field(default_factory=dict)
 
 
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What was read from one generated text, by which rule and where.
+
+    Attributes:
+        answer: what was read, normalised; None when nothing was found.
+        extractor: name of the rule that found it; None when nothing was found.
+        start: where it begins in the text; `NOWHERE` when nothing was found, or when the place is not known.
+        end: where it ends: `text[start:end]` is what was matched.
+    """
+
+    answer: str | None = None
+    extractor: str | None = None
+    start: int = NOWHERE
+    end: int = NOWHERE
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One document after one pipeline: what was asked, answered, made of it and scored.
@@ -78,9 +98,12 @@ class Sample:
     Attributes:
         filtered: per question of the document, what the pipeline made of the outputs.
         values: metric name → the document's value, as the metric's aggregation reads it.
+        extractions: per question and draw, what the pipeline's extracting step found in the text; empty for a
+            pipeline that extracts nothing.
     """
 
     document_id: int
     filter: str
     filtered: tuple[Any, ...]
     values: dict[str, Any]
+    extractions: tuple[tuple[Extraction, ...], ...] = ()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from assay.core.errors import Fault, OutputError
 from assay.core.results import RunResult
@@ -23,13 +24,16 @@ from assay.report.names import file_name, model_name
 _AFTER_A_RUN = "Every answer is safe in the store: run the same command with another --output_path"
 
 
-def write_results(result: RunResult, output_path: str | Path, log_samples: bool) -> list[Path]:
+def write_results(
+    result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
+) -> list[Path]:
     """Writes the result file, and the sample files when asked. Any failure is an error, never a shrug.
 
     Args:
         result: the run.
         output_path: a folder, or the name of a `.json` file to which the time is added.
         log_samples: whether to write the samples too.
+        audit: how answers were read, to be written with the results.
     """
     when = datetime.now().isoformat().replace(":", "-")
     target = Path(output_path).expanduser()
@@ -48,7 +52,7 @@ def write_results(result: RunResult, output_path: str | Path, log_samples: bool)
             hashes[task.name] = digest()
             written.append(path)
     results_path = folder / results_name
-    text = json.dumps(results_data(result, hashes), indent=2, ensure_ascii=False, default=plain)
+    text = json.dumps(results_data(result, hashes, audit), indent=2, ensure_ascii=False, default=plain)
     _write_lines(results_path, [text])
     return [results_path, *written]
 

@@ -15,7 +15,7 @@ from typing import Any
 from assay.core.requests import Generation, Loglikelihood, Prompt, Request
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.results import Answered, GroupResult, RunResult, TaskResult
-from assay.core.scores import MetricResult, Sample
+from assay.core.scores import NOWHERE, MetricResult, Sample
 from assay.report.names import file_name, model_name
 
 
@@ -28,8 +28,16 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def results_data(result: RunResult, task_hashes: Mapping[str, str]) -> dict[str, Any]:
-    """The content of a result file."""
+def results_data(
+    result: RunResult, task_hashes: Mapping[str, str], audit: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The content of a result file.
+
+    Args:
+        result: the run.
+        task_hashes: digests of the sample files, by task.
+        audit: how answers were read, for our own block; None leaves it out.
+    """
     spec, manifest = result.spec, result.manifest
     name = model_name(spec.model, spec.model_args)
     aggregating = {group.spec.name: _group_scores(group) for group in result.groups if group.metrics}
@@ -64,7 +72,7 @@ def results_data(result: RunResult, task_hashes: Mapping[str, str]) -> dict[str,
         "chat_template": spec.options.chat.apply,
         "chat_template_sha": manifest.get("model", {}).get("template"),
         "total_evaluation_time_seconds": str(sum(result.timings.values())),
-        "assay": own_block(result),
+        "assay": {**own_block(result), **({} if audit is None else {"audit": dict(audit)})},
     }
 
 
@@ -201,7 +209,24 @@ def _line(task: TaskResult, item: Answered, sample: Sample) -> dict[str, Any]:
         "metrics": list(sample.values),
         **_hashes(item),
         **sample.values,
+        **({"assay": {"extractions": _extractions(sample)}} if sample.extractions else {}),
     }
+
+
+def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
+    """Per question and draw: the answer, the rule that found it, and its place in the text; null for what is not."""
+    return [
+        [
+            {
+                "answer": found.answer,
+                "extractor": found.extractor,
+                "start": None if found.start == NOWHERE else found.start,
+                "end": None if found.end == NOWHERE else found.end,
+            }
+            for found in question
+        ]
+        for question in sample.extractions
+    ]
 
 
 def _failed_line(task: TaskResult, item: Answered) -> dict[str, Any]:

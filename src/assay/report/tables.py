@@ -73,7 +73,7 @@ def _group_rows(group: GroupResult, depth: int) -> Iterator[Row]:
 
 def _task_rows(task: TaskResult, depth: int) -> Iterator[Row]:
     name, version = _indented(task.card.alias, depth), printable(str(task.card.version))
-    for place, metric in enumerate(task.metrics):
+    for place, metric in enumerate((*task.metrics, *task.rates)):
         head = (name, version, str(task.card.num_fewshot)) if place == 0 else ("", "", "")
         yield _row(*head, metric)
 

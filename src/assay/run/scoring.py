@@ -13,6 +13,7 @@ from assay.run.execute import Executed
 from assay.run.posing import PosedTask
 from assay.scoring.aggregate import aggregate_task, directions
 from assay.scoring.documents import DocumentScorer
+from assay.scoring.rates import answer_rates
 from assay.store.responses import Responses
 
 _DOCUMENTS_AT_ONCE = 5000
@@ -44,6 +45,8 @@ def score_task(
         answered=answered,
         samples=samples,
         directions=directions(scoring, metrics),
+        rates=answer_rates(posed.task.card.kind, scorer, answered, samples),
+        pipelines=scoring.pipelines,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,13 @@ from assay.core.responses import Output, Text
 from assay.core.scores import Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.scoring.filters.custom import OwnFilter
+from assay.scoring.filters.extract import Extract
+from assay.scoring.filters.text import HASH_PATTERN
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.metrics.external import with_external_function
 from assay.scoring.packages import require
+from assay.scoring.provenance import Extractions, holds, joined, placed, watched
 from assay.scoring.registry import METRICS, SCORERS, View, make_filter, metric_definition
 from assay.scoring.scorers.answer import text_pair
 from assay.scoring.task_code import Process, function_value, processed, raised, restored, shown
@@ -29,11 +33,18 @@ _GENERATED = "generate_until"
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A filter. Code of the task is shown outputs as lm-eval has them, and its errors are the user's to mend."""
+    """A filter. Code of the task is shown outputs as lm-eval has them, and its errors are the user's to mend.
+
+    Attributes:
+        fallbacks: what it gives where it finds no answer; empty for a filter that looks for none.
+        pattern: of lm-eval's `regex`, the pattern and which match it takes.
+    """
 
     name: str
     filter: Filter
     is_task_code: bool
+    fallbacks: frozenset[str] = frozenset()
+    pattern: tuple[re.Pattern[str], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +95,24 @@ class DocumentScorer:
 
     def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, questions: list[list[Any]]) -> Sample:
         filtered: list[Any] = questions
+        found: Extractions = ()
+        extractions: Extractions = ()
         for step in pipeline.steps:
+            given, found = filtered, ()
             if step.is_task_code:
                 filtered = self._filtered(step, pipeline.name, document, shown(filtered, instance))
+            elif isinstance(step.filter, Extract):
+                filtered, found = step.filter.traced(filtered, document.fields)
             else:
                 filtered = step.filter(filtered, document.fields)
+            if step.fallbacks:
+                found = found or watched(step.name, step.pattern, given, filtered, step.fallbacks)
+                extractions = joined(extractions, placed(found, given, questions))
         if self.process is not None:
             values = processed(self.process, document, shown(filtered, instance), self.where)
         else:
             values = self._values(pipeline, document, instance, filtered)
-        return Sample(document.id, pipeline.name, tuple(filtered), values)
+        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions)
 
     def _filtered(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
         try:
@@ -127,21 +146,17 @@ class DocumentScorer:
 
     def is_unparsed(self, sample: Sample) -> bool:
         """Whether a pipeline that extracts an answer found none."""
+        if any(draws and all(draw.answer is None for draw in draws) for draws in sample.extractions):
+            return True  # also where a later step, such as `map`, made something else of the fallback
         for pipeline in self.pipelines:
             if pipeline.name == sample.filter and pipeline.fallbacks:
-                return any(_holds(item, pipeline.fallbacks) for item in sample.filtered)
+                return any(holds(item, pipeline.fallbacks) for item in sample.filtered)
         return False
 
     @property
     def extracting(self) -> tuple[str, ...]:
         """Names of the pipelines that can fail to find an answer."""
         return tuple(pipeline.name for pipeline in self.pipelines if pipeline.fallbacks)
-
-
-def _holds(item: Any, fallbacks: frozenset[str]) -> bool:
-    if isinstance(item, list):
-        return any(_holds(part, fallbacks) for part in item)
-    return isinstance(item, str) and item in fallbacks
 
 
 def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
@@ -202,17 +217,23 @@ def _unknown(noun: str, name: str, known: list[str], where: str) -> UserError:
 
 def _pipeline(spec: PipelineSpec, where: str) -> _Pipeline:
     steps = tuple(_step(step, f"{where}, filter {spec.name}") for step in spec.steps)
-    fallbacks = [text for step, made in zip(spec.steps, steps, strict=True) for text in _fallbacks(step, made.filter)]
-    return _Pipeline(spec.name, steps, frozenset(fallbacks), any(step.is_task_code for step in steps))
+    fallbacks = frozenset().union(*(step.fallbacks for step in steps))
+    return _Pipeline(spec.name, steps, fallbacks, any(step.is_task_code for step in steps))
 
 
 def _step(spec: FilterSpec, where: str) -> _Step:
     is_task_code = spec.factory is not None or spec.name == "custom"
-    return _Step(spec.name, make_filter(spec, where), is_task_code)
+    made = make_filter(spec, where)
+    pattern, which = None, spec.options.get("group_select", 0)
+    if spec.name == "regex" and not is_task_code and isinstance(which, int):
+        pattern = re.compile(spec.options.get("regex_pattern", HASH_PATTERN)), which
+    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern)
 
 
 def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:
     """What a filter gives when it finds no answer, if it is one that looks for answers."""
+    if isinstance(made, Extract):
+        return [made.fallback]
     if isinstance(made, OwnFilter):
         found = spec.options.get("fallback", getattr(made.filter, "fallback", None))
     else:

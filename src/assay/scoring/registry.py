@@ -21,6 +21,7 @@ FILTERS = Registry(
         "take_first": "assay.scoring.filters.selection:take_first",
         "take_first_k": "assay.scoring.filters.selection:take_first_k",
         "majority_vote": "assay.scoring.filters.selection:majority_vote",
+        "extract": "assay.scoring.filters.extract:extract",
         "regex": "assay.scoring.filters.text:regex",
         "multi_choice_regex": "assay.scoring.filters.text:multi_choice_regex",
         "remove_whitespace": "assay.scoring.filters.text:remove_whitespace",

@@ -14,6 +14,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.protocols import Filter
 
 INVALID = "[invalid]"
+HASH_PATTERN = r"#### (\-?[0-9\.\,]+)"
 _NEVER = re.compile(r"(?!)")
 
 
@@ -53,7 +54,7 @@ def map_values(mapping_dict: Mapping[Any, Any] | None = None, default_value: Any
     return per_draw(lambda draw: table.get(draw, default_value))
 
 
-def regex(regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = INVALID) -> Filter:
+def regex(regex_pattern: str = HASH_PATTERN, group_select: int = 0, fallback: str = INVALID) -> Filter:
     """Extracts one match of a pattern; the fallback where there is none."""
     pattern = re.compile(regex_pattern)
 
@@ -82,7 +83,7 @@ def _find(pattern: re.Pattern[str], draw: Any, place: int) -> str | None:
 
 
 def multi_choice_regex(
-    regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
+    regex_pattern: str = HASH_PATTERN,
     group_select: int = 0,
     fallback: str = INVALID,
     ignore_case: bool = False,

@@ -1,0 +1,116 @@
+"""What an extractor is, and how a list of them is asked: the first in order that finds something wins.
+
+In: a generated text. Out: an `Extraction` with answer, rule and place. Reasoning between `<think>` and `</think>` is
+never searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from assay.core.scores import Extraction
+
+_THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
+# Chinese, Japanese and Korean need no blanks between words: a label or number may stand right beside them.
+WITHOUT_BLANKS = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_MOST_BOXES, _LONGEST_BOX = 20, 1000
+
+
+class Found(NamedTuple):
+    """An answer and its place: `text[start:end]` is what was matched."""
+
+    answer: str
+    start: int
+    end: int
+
+
+class Extractor(NamedTuple):
+    """A named rule that finds an answer in a text, or nothing."""
+
+    name: str
+    find: Callable[[str], Found | None]
+
+
+NOTHING = Extraction()
+
+
+def extract(text: str, extractors: Sequence[Extractor]) -> Extraction:
+    """What the first extractor in order finds."""
+    searched = without_thinking(text)
+    if searched is None:
+        return NOTHING
+    return next(
+        (found for extractor in extractors if (found := _asked(extractor, searched)).answer is not None), NOTHING
+    )
+
+
+def extract_all(text: str, extractors: Sequence[Extractor]) -> dict[str, Extraction]:
+    """What each extractor finds by itself, in order."""
+    searched = without_thinking(text)
+    return {each.name: NOTHING if searched is None else _asked(each, searched) for each in extractors}
+
+
+def _asked(extractor: Extractor, searched: str) -> Extraction:
+    found = extractor.find(searched)
+    return NOTHING if found is None else Extraction(found.answer, extractor.name, found.start, found.end)
+
+
+def without_thinking(text: str) -> str | None:
+    """The text with line ends in place of reasoning, so that places stay; None when the reasoning has no end.
+
+    A `</think>` that nothing opened closes what the prompt opened: all before it is reasoning.
+    """
+    parts: list[tuple[int, int]] = []
+    opened: int | None = None
+    for tag in _THINK.finditer(text):
+        if tag.group(1):
+            parts.append((0 if opened is None else opened, tag.end()))
+            opened = None
+        elif opened is None:
+            opened = tag.start()
+    if opened is not None:
+        return None
+    pieces, place = [], 0
+    for start, end in sorted(parts):
+        pieces.append(text[place:start])
+        pieces.append("\n" * (end - max(place, start)))
+        place = max(place, end)
+    return "".join(pieces) + text[place:]
+
+
+def stripped(text: str, start: int, end: int) -> Found | None:
+    """The part of a text without white space at its ends; None when nothing is left."""
+    part = text[start:end]
+    answer = part.strip()
+    if not answer:
+        return None
+    start += len(part) - len(part.lstrip())
+    return Found(answer, start, start + len(answer))
+
+
+def boxes(text: str) -> list[tuple[int, int]]:
+    r"""Places of what stands in `\boxed{…}`, the last one first. Looks at a few boxes only, and at none cut off."""
+    found: list[tuple[int, int]] = []
+    place = len(text)
+    for _ in range(_MOST_BOXES):
+        place = text.rfind("\\boxed", 0, place)
+        if place < 0:
+            break
+        start = place + len("\\boxed")
+        start += len(text[start : start + 3]) - len(text[start : start + 3].lstrip())
+        end = _closing(text, start)
+        if end is not None:
+            found.append((start + 1, end))
+    return found
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the brace that opens at `start` is closed."""
+    depth = 0
+    for place in range(start, min(len(text), start + _LONGEST_BOX)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if depth == 0:
+            return place if place > start else None
+    return None

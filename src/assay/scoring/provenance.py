@@ -1,0 +1,122 @@
+"""Where a pipeline's answers come from: our own extracting step tells it, lm-eval's filters are watched from outside.
+
+In: what a step was given and what it made of it. Out: an `Extraction` per question and draw, with places in the text
+that the model wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from assay.core.scores import NOWHERE, Extraction
+from assay.scoring.extraction.extractors import NOTHING
+
+Extractions = tuple[tuple[Extraction, ...], ...]
+
+
+def watched(
+    name: str, pattern: tuple[re.Pattern[str], int] | None, before: list[Any], after: list[Any], nothing: frozenset[str]
+) -> Extractions:
+    """What a filter that tells nothing found: each draw that did not become what stands for no answer.
+
+    Args:
+        name: the filter's name, which stands for the rule.
+        pattern: of lm-eval's `regex`, the pattern and which match it takes, to tell the place.
+        before: what the filter was given of each question.
+        after: what it made of it.
+        nothing: texts that stand for no answer.
+    """
+    return tuple([_question(name, pattern, *pair, nothing) for pair in zip(before, after, strict=True)])
+
+
+def _question(
+    name: str, pattern: tuple[re.Pattern[str], int] | None, draws: Any, made: Any, nothing: frozenset[str]
+) -> tuple[Extraction, ...]:
+    # After take_first a filter sees letters for draws; and task code may leave as many draws as it likes.
+    if not isinstance(draws, list) or not isinstance(made, list) or len(draws) != len(made):
+        return ()
+    return tuple([_draw(name, pattern, *pair, nothing) for pair in zip(draws, made, strict=True)])
+
+
+def _draw(
+    name: str, pattern: tuple[re.Pattern[str], int] | None, draw: Any, made: Any, nothing: frozenset[str]
+) -> Extraction:
+    if holds(made, nothing):
+        return NOTHING
+    start, end = _place(*pattern, draw) if pattern is not None and isinstance(draw, str) else (NOWHERE, NOWHERE)
+    return Extraction(made if isinstance(made, str) else str(made), name, start, end)
+
+
+def holds(item: Any, nothing: frozenset[str]) -> bool:
+    """Whether what is left of an answer, or a part of it, stands for no answer."""
+    if isinstance(item, list):
+        return any(holds(part, nothing) for part in item)
+    return isinstance(item, str) and item in nothing
+
+
+def _place(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
+    """Where the match lies that lm-eval's `regex` takes: its first filled group, without white space at its ends."""
+    matches = list(pattern.finditer(text))
+    if not -len(matches) <= which < len(matches):
+        return NOWHERE, NOWHERE
+    match = matches[which]
+    filled = [group for group in range(1, pattern.groups + 1) if match.group(group)]
+    start, end = match.span(filled[0] if filled else 0)
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return start, start + len(part.strip())
+
+
+def placed(found: Extractions, seen: Sequence[Any], written: Sequence[Sequence[Any]]) -> Extractions:
+    """Extractions with places in what the model wrote, where a step before the extracting one changed the text.
+
+    Args:
+        found: with places in `seen`.
+        seen: what the extracting step was given of each question.
+        written: the model's texts of each question.
+    """
+    if found and len(seen) == len(written) and all(a is b for a, b in zip(seen, written, strict=True)):
+        return found
+    placed_questions = []
+    for number, extractions in enumerate(found):
+        draws = seen[number] if isinstance(seen[number], (list, tuple)) else [seen[number]]
+        texts = written[number] if number < len(written) else ()
+        shifts = [_shift(*pair) for pair in zip(draws, texts, strict=False)]
+        shifts += [None] * (len(extractions) - len(shifts))
+        pairs = zip(extractions, shifts, strict=False)
+        placed_questions.append(tuple([_shifted(extraction, shift) for extraction, shift in pairs]))
+    return tuple(placed_questions)
+
+
+def _shift(seen: Any, written: Any) -> int | None:
+    """By how much places in one text differ from those in the other; None when that cannot be told."""
+    if not isinstance(seen, str) or not isinstance(written, str):
+        return None
+    if seen.lower() == written.lower() and len(seen) == len(written):
+        return 0
+    place = written.find(seen) if seen else NOWHERE
+    return None if place < 0 or written.find(seen, place + 1) >= 0 else place
+
+
+def _shifted(extraction: Extraction, shift: int | None) -> Extraction:
+    if extraction.start == NOWHERE or shift == 0:
+        return extraction
+    if shift is None:
+        return replace(extraction, start=NOWHERE, end=NOWHERE)
+    return replace(extraction, start=extraction.start + shift, end=extraction.end + shift)
+
+
+def joined(earlier: Extractions, later: Extractions) -> Extractions:
+    """Of two extracting steps in a row the later one counts; what the earlier did not find, it cannot have found."""
+    if not earlier or len(earlier) != len(later):
+        return later or earlier
+    return tuple([_joined(*pair) for pair in zip(earlier, later, strict=True)])
+
+
+def _joined(earlier: tuple[Extraction, ...], later: tuple[Extraction, ...]) -> tuple[Extraction, ...]:
+    if not later or len(earlier) != len(later):
+        return later or earlier
+    return tuple([old if old.answer is None else new for old, new in zip(earlier, later, strict=True)])

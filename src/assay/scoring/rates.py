@@ -1,0 +1,59 @@
+"""What stands beside the scores of generated answers: how many held no answer, and how many were cut off.
+
+In: answered documents and their samples. Out: rates with intervals, over the documents that were scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.core.responses import Failure, Text
+from assay.core.results import Answered
+from assay.core.scores import Estimate, MetricResult, Sample
+from assay.scoring.documents import DocumentScorer
+from assay.stats.means import mean_estimate, nothing
+
+NO_ANSWER, TRUNCATED = "no_answer", "truncated"
+_GENERATED = "generate_until"
+_WHOLE_TASK = "none"
+
+
+def answer_rates(
+    kind: str, scorer: DocumentScorer, answered: Sequence[Answered], samples: Sequence[Sample]
+) -> tuple[MetricResult, ...]:
+    """The rates of a task with generated answers; none for other tasks.
+
+    A document with several draws counts by the share of its draws.
+    """
+    scored = [item for item in answered if not any(isinstance(output, Failure) for output in item.outputs)]
+    if kind != _GENERATED and not any(isinstance(output, Text) for item in scored for output in item.outputs):
+        return ()
+    rates = [
+        _rate(NO_ANSWER, pipeline, [no_answer_share(scorer, sample) for sample in samples if sample.filter == pipeline])
+        for pipeline in scorer.extracting
+    ]
+    return (*rates, _rate(TRUNCATED, _WHOLE_TASK, [truncated_share(item) for item in scored]))
+
+
+def no_answer_share(scorer: DocumentScorer, sample: Sample) -> float:
+    """Which share of a document's draws held no answer."""
+    draws = [draw for question in sample.extractions for draw in question]
+    if not draws:
+        return float(scorer.is_unparsed(sample))
+    return sum(draw.answer is None for draw in draws) / len(draws)
+
+
+def truncated_share(item: Answered) -> float:
+    """Which share of a document's texts ran into the token limit."""
+    texts = [output for output in item.outputs if isinstance(output, Text)]
+    return sum(is_cut_off(text) for text in texts) / len(texts) if texts else 0.0
+
+
+def is_cut_off(text: Text) -> bool:
+    """Whether a text ended because of the token limit."""
+    return text.finish_reason == "length"
+
+
+def _rate(name: str, pipeline: str, shares: Sequence[float]) -> MetricResult:
+    estimate: Estimate = mean_estimate(shares) if shares else nothing("wilson")
+    return MetricResult(name, pipeline, estimate, higher_is_better=False)

@@ -1,0 +1,329 @@
+"""Every extractor on texts made by hand: what it finds, where, and what it must not take for an answer."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.core.scores import Extraction
+from assay.scoring.extraction.extractors import Extractor, Found, extract, extract_all
+from assay.scoring.extraction.lists import EXTRACTORS, LISTS, Question, extractor_names, make_extractors
+
+ALL_LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+CITIES = Question(tuple("ABC"), ("New York", "York", "Paris"))
+
+
+def read(using: str, text: str, question: Question = Question(tuple("ABCD"))) -> Extraction:  # noqa: B008  (frozen)
+    return extract(text, make_extractors(extractor_names(using), question))
+
+
+def answers(using: str, text: str, question: Question = Question(tuple("ABCD"))) -> tuple[str | None, str]:  # noqa: B008
+    """The answer, and what stands at its place in the text."""
+    found = read(using, text, question)
+    return found.answer, text[found.start : found.end] if found.answer is not None else ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "answer"),
+    [
+        ("letter_boxed", r"so $\boxed{B}$.", "B"),
+        ("letter_boxed", r"\boxed{\text{B}}", "B"),
+        ("letter_boxed", r"\boxed{\textbf{(C)}}", "C"),
+        ("letter_boxed", r"\boxed{D. Rome}", "D"),
+        ("letter_boxed", r"first \boxed{A}, no: \boxed{B}", "B"),
+        ("letter_statement", "The answer is (B).", "B"),
+        ("letter_statement", "Answer: B", "B"),
+        ("letter_statement", "**Answer:** B", "B"),
+        ("letter_statement", "**Answer: B**", "B"),
+        ("letter_statement", "Answer:\r\n\r\n**B**\r\n", "B"),
+        ("letter_statement", "the correct option is D, because A is not", "D"),
+        ("letter_statement", r"the final answer is $\text{C}$", "C"),
+        ("letter_statement", "The answer is A. Wait. The answer is C.", "C"),
+        ("letter_statement", "The answer is A because it is.", "A"),
+        ("letter_statement", "The answer is option B", "B"),
+        ("letter_statement", "答案是B。", "B"),
+        ("letter_statement", "The answer is C and D is wrong", "C"),
+        ("letter_statement", r"The answer is \( \text{C} \).", "C"),
+        ("letter_verdict", "(B) is correct, I think", "B"),
+        ("letter_verdict", "So A is the right answer.", "A"),
+        ("letter_lone", "B", "B"),
+        ("letter_lone", "\n\n (B)\nbecause A is wrong", "B"),
+        ("letter_lone", "**B**", "B"),
+        ("letter_lone", "B.\r\n", "B"),
+        ("letter_leading", "B. Paris", "B"),
+        ("letter_leading", "(B) Paris", "B"),
+        ("letter_leading", "**B.** Paris", "B"),
+        ("letter_leading", "B, since it is", "B"),
+        ("letter_leading", "D - Rome", "D"),
+        ("letter_last", "I'd go for C", "C"),
+        ("letter_last", "not A but **B** then", "B"),
+        ("letter_last", "所以选B", "B"),
+    ],
+)
+def test_labels_are_found_where_they_stand(name: str, text: str, answer: str) -> None:
+    assert answers(name, text) == (answer, answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "answer"),
+    [("letter_lone", "b", "B"), ("letter_statement", "Answer: c.", "C"), ("letter_statement", "answer is a) x", "A")],
+)
+def test_a_small_letter_by_itself_is_the_label(name: str, text: str, answer: str) -> None:
+    assert answers(name, text) == (answer, answer.lower())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \r\n ",
+        "A cat sat on the mat",
+        "The answer is A cat.",
+        "the answer is a cat",
+        "I think so. So do I.",
+        "I, for one, do not know",
+        "The answer is A or B.",
+        "Answer: A, B",
+        "A or B?",
+        "A B C D",
+        "The answer is not A.",
+        "P(A) of it",
+        "vitamin-C, C++ and 30°C",
+        "A.I. in the U.S.A.",
+        "A-levels and plan-B",
+        "Caf\u00e9 D\u2019Or",
+        "A. Paris\nB. Lyon\nC. Rome",
+        "Q: who?\nA: nobody",
+        "E",
+        r"\boxed{AB}",
+    ],
+)
+def test_what_is_no_label_is_no_answer(text: str) -> None:
+    assert read("letter", text, Question(tuple("ABCD"))) == Extraction(None, None, -1, -1)
+
+
+def test_a_box_that_was_cut_off_holds_no_label() -> None:
+    assert read("letter_boxed", r"\boxed{B").answer is None
+
+
+def test_the_pronoun_is_no_label_unless_a_rule_says_so() -> None:
+    question = Question(ALL_LETTERS)
+    assert read("letter", "I think it rains, and so do I", question).answer is None
+    assert read("letter", "I think it is B", question).answer == "B"
+    assert [read("letter", text, question).answer for text in ("I", "(I)", "The answer is I.", "Answer: **I**")] == [
+        "I"
+    ] * 4
+
+
+def test_the_list_goes_from_sure_to_unsure() -> None:
+    text = "B. Lyon\nThe answer is C.\n\\boxed{D} and not A"
+    assert {name: found.answer for name, found in extract_all(text, make_extractors(LISTS["letter"])).items()} == {
+        "letter_boxed": "D",
+        "letter_statement": "C",
+        "letter_verdict": None,
+        "letter_lone": None,
+        "letter_leading": "B",
+        "letter_last": "D",
+    }
+    assert read("letter", text) == Extraction("D", "letter_boxed", text.index("D"), text.index("D") + 1)
+
+
+def test_the_first_extractor_that_matches_wins() -> None:
+    never, one, two = (
+        Extractor("never", lambda text: None),
+        Extractor("one", lambda text: Found("1", 0, 1)),
+        Extractor("two", lambda text: Found("2", 1, 2)),
+    )
+    assert extract("12", [never, two, one]) == Extraction("2", "two", 1, 2)
+    assert extract("12", [never]) == Extraction(None, None, -1, -1)
+    assert extract_all("12", [never, one]) == {"never": Extraction(), "one": Extraction("1", "one", 0, 1)}
+
+
+def test_labels_may_be_any_texts() -> None:
+    question = Question(("1", "2", "10"))
+    assert answers("letter", "The answer is 10.", question) == ("10", "10")
+    assert answers("letter", "Answer: YES", Question(("Yes", "No"))) == ("Yes", "YES")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "answer", "matched"),
+    [
+        ("number_hash", "3 + 4 = 7\n#### 7", "7", "7"),
+        ("number_hash", "#### 1,234.", "1234", "1,234"),
+        ("number_hash", "#### 3 and #### -4", "-4", "-4"),
+        ("number_boxed", r"\boxed{42}", "42", "42"),
+        ("number_boxed", r"\boxed{x = 42 \text{ cm}}", "42", "42"),
+        ("number_boxed", r"\boxed{\$1{,}800.50}", "1800.50", r"\$1{,}800.50"),
+        ("number_statement", "The answer is 18.", "18", "18"),
+        ("number_statement", "the answer is 3. No, the answer is **4**.", "4", "4"),
+        ("number_statement", "Answer: -$1,800.50", "-1800.50", "-$1,800.50"),
+        ("number_last", "It costs €5 or −$7,000.", "-7000", "−$7,000"),
+        ("number_statement", "The answer is 3 + 4 = $7.", "7", "7"),
+        ("number_statement", "The answer is 5. Since x = 3", "5", "5"),
+        ("number_statement", r"answer: $3 \times 4 = 12$", "12", "12"),
+        ("number_statement", "答案是5。", "5", "5"),
+        ("number_last", "共5个", "5", "5"),
+        ("number_last", "1\u202f000 people on 12 cm^2 at 12:30", "12", "12"),
+        ("number_last", "some 1\u202f000 people", "1000", "1\u202f000"),
+        ("number_last", "10 - 4", "4", "4"),
+        ("number_last", "half of it, 1/2.", "1/2", "1/2"),
+        ("number_last", "2.5e-3 grams", "2.5e-3", "2.5e-3"),
+        ("number_last", "50% of it", "50", "50"),
+        ("number_last", "he has 3 of them, the 2nd in v2", "3", "3"),
+    ],
+)
+def test_numbers_are_found_and_normalised(name: str, text: str, answer: str, matched: str) -> None:
+    assert answers(name, text) == (answer, matched)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "none", "2nd", "v2", "version 1.2.3", "1,2,3", "2^10", "12:30", "x_2", r"\boxed{\frac12}x"]
+)
+def test_what_is_no_number_is_no_answer(text: str) -> None:
+    assert read("number", text).answer is None
+
+
+def test_a_sum_without_a_result_is_no_statement() -> None:
+    assert read("number_statement", "The answer is 3 + 4").answer is None
+
+
+def test_a_fraction_in_a_box_is_not_half_read() -> None:
+    assert read("number_boxed", r"\boxed{\frac{1}{2}}").answer is None
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "rule", "matched"),
+    [
+        (" **new  york**.", "New York", "choice_exact", "**new  york**."),
+        ("It is New York, of course: new york", "New York", "choice_only", "New York"),
+        ("york it is", "York", "choice_only", "york"),
+    ],
+)
+def test_a_choice_is_found_by_its_text(text: str, answer: str, rule: str, matched: str) -> None:
+    found = read("choice_text", text, CITIES)
+    assert (found.answer, found.extractor, text[found.start : found.end]) == (answer, rule, matched)
+
+
+@pytest.mark.parametrize("text", ["", "Paris or York", "parishes", "Rome"])
+def test_two_choices_or_none_are_no_answer(text: str) -> None:
+    assert read("choice_text", text, CITIES).answer is None
+
+
+def test_a_choice_that_is_a_number_is_not_a_piece_of_another() -> None:
+    question = Question(choices=("5", "5.3", ""))
+    assert [read("choice_text", text, question).answer for text in ("it is 5.", "it is 5.3", "it is 55")] == [
+        "5",
+        "5.3",
+        None,
+    ]
+
+
+def test_lines_and_the_whole_text() -> None:
+    text = "\r\n one \r\n\r\n two\r\n"
+    assert answers("first_line", text) == ("one", "one")
+    assert answers("last_line", text) == ("two", "two")
+    assert answers("whole", text) == ("one \r\n\r\n two",) * 2
+    assert [read(name, " \n ").answer for name in ("first_line", "last_line", "whole")] == [None] * 3
+
+
+def test_reasoning_is_not_searched_and_places_stay() -> None:
+    text = "<think>The answer is A.</think>\nThe answer is B."
+    assert read("letter", text) == Extraction("B", "letter_statement", text.index("B."), text.index("B.") + 1)
+    assert read("whole", text).answer == "The answer is B."
+    assert read("first_line", "<THINK>x\ny</THINK>C").answer == "C"
+
+
+def test_reasoning_that_the_prompt_opened_is_not_searched() -> None:
+    assert read("letter", "The answer is A.</think>\n\nB").answer == "B"
+    assert read("letter", "<think>a <think>A</think> B</think>").answer is None
+
+
+@pytest.mark.parametrize("using", [*LISTS])
+def test_reasoning_without_an_end_holds_no_answer(using: str) -> None:
+    assert read(using, "Paris. #### 3 B <think>The answer is B, 3, Paris", CITIES).answer is None
+
+
+@pytest.mark.parametrize(
+    "unit", [" ", "1", "1,", "*", "A.\n", "answer: ", "answer" + " " * 20, "\\boxed{", "-", "York "]
+)
+def test_a_long_text_takes_no_time(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    question = Question(ALL_LETTERS, CITIES.choices)
+    for using in ("letter", "number", "choice_text"):
+        started = time.process_time()
+        extract_all(text, make_extractors(LISTS[using], question))
+        assert time.process_time() - started < 2.0, using  # a second on a machine of its own
+
+
+def test_lists_hold_known_names_and_every_name_is_in_a_list() -> None:
+    assert {name for names in LISTS.values() for name in names} == set(EXTRACTORS)
+
+
+def test_names_of_lists_and_extractors_mix() -> None:
+    assert extractor_names(["number_last", "choice_text", "choice_only"]) == (
+        "number_last",
+        "choice_exact",
+        "choice_only",
+    )
+    with pytest.raises(ValueError, match='unknown extractor "leter" .did you mean "letter"'):
+        extractor_names("leter")
+
+
+PIECES = [
+    "A",
+    "B",
+    "I",
+    "b",
+    "(",
+    ")",
+    "**",
+    ".",
+    ",",
+    " ",
+    "\n",
+    "\r\n",
+    "answer is ",
+    "Answer: ",
+    "\\boxed{",
+    "}",
+    "\\text{",
+]
+PIECES += [
+    "1",
+    "0",
+    "-",
+    "$",
+    "####",
+    "/",
+    "=",
+    "é",
+    "答案是",
+    "<think>",
+    "</think>",
+    "Paris",
+    "New York",
+    " is correct",
+    "or",
+]
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=25).map("".join),
+    st.sampled_from([*LISTS]),
+)
+def test_what_is_at_the_place_is_the_answer(text: str, using: str) -> None:
+    found = read(using, text, Question(ALL_LETTERS, CITIES.choices))
+    matched = text[found.start : found.end]
+    if found.answer is None:
+        assert found == Extraction(None, None, -1, -1)
+    elif using == "letter":
+        assert matched.upper() == found.answer
+    elif using == "number":
+        assert [*filter(str.isdigit, matched)] == [*filter(str.isdigit, found.answer)]
+    elif using == "choice_text":
+        assert found.answer.casefold() in " ".join(matched.casefold().split())
+    elif "</think>" not in text.lower():
+        assert matched == found.answer
