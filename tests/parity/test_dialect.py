@@ -151,6 +151,7 @@ def test_the_dialect_uses_every_filter_metric_and_aggregation_of_lm_eval() -> No
     # What lm-eval cannot run (decontaminate, acc_all), has for --predict_only (bypass), or does not have (rouge…).
     left_out = {"decontaminate", "acc_all", "bypass", "rouge1", "rouge2", "rougeL", "rougeLsum"}
     left_out |= {"acc_tokens", "greedy_choice", "choice_mass", "choice_margin", "mean_of_known", "ece", "position_bias"}
+    left_out |= {"positions"}
     left_out |= {"acc_mutual_phrase", "acc_opencompass", "rotation_agreement", "rotation_all", "rotation_vote"}
     left_out |= {"extract"}  # ours
     assert {*FILTERS.names(), *METRICS.names(), *AGGREGATIONS} - left_out <= words_of_task_files()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,12 @@ def test_several_draws_are_several_requests() -> None:
     result = run(model, toy_generation_task(3, draws=4))
     assert len(model.asked) == 12
     assert result.tasks[0].metric("exact_match").estimate.n == 3
+
+
+def test_a_metric_may_report_several_values() -> None:
+    """Toy choices have the right answer at places 0 to 3 in turn, so a perfect model picks each place equally often."""
+    task = toy_choice_task(8)
+    places = [task.pose(document).gold for document in task.documents()]
+    listed = replace(task, scoring=replace(task.scoring, metrics=(MetricSpec("acc"), MetricSpec("positions"))))
+    found = {metric.metric: metric.estimate.value for metric in run(ScriptedModel(solve), listed).tasks[0].metrics}
+    assert found == {"acc": 1.0, **{f"position_{place}": places.count(place) / 8 for place in range(4)}}

@@ -246,3 +246,8 @@ def test_rouge_takes_the_best_right_answer_and_the_mean_of_draws() -> None:
     assert Rouge("rouge1")(said("a b", ("x", "a b")), {}) == 1.0
     assert Rouge("rouge1")(said(["a b", "z"], "a b"), {}) == 0.5
     assert Rouge("rouge1")(said([], "a b"), {}) == 0.0
+
+
+def test_positions_tell_which_place_is_picked() -> None:
+    shown = view([-2, -1, -3], ["a", "b", "c"], 0)
+    assert value("positions")(shown, {}) == {"position_0": 0.0, "position_1": 1.0, "position_2": 0.0}

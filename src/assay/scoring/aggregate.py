@@ -35,15 +35,18 @@ def aggregate_task(
     by_pipeline: dict[str, list[Sample]] = {pipeline.name: [] for pipeline in scoring.pipelines}
     for sample in samples:
         by_pipeline[sample.filter].append(sample)
-    # Our own metrics give every document the same names; only task code, or `evaluate`, gives others.
-    is_open = scoring.process is not None or any(
-        spec.function is not None or spec.is_external or spec.name not in METRICS for spec in scoring.metrics
-    )
+    is_open = scoring.process is not None or any(map(_may_give_others, scoring.metrics))
     return tuple(
         _metric_result(rule, name, own, bootstrap_iters or 0, where)
         for name, own in by_pipeline.items()
         for rule in _rules(scoring.metrics, own if is_open else own[:1])
     )
+
+
+def _may_give_others(spec: MetricSpec) -> bool:
+    """Whether a metric may give documents values under other names: task code, `evaluate`, and few of our own."""
+    is_foreign = spec.function is not None or spec.is_external or spec.name not in METRICS
+    return is_foreign or metric_definition(spec.name).gives_many
 
 
 @dataclass(frozen=True, slots=True)

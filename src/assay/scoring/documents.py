@@ -57,9 +57,17 @@ class _Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
+    """A metric with its value function.
+
+    Attributes:
+        is_task_code: whether it is a function of the task or of the package `evaluate`, which may raise anything.
+        may_give_many: whether a value may be several, by name.
+    """
+
     spec: MetricSpec
     value: Value
     is_task_code: bool = False
+    may_give_many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class DocumentScorer:
         measures: each metric with its value function; empty when the task scores by itself.
         pipelines: the filter chains.
         process: the task's own scoring, if it has one.
-        calls_task_code: whether a metric is a function of the task or of the package `evaluate`.
+        may_give_many: whether a metric may give a document several values.
     """
 
     where: str
@@ -82,7 +90,7 @@ class DocumentScorer:
     measures: tuple[_Measure, ...]
     pipelines: tuple[_Pipeline, ...]
     process: Process | None = None
-    calls_task_code: bool = False
+    may_give_many: bool = False
 
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
         """One sample per pipeline. All requests of the document were answered."""
@@ -127,17 +135,20 @@ class DocumentScorer:
         if pipeline.has_task_code and self.shape != _GENERATED:
             filtered = list(restored(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
         view = self.view(instance, filtered)
-        if not self.calls_task_code:  # the usual case, once per document: kept short
+        if not self.may_give_many:  # the usual case, once per document: kept short
             return {measure.spec.name: measure.value(view, measure.spec.options) for measure in self.measures}
         values = Values()
         for measure in self.measures:
-            if measure.is_task_code:
-                values.add(measure.spec.name, self._called(measure, view, document))
+            found = self._called(measure, view, document)
+            if measure.may_give_many:
+                values.add(measure.spec.name, found)
             else:
-                values[measure.spec.name] = measure.value(view, measure.spec.options)
+                values[measure.spec.name] = found
         return values
 
     def _called(self, measure: _Measure, view: Any, document: Document) -> Any:
+        if not measure.is_task_code:
+            return measure.value(view, measure.spec.options)
         try:
             return measure.value(view, measure.spec.options)
         except Exception as error:  # code of a task, or of the package evaluate, may raise anything
@@ -170,8 +181,8 @@ def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
         measures = tuple(_measure(spec, scoring.scorer, where) for spec in scoring.metrics)
     pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
     view: View = SCORERS.get(scoring.scorer, where)
-    calls = any(measure.is_task_code for measure in measures)
-    return DocumentScorer(where, scoring.scorer, view, measures, pipelines, scoring.process, calls)
+    gives_many = any(measure.may_give_many for measure in measures)
+    return DocumentScorer(where, scoring.scorer, view, measures, pipelines, scoring.process, gives_many)
 
 
 def _measure(spec: MetricSpec, shape: str, where: str) -> _Measure:
@@ -181,12 +192,12 @@ def _measure(spec: MetricSpec, shape: str, where: str) -> _Measure:
     by the name alone, and so does this.
     """
     if shape == _GENERATED and spec.function is not None:
-        return _Measure(spec, function_value(spec), is_task_code=True)
+        return _Measure(spec, function_value(spec), is_task_code=True, may_give_many=True)
     # lm-eval's exact_match is a copy of the one in `evaluate`; ours gives the same without a download.
     is_external = spec.is_external and spec.name != "exact_match"
     if shape == _GENERATED and (is_external or spec.name not in METRICS):
         called = with_external_function(spec, METRICS.names(), where)
-        return _Measure(called, function_value(called), is_task_code=True)
+        return _Measure(called, function_value(called), is_task_code=True, may_give_many=True)
     definition = metric_definition(spec.name, where)
     if shape == _GENERATED and shape not in definition.values and callable(spec.aggregation):
         return _Measure(spec, text_pair)  # lm-eval hands such metrics' pairs on to the task's own aggregation
@@ -196,7 +207,7 @@ def _measure(spec: MetricSpec, shape: str, where: str) -> _Measure:
     value = definition.values[shape]
     if getattr(value, "package", ""):
         require(value.package, f'{where}, metric "{spec.name}"')  # type: ignore[attr-defined]
-    return _Measure(spec, value)
+    return _Measure(spec, value, may_give_many=definition.gives_many)
 
 
 def _check_aggregation(spec: MetricSpec, where: str) -> None:

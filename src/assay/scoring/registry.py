@@ -62,6 +62,7 @@ _METRIC_NAMES = (
     "mcc",
     "perplexity",
     "position_bias",
+    "positions",
     "rotation_agreement",
     "rotation_all",
     "rotation_vote",

@@ -23,6 +23,7 @@ class MetricDefinition:
         values: question shape (lm-eval's output_type) → value function.
         description: half a line for `assay ls metrics`.
         option_names: settings it understands.
+        gives_many: whether its value is a mapping of several values, each reported under its own name.
     """
 
     name: str
@@ -31,6 +32,7 @@ class MetricDefinition:
     values: Mapping[str, Value]
     description: str
     option_names: frozenset[str] = frozenset()
+    gives_many: bool = False
 
 
 _CHOICE, _CONTINUATION, _ROLLING, _GENERATED = (
@@ -145,6 +147,14 @@ position_bias = MetricDefinition(
     False,
     {_CHOICE: choice.place_pair},
     "how far the places of picked choices are from those of right ones: share of picks to move",
+)
+positions = MetricDefinition(
+    "positions",
+    "mean",
+    None,
+    {_CHOICE: choice.positions},
+    "share of documents in which each place is picked: position_0, position_1, …",
+    gives_many=True,
 )
 f1 = MetricDefinition(
     "f1",

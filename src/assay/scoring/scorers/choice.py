@@ -111,6 +111,12 @@ def place_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
     return (picked if picked in view.golds else next(iter(view.golds), -1)), picked
 
 
+def positions(view: ChoiceView, options: Mapping[str, Any]) -> dict[str, float]:
+    """Per place, whether it is the one picked: over documents, the histogram of picks."""
+    picked = pick(view)
+    return {f"position_{place}": float(place == picked) for place in range(len(view.totals))}
+
+
 def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tuple[float, ...]]:
     """(right, log-likelihood of every choice), for a task's own aggregation."""
     return list(view.golds) if view.is_multiple else view.golds[0], tuple(view.totals)
