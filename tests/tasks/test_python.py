@@ -132,3 +132,26 @@ def test_an_answer_that_is_none_of_the_choices_is_told(answer: int) -> None:
     task = PythonTask("t", ROWS, lambda row: assay.Choose("?", ["a", "b"], answer))
     with pytest.raises(DataError, match=f"task t, document 0: has the answer {answer}; expected a place among its 2"):
         task.pose(task.documents()[0])
+
+
+def test_choices_are_asked_what_the_metrics_need() -> None:
+    metrics = ["acc", "acc_mutual_info", MetricSpec("acc_mutual_phrase", options={"phrase": "So:"}), "acc_opencompass"]
+    task = PythonTask("wide", ROWS, choose, metrics=metrics)
+    instance = task.pose(task.documents()[0])
+    assert instance.requests == (
+        Loglikelihood("France:", " Paris"),
+        Loglikelihood("France:", " Rome"),
+        Loglikelihood("", " Paris"),
+        Loglikelihood("", " Rome"),
+        Loglikelihood("So:", " Paris"),
+        Loglikelihood("So:", " Rome"),
+        RollingLoglikelihood("France:", stands_on_prefix=False),
+    )
+    assert (instance.nulls, instance.prompts) == (("", "So:"), 1)
+    found = assay.evaluate("ngram", task, store=":memory:").task("wide")
+    assert [metric.metric for metric in found.metrics] == [
+        "acc",
+        "acc_mutual_info",
+        "acc_mutual_phrase",
+        "acc_opencompass",
+    ]

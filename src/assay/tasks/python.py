@@ -15,7 +15,7 @@ from typing import Any, Union
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
-from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, RollingLoglikelihood, Sampling
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood, Sampling
 from assay.core.specs import PLAIN_PIPELINES, MetricSpec, PipelineSpec, Scoring, TaskCard
 
 Row = Mapping[str, Any]
@@ -115,7 +115,7 @@ class PythonTask:
                     f"the same shape as the first document ({self._shape[0]})",
                 )
             )
-        return _pose(self._name, document.id, question)
+        return _pose(self._name, document.id, question, self.scoring)
 
     @cached_property
     def _documents(self) -> list[Document]:
@@ -138,14 +138,9 @@ class PythonTask:
         return _SHAPES[type(question)]
 
 
-def _pose(task: str, place: int, question: Question) -> Instance:
+def _pose(task: str, place: int, question: Question, scoring: Scoring) -> Instance:
     if isinstance(question, Choose):
-        if not 0 <= question.answer < len(question.choices):
-            where, size = f"task {task}, document {place}", len(question.choices)
-            raise DataError(Fault(where, f"has the answer {question.answer!r}", f"a place among its {size} choices"))
-        requests = tuple(Loglikelihood(question.prompt, question.delimiter + choice) for choice in question.choices)
-        choices = tuple(question.choices)
-        return Instance(task, place, requests, choices=choices, target=question.answer, gold=question.answer)
+        return _pose_choice(task, place, question, scoring)
     if isinstance(question, Complete):
         request = Loglikelihood(question.prompt, question.continuation)
         return Instance(task, place, (request,), target=question.continuation, gold=question.continuation)
@@ -154,6 +149,30 @@ def _pose(task: str, place: int, question: Question) -> Instance:
     gold = question.answer if isinstance(question.answer, str) else tuple(question.answer)
     asked = Generation(question.prompt, tuple(question.stop), question.max_tokens, question.sampling)
     return Instance(task, place, (asked,), target=question.answer, gold=gold)
+
+
+def _pose_choice(task: str, place: int, question: Choose, scoring: Scoring) -> Instance:
+    """A question with choices, and whatever else the metrics need of it."""
+    where, size = f"task {task}, document {place}", len(question.choices)
+    if not 0 <= question.answer < size:
+        raise DataError(Fault(where, f"has the answer {question.answer!r}", f"a place among its {size} choices"))
+    answers = [question.delimiter + choice for choice in question.choices]
+    requests: list[Request] = [Loglikelihood(question.prompt, answer) for answer in answers]
+    requests += [Loglikelihood(null, answer) for null in scoring.nulls for answer in answers]
+    if scoring.reads_prompts:
+        if not isinstance(question.prompt, str):
+            raise DataError(Fault(where, "acc_opencompass reads the whole prompt, which is a conversation", "text"))
+        requests.append(RollingLoglikelihood(question.prompt, stands_on_prefix=False))
+    return Instance(
+        task,
+        place,
+        tuple(requests),
+        choices=tuple(question.choices),
+        target=question.answer,
+        gold=question.answer,
+        nulls=scoring.nulls,
+        prompts=int(scoring.reads_prompts),
+    )
 
 
 def task(
