@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,23 @@ def test_olmes_takes_the_first_five_and_says_so(write_task: Write, select: Selec
         "olmes: its curated examples are not shipped; the first five rows stand in for them: arc_easy",
     )
     assert select("arc_easy", "olmes", num_fewshot=0).notices == ()
+
+
+def test_helm_balances_its_examples_by_the_text_of_the_right_choice(write_task: Write, select: Select) -> None:
+    # By letters A would come as often as B; by texts "rare" comes once, and "often" four times.
+    texts = [["often", "x"], ["x", "often"], ["rare", "x"], ["often", "x"], ["x", "often"]]
+    keys = ["A", "B", "A", "A", "B"]
+    rows = [
+        {"question": f"q{n}", "choices": {"text": texts[n], "label": ["A", "B"]}, "answerKey": keys[n]}
+        for n in range(5)
+    ]
+    write_task("quiz", train=rows)
+    stream, often = random.Random(0), [0, 1, 3, 4]
+    first = often.pop(stream.randrange(4))
+    stream.randrange(1)
+    second = often.pop(stream.randrange(3))
+    (task,) = select("quiz", "helm", num_fewshot=3).tasks
+    assert shown(task) == [f"q{first}", "q2", f"q{second}"]
 
 
 def test_lm_eval_leaves_names_prompts_and_metrics(write_task: Write, select: Select) -> None:
