@@ -85,4 +85,4 @@ def test_profiles_tell_source_rules_and_deviations(cli: Cli) -> None:
     assert (row["name"], row["source"].splitlines()[0]) == ("helm", "repository: stanford-crfm/helm")
     assert row["rules"].splitlines()[0].startswith("mmlu_*: exact_match, 5-shot balanced")
     shown = " ".join(cli("ls", "profiles", "Holistic").out.split())
-    assert "deviations: HELM Lite asks OpenBookQA jointly" in shown
+    assert "deviations Documents are those of the task file" in shown

@@ -108,8 +108,11 @@ def _show_profiles(console: Console, headings: Sequence[str], rows: Sequence[Seq
     for name, *cells in rows:
         console.print(Text(name, style="bold"))
         for heading, cell in zip(headings[1:], cells, strict=True):
-            for line in cell.splitlines():
-                console.print(Padding(Text(f"{heading.lower()}: {line}"), (0, 0, 0, 2)))
+            lines = cell.splitlines()
+            if lines:
+                console.print(Text(f"  {heading.lower()}"))
+            for line in lines:
+                console.print(Padding(Text(line), (0, 0, 0, 4)))
         console.print()
 
 

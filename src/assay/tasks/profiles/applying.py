@@ -18,7 +18,7 @@ from assay.tasks.profiles.reading import BALANCED, Profile, Rule, Variant
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import Style
 
-NOT_CHOICE = "says nothing of tasks that are not multiple choice; as their files have them run"
+NOT_CHOICE = "says nothing of tasks that are not multiple choice, which run as their files have them"
 GENERAL = "no rule for these tasks, its general one was used"
 SAME_SPLIT = "no split but the evaluated one has examples, so other documents of it stand before a document"
 
@@ -94,7 +94,7 @@ def profiled(
         plain = in_style(definition, wish.style)
         remark = "" if not profile.has_rules or (is_choice and rule is None) else NOT_CHOICE
         if is_choice and rule is not None:
-            remark = f"{rule.unfit}; as their files have them run"
+            remark = f"{rule.unfit}; run as their files have them"
         return [Profiled(plain, remarks=(remark,) if remark else ())]
     return [_in_variant(definition, profile, rule, variant, wish, metrics) for variant in _wanted(rule.variants, wish)]
 

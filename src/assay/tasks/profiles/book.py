@@ -13,7 +13,7 @@ from assay.tasks.profiles.applying import Profiled, Wish, check_metrics, profile
 from assay.tasks.profiles.reading import Profile
 
 _MOST_NAMES = 8
-_PYTHON = "says nothing of tasks that are written in Python; as they are run"
+_PYTHON = "says nothing of tasks that are written in Python, which run as they are"
 
 
 @dataclass(frozen=True, slots=True)
