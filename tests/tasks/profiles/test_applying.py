@@ -106,9 +106,14 @@ def test_what_cannot_be_repeated_runs_as_its_file_has_it(write_task: Write, sele
     assert found.notices[0].endswith("which is not repeated; run as their files have them: truthfulqa_mc1")
 
 
-def test_a_constant_place_of_the_right_choice_is_told(write_task: Write, select: Select) -> None:
+def test_choices_of_which_always_the_same_is_right_are_not_listed(write_task: Write, select: Select) -> None:
     write_task("quiz", doc_to_target=1)
-    assert any("stands at the same place in every document" in line for line in select("quiz", "olmes").notices)
+    found = select("quiz", "olmes")
+    assert names(found) == ["quiz"]
+    assert found.notices == (
+        "olmes: the right choice stands at the same place in every document, so the choices cannot be listed in this "
+        "order; run as their files have them: quiz",
+    )
 
 
 def test_examples_never_hold_the_document_itself(write_task: Write, select: Select) -> None:

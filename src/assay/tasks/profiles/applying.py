@@ -22,7 +22,9 @@ NOT_CHOICE = "says nothing of tasks that are not multiple choice, which run as t
 GENERAL = "no rule for these tasks, its general one was used"
 SAME_SPLIT = "no split but the evaluated one has examples, so other documents of it stand before a document"
 
-SAME_PLACE = "the right choice stands at the same place in every document, which a list of the choices gives away"
+SAME_PLACE = (
+    "the right choice stands at the same place in every document, so the choices cannot be listed in this order"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +91,23 @@ def profiled(
         metrics: metric → shapes that it scores.
     """
     rule = profile.rule(definition.name)
-    is_choice = definition.output_type == "multiple_choice"
-    if rule is None or not is_choice or rule.unfit:
-        plain = in_style(definition, wish.style)
-        remark = "" if not profile.has_rules or (is_choice and rule is None) else NOT_CHOICE
-        if is_choice and rule is not None:
-            remark = f"{rule.unfit}; run as their files have them"
-        return [Profiled(plain, remarks=(remark,) if remark else ())]
+    if rule is None and (not profile.has_rules or definition.output_type == "multiple_choice"):
+        return [Profiled(in_style(definition, wish.style))]
+    unfit = _unfit(definition, profile, rule)
+    if rule is None or unfit:
+        return [Profiled(in_style(definition, wish.style), remarks=(unfit,))]
     return [_in_variant(definition, profile, rule, variant, wish, metrics) for variant in _wanted(rule.variants, wish)]
+
+
+def _unfit(definition: TaskDefinition, profile: Profile, rule: Rule | None) -> str:
+    """Why a profile leaves a task as its file has it; empty where it does not."""
+    if rule is None or definition.output_type != "multiple_choice":
+        return NOT_CHOICE
+    lists = any(variant.style is not None and variant.style.shows_options for variant in rule.variants)
+    # A general rule knows nothing of the task: that the last choice is always right, say, a list would give away.
+    is_same = definition.format is None and isinstance(definition.rendering.target, int)
+    reason = SAME_PLACE if rule is profile.default and lists and is_same else rule.unfit
+    return f"{reason}; run as their files have them" if reason else ""
 
 
 def _wanted(variants: Sequence[Variant], wish: Wish) -> Sequence[Variant]:
@@ -133,13 +144,6 @@ def _in_variant(
         put = restyle(changed, replace(style, name=label))
     scored = rescored(put, {"metric_list": list(variant.metrics)}, metrics) if variant.metrics else put
     remarks = [GENERAL] if rule is profile.default else []
-    if (
-        style is not None
-        and style.shows_options
-        and changed.format is None
-        and isinstance(definition.rendering.target, int)
-    ):
-        remarks.append(SAME_PLACE)
     if wish.options.shots(scored.fewshot_count):
         remarks += [rule.notice] if rule.notice else []
         remarks += [SAME_SPLIT] if scored.fewshot.excludes else []
