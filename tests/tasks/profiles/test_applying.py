@@ -92,6 +92,15 @@ def test_tasks_without_choices_run_as_they_are(write_task: Write, select: Select
     )
 
 
+@pytest.mark.parametrize("like", ["olmes", "helm", "opencompass"])
+def test_answers_that_are_numbers_are_no_labels(like: str, write_task: Write, select: Select) -> None:
+    rows = [{"question": "1 + 1 =", "choices": {"text": ["1", "2"], "label": ["A", "B"]}, "answerKey": "B"}]
+    write_task("arc_challenge", test=rows)
+    for task in select("arc_challenge", like, num_fewshot=0).tasks:
+        posed = task.pose(task.documents()[0])
+        assert posed.choices in (("1", "2"), ("A", "B")) and posed.gold in (1, "B")
+
+
 def test_the_general_rule_is_told(write_task: Write, select: Select) -> None:
     write_task("quiz")
     assert select("quiz", "opencompass").notices == (
