@@ -17,14 +17,15 @@ QUIZ = {
     "output_type": "multiple_choice",
     "training_split": "train",
     "test_split": "test",
-    "doc_to_text": "Question: {{q}}\nAnswer:",
-    "doc_to_target": "label",
-    "doc_to_choice": "{{[a, b]}}",
+    "doc_to_text": "Question: {{question}}\nAnswer:",
+    "doc_to_target": "{{choices.label.index(answerKey)}}",
+    "doc_to_choice": "{{choices.text}}",
 }
 
 
 def write(folder: Path) -> None:
-    rows = [{"q": f"{n}?", "a": "yes", "b": "a much longer no", "label": n % 2} for n in range(8)]
+    choices = {"text": ["yes", "a much longer no"], "label": ["A", "B"]}
+    rows = [{"question": f"{n}?", "choices": choices, "answerKey": "AB"[n % 2]} for n in range(8)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "arc_easy.yaml").write_text(yaml.safe_dump(QUIZ), encoding="utf-8")
 
