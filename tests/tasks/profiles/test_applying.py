@@ -214,9 +214,14 @@ def test_a_group_reports_what_comes_first_and_weighs_as_the_tool_does(
         write_task(name, like="mmlu_high_school_biology")
     write_task("sums")
     write_group(tmp_path)
-    said = {like: select("mmlu", like, num_fewshot=1).groups for like in ("olmes", "opencompass")}
-    found = {like: [(m.metric, m.weight_by_size) for m in groups[-1].metrics] for like, groups in said.items()}
-    assert found == {"olmes": [("acc_norm", False)], "opencompass": [("acc_opencompass", True)]}
+    expected = {
+        "olmes": ("acc_norm", ("none",), False),
+        "opencompass": ("acc_opencompass", ("none",), True),
+        "helm": ("exact_match", ("strict", "extract"), True),
+    }
+    for like, words in expected.items():
+        (metric,) = select("mmlu", like, num_fewshot=1).groups[-1].metrics
+        assert (metric.metric, metric.filters, metric.weight_by_size) == words
 
 
 def test_the_best_is_taken_of_the_whole_group(tmp_path: Path, write_task: Write, select: Select) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from assay.core.specs import GroupMetricSpec, GroupSpec
 from assay.tasks.harness.definition import TaskDefinition
@@ -33,13 +33,14 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A task or group of the run: its own name, the variant, and the metrics that come first in it."""
+    """A task or group of the run: its own name, the variant, the metrics that come first in it, its pipelines."""
 
     own: str
     label: str
     variant: str
     combines: bool
     primary: tuple[str, ...]
+    pipelines: tuple[str, ...]
 
 
 class ProfileBook:
@@ -78,7 +79,8 @@ class ProfileBook:
             self._remarks.setdefault(remark, {})[own] = None
         if item.label:
             primary = tuple(spec.name for spec in scored.scoring.metrics[:1])
-            self._entries[scored.name] = _Entry(own, item.label, item.variant, item.combines, primary)
+            pipelines = tuple(pipeline.name for pipeline in scored.scoring.pipelines)
+            self._entries[scored.name] = _Entry(own, item.label, item.variant, item.combines, primary, pipelines)
         if item.combines:
             self._families.setdefault(own, {})[item.variant] = scored.name
 
@@ -96,30 +98,31 @@ class ProfileBook:
             alias: its own alias.
         """
         entries = [self._entries[member] for member in spec.members if member in self._entries]
-        by_label = {entry.label: entry for entry in reversed(entries)}
         made = []
         for label in dict.fromkeys(entry.label for entry in entries):
+            alike = [entry for entry in entries if entry.label == label]
+            metrics = tuple(dict.fromkeys(metric for entry in alike for metric in entry.primary))
+            pipelines = tuple(dict.fromkeys(pipeline for entry in alike for pipeline in entry.pipelines))
+            entry = _Entry(name, label, alike[0].variant, alike[0].combines, metrics, pipelines)
             members = tuple(item for item in spec.members if self._label(item) in ("", label))
-            primary = dict.fromkeys(metric for entry in entries if entry.label == label for metric in entry.primary)
-            group = GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, (), spec.version)
-            made.append(replace(group, metrics=self._group_metrics(spec, tuple(primary))))
-            combines = by_label[label].combines and bool(spec.metrics)
-            self._entries[group.name] = _Entry(name, label, by_label[label].variant, combines, tuple(primary))
-            if combines:
-                self._families.setdefault(name, {})[by_label[label].variant] = group.name
-                self._inside |= {entry.own for entry in entries}
+            reported = self._group_metrics(spec, entry)
+            made.append(GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, reported, spec.version))
+            self._entries[made[-1].name] = entry
+            if entry.combines and spec.metrics:
+                self._families.setdefault(name, {})[entry.variant] = made[-1].name
+                self._inside |= {entry.own for entry in alike}
         return made or [spec]
 
     def _label(self, name: str) -> str:
         return self._entries[name].label if name in self._entries else ""
 
-    def _group_metrics(self, spec: GroupSpec, primary: tuple[str, ...]) -> tuple[GroupMetricSpec, ...]:
-        """A group that reports something reports what comes first in its members."""
+    def _group_metrics(self, spec: GroupSpec, entry: _Entry) -> tuple[GroupMetricSpec, ...]:
+        """A group that reports something reports what comes first in its members, in their order of pipelines."""
         if not spec.metrics or self._profile is None:
             return ()
         said = self._profile.weight_by_size
         weighs = spec.metrics[0].weight_by_size if said is None else said
-        return tuple(GroupMetricSpec(metric, None, weighs) for metric in primary)
+        return tuple(GroupMetricSpec(metric, entry.pipelines, weighs) for metric in entry.primary)
 
     def combined(self) -> tuple[Combined, ...]:
         """What is reported as the best of its variants; what a combined group holds counts in the group."""
