@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+import assay
 from assay import evaluate
 from assay.run.events import Event, Noticed
 
@@ -67,3 +68,15 @@ def test_what_a_profile_leaves_out_is_told_before_the_run(tmp_path: Path) -> Non
     evaluate("dummy", "arc_easy", store=":memory:", include_path=tmp_path, like="olmes", listener=events.append)
     told = [event.text for event in events if isinstance(event, Noticed)]
     assert told == ["olmes: its curated examples are not shipped; the first five rows stand in for them: arc_easy"]
+
+
+def test_tasks_in_python_are_left_alone_and_told() -> None:
+    @assay.task("sums", rows=[{"a": 1, "b": 2}])
+    def sums(row: dict[str, int]) -> assay.Complete:
+        return assay.Complete(f"{row['a']} + {row['b']} =", f" {row['a'] + row['b']}")
+
+    plain = evaluate("dummy", sums, store=":memory:", like="lm-eval")
+    result = evaluate("dummy", sums, store=":memory:", like="olmes")
+    assert result.tasks[0].name == "sums" and result.tasks[0].prompts == plain.tasks[0].prompts
+    assert "olmes: says nothing of tasks that are written in Python, which run as they are: sums" in result.notices
+    assert not any("Python" in line for line in plain.notices)
