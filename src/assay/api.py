@@ -16,7 +16,7 @@ from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
-from assay.core.specs import LIKE, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
+from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
 from assay.core.studies import Study
 from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
@@ -29,6 +29,7 @@ from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
 from assay.tasks.changes import scoring_changes
+from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, find_style
 
 if TYPE_CHECKING:
@@ -115,10 +116,11 @@ def _model_settings(settings: Settings) -> ModelSettings:
 
 
 def _like(tool: str | None) -> str | None:
-    name = tool.replace("_", "-") if tool is not None else None
-    if name is not None and name not in LIKE:
-        raise UserError(Fault("--like", f'no tool "{tool}"{did_you_mean(name, LIKE)}', "one of " + ", ".join(LIKE)))
-    return name
+    """The profile of a run: the tool's name, or the whole path of the user's own, so that it is found again."""
+    if tool is None:
+        return None
+    profile = find_profile(tool)
+    return str(profile.file.path.resolve()) if tool.endswith((".yaml", ".yml")) else profile.name
 
 
 def _style(style: str | None, rotates: bool) -> str | None:

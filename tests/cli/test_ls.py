@@ -16,6 +16,7 @@ KNOWN = {
     "models": "ngram",
     "metrics": "exact_match",
     "filters": "multi_choice_regex",
+    "profiles": "olmes",
 }
 
 
@@ -77,3 +78,11 @@ def test_tags_and_types_narrow_the_tasks(cli: Cli, task_folder: Path) -> None:
     assert names("--include_path", str(task_folder), "--tag", "paint") == ["colours"]
     assert names("--output-type", "multiple_choice") == ["demo_questions", "demo_questions_letters"]
     assert names("--tag", "nothing") == []
+
+
+def test_profiles_tell_source_rules_and_deviations(cli: Cli) -> None:
+    (row,) = json.loads(cli("ls", "profiles", "Holistic", "--json").out)
+    assert (row["name"], row["source"].splitlines()[0]) == ("helm", "repository: stanford-crfm/helm")
+    assert row["rules"].splitlines()[0].startswith("mmlu_*: exact_match, 5-shot balanced")
+    shown = " ".join(cli("ls", "profiles", "Holistic").out.split())
+    assert "deviations Documents are those of the task file" in shown

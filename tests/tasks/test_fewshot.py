@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
-from assay.tasks.fewshot import FirstSampler, RandomSampler, repeated_sample
+from assay.tasks.fewshot import BalancedSampler, FirstSampler, RandomSampler, repeated_sample
 
 Row = dict[str, Any]
 
@@ -130,3 +130,39 @@ def test_first_takes_the_first_rows_without_the_document() -> None:
     assert FirstSampler(pool, 2, pool.__getitem__, "toy").places(0) == (1, 2)
     with pytest.raises(DataError, match="4 few-shot examples are wanted, but the pool has 3 rows"):
         FirstSampler(pool, 4, pool.__getitem__, "toy").places(0)
+
+
+def balanced(labels: list[str | None], count: int, excluded: Any = None) -> BalancedSampler:
+    pool = [{"place": place, "label": label} for place, label in enumerate(labels)]
+    return BalancedSampler(pool, lambda row: row["label"], count, 0, excluded, "t")
+
+
+def test_balanced_examples_go_round_the_answers_from_the_most_frequent() -> None:
+    labels: list[str | None] = ["no", "yes", "maybe", "yes", "no", "yes"]
+    stream = random.Random(0)
+    yes, no, maybe = [1, 3, 5], [0, 4], [2]
+    expected = [rows.pop(stream.randrange(len(rows))) for rows in (yes, no, maybe, yes, no)]
+    assert [labels[place] for place in expected] == ["yes", "no", "maybe", "yes", "no"]
+    assert list(balanced(labels, 5).places(0)) == expected
+    assert balanced(labels, 5).places(7) == tuple(expected)
+
+
+def test_balanced_examples_of_equal_frequency_are_shuffled_from_their_sorted_texts() -> None:
+    order = ["a", "b", "c", "d"]
+    stream = random.Random(0)
+    stream.shuffle(order)
+    labels: list[str | None] = ["d", "b", "a", "c"]
+    assert [labels[place] for place in balanced(labels, 3).places(0)] == order[:3]
+    assert order != ["a", "b", "c", "d"]
+
+
+def test_balanced_rows_without_an_answer_come_last() -> None:
+    assert sorted(balanced([None, "a", None], 3).places(0)[1:]) == [0, 2]
+    assert balanced([None, "a", None], 1).places(0) == (1,)
+
+
+def test_balanced_examples_leave_the_document_out() -> None:
+    sampler = balanced(["a", "b"], 1, excluded=lambda place: {"place": place, "label": "ab"[place]})
+    assert [sampler.places(0), sampler.places(1)] == [(1,), (0,)]
+    with pytest.raises(DataError, match="2 few-shot examples are wanted, but the pool has 1"):
+        balanced(["a", "b"], 2, excluded=lambda place: {"place": 0, "label": "a"}).places(0)

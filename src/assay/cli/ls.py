@@ -8,6 +8,10 @@ import json
 import time
 from collections.abc import Callable, Sequence
 
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
 from assay.cli.options import add_store_option, make_parser
 from assay.report.names import model_name
 from assay.report.terminal import make_console, show_listing, show_notices
@@ -28,7 +32,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
         return 0
     console = make_console()
-    show_listing(console, headings, rows)
+    (_show_profiles if options.what == "profiles" else show_listing)(console, headings, rows)
     console.print(f"{len(rows):,} {options.what}")
     return 0
 
@@ -88,6 +92,30 @@ def _filters(options: argparse.Namespace) -> Listing:
     return ("Name", "Settings", "What"), rows
 
 
+def _profiles(options: argparse.Namespace) -> Listing:
+    from assay.tasks.profiles.reading import find_profile, profile_names
+
+    rows = []
+    for name in profile_names():
+        profile = find_profile(name)
+        source = "\n".join(f"{key}: {value}" for key, value in profile.source.items())
+        rows.append((name, source, profile.description, "\n".join(profile.lines()), "\n".join(profile.deviations)))
+    return ("Name", "Source", "Description", "Rules", "Deviations"), rows
+
+
+def _show_profiles(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A block for each: the cells are texts of many lines, for which a table has no room."""
+    for name, *cells in rows:
+        console.print(Text(name, style="bold"))
+        for heading, cell in zip(headings[1:], cells, strict=True):
+            lines = cell.splitlines()
+            if lines:
+                console.print(Text(f"  {heading.lower()}"))
+            for line in lines:
+                console.print(Padding(Text(line), (0, 0, 0, 4)))
+        console.print()
+
+
 def _runs(options: argparse.Namespace) -> Listing:
     from assay.store.store import Store, default_path
 
@@ -113,6 +141,7 @@ _LISTINGS: dict[str, Callable[[argparse.Namespace], Listing]] = {
     "models": _models,
     "metrics": _metrics,
     "filters": _filters,
+    "profiles": _profiles,
     "runs": _runs,
 }
 

@@ -80,7 +80,12 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--confirm_run_unsafe_code", action="store_true", help="let tasks run that execute what the model wrote"
     )
-    group.add_argument("--like", metavar="TOOL", help="repeat a tool's known defects that change scores: lm-eval")
+    group.add_argument(
+        "--like",
+        metavar="TOOL",
+        help="ask and score as a tool does: helm, lm-eval (with its defects that change scores), olmes, opencompass, "
+        "or a YAML file; see assay ls profiles",
+    )
     group.add_argument(
         "--style",
         metavar="NAME",

@@ -30,9 +30,9 @@ class ChatSpec:
     multiturn: bool = True
 
 
-# Tools whose known defects a run can repeat, see docs/lm-eval-compatibility.md.
+# The tool whose known defects a run can repeat, see docs/lm-eval-compatibility.md. Conventions of this and of other
+# tools are in profiles, see docs/profiles.md.
 LM_EVAL = "lm-eval"
-LIKE = (LM_EVAL,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class TaskOptions:
         python_seed: seed of Python's global generator while task code makes documents.
         numpy_seed: seed of numpy's global generator while task code makes documents.
         confirm_unsafe: whether tasks marked `unsafe_code` may run.
-        like: a tool whose defects are repeated where they can change a score; None for none.
+        like: a tool whose profile the tasks follow, or the path of a profile; of lm-eval, the defects that can change
+            a score are repeated too. None for none.
         samples: task name → places of the documents that the run asks about; None for no such choice.
         style: how multiple-choice questions are put, as text: `letters`, `hybrid:rotated`; None as the tasks do it.
         scoring: `metric_list` and `filter_list` of task files, in place of the tasks' own; what does not fit a task's

@@ -20,6 +20,7 @@ from assay.scoring.registry import FILTERS, METRICS, metric_definition
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, consent
 from assay.tasks.harness.schema import KnownNames
+from assay.tasks.profiles.book import Combined
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
 # lm-eval's word for a task's shape → the kind of request that it poses.
@@ -40,6 +41,7 @@ class Setup:
     groups: tuple[GroupSpec, ...]
     model: Model
     notices: tuple[str, ...]
+    combined: tuple[Combined, ...] = ()
 
 
 def known_names() -> KnownNames:
@@ -95,7 +97,8 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     check_tasks(selection.tasks, spec.options)
     check_model(model, selection.tasks, spec.options.chat)
     _check_samples(spec, selection.tasks)
-    return Setup(selection.tasks, tuple(scorers), selection.groups, model, tuple(catalog.notices))
+    notices = (*catalog.notices, *selection.notices)
+    return Setup(selection.tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
 
 
 def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:

@@ -15,6 +15,7 @@ from assay.core.responses import NOTE_TEXTS, Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
 from assay.core.specs import RunSpec
 from assay.plan.planning import Plan, make_plan
+from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
 from assay.run.manifest import make_manifest, redacted
@@ -143,6 +144,7 @@ def _result(
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked), *_task_notices(results))
+    notices += best_of(setup.combined, results, groups)
     return RunResult(
         run_id=run_id,
         spec=session.spec,

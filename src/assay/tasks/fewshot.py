@@ -158,6 +158,72 @@ class FirstSampler:
         return tuple(places)
 
 
+class BalancedSampler:
+    """One example of every right answer in turn, the most frequent answers first: HELM's rule.
+
+    The same examples stand before every document. Answers of the same frequency are shuffled; an answer's rows are
+    drawn without replacement; rows without an answer come last.
+
+    Args:
+        pool: the rows to draw from.
+        label: the right answer of a row; None where it has none.
+        count: examples per document.
+        seed: start of the random stream: HELM's trial index.
+        excluded: the document at a place, when it must not be its own example; None when it may.
+        where: the task, for errors.
+    """
+
+    def __init__(
+        self,
+        pool: Sequence[Row],
+        label: Callable[[Row], str | None],
+        count: int,
+        seed: int | None,
+        excluded: Callable[[int], Row] | None,
+        where: str,
+    ) -> None:
+        self._pool = pool
+        self._labels = [label(row) for row in pool]
+        self._count = count
+        self._seed = seed
+        self._excluded = excluded
+        self._where = where
+        self._common = self._chosen(range(len(pool))) if excluded is None else ()
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        if self._excluded is None:
+            return self._common
+        document = self._excluded(document_id)
+        return self._chosen([place for place, row in enumerate(self._pool) if row != document])
+
+    def _chosen(self, places: Sequence[int]) -> tuple[int, ...]:
+        if len(places) < self._count:
+            raise too_few_examples(self._where, self._count, len(places))
+        generator = random.Random(self._seed)
+        rows: dict[str, list[int]] = {}
+        unlabelled: list[int] = []
+        for place in places:
+            label = self._labels[place]
+            (unlabelled if label is None else rows.setdefault(label, [])).append(place)
+        order = _by_frequency(rows, generator)
+        chosen: list[int] = []
+        while len(chosen) < self._count and any(rows.values()):
+            for label in order:
+                if rows[label] and len(chosen) < self._count:
+                    chosen.append(rows[label].pop(generator.randrange(len(rows[label]))))
+        return (*chosen, *generator.sample(unlabelled, self._count - len(chosen)))
+
+
+def _by_frequency(rows: Mapping[str, Sequence[int]], generator: random.Random) -> list[str]:
+    """Labels, the most frequent first; those of one frequency, in the order of their texts, are shuffled."""
+    order: list[str] = []
+    for size in sorted({len(places) for places in rows.values()}, reverse=True):
+        labels = sorted(label for label, places in rows.items() if len(places) == size)
+        generator.shuffle(labels)
+        order += labels
+    return order
+
+
 class CodeSampler:
     """Examples as a sampler class of task code chooses them.
 

@@ -60,6 +60,8 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
     labels = _labels(choices)
     body = _without_tail(prompt)
     listed = _listed(body, labels or _first(string.ascii_uppercase, len(choices)))
+    if listed is None and "1" in labels:
+        labels = ()  # answers that are the numbers 1, 2, … themselves, as ARC has some
     if labels and listed is None:
         shown = prompt if len(prompt) <= 200 else "…" + prompt[-199:]
         raise DataError(

@@ -20,11 +20,12 @@ from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
 from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
-from assay.tasks.harness.rescored import rescored
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
-from assay.tasks.harness.styled import in_style
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.indexing import Entry
+from assay.tasks.profiles.applying import Wish
+from assay.tasks.profiles.book import Combined, ProfileBook
+from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, Style, find_style
 
 Wanted = Union[str, Task]
@@ -32,10 +33,12 @@ Wanted = Union[str, Task]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tasks of a run in order, and its groups bottom-up."""
+    """The tasks of a run in order, its groups bottom-up, what to combine of them, and what users must know."""
 
     tasks: tuple[Task, ...]
     groups: tuple[GroupSpec, ...]
+    combined: tuple[Combined, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 def select_tasks(
@@ -64,7 +67,8 @@ def select_tasks(
         raise TaskFileError(*builder.faults)
     if not builder.tasks:
         raise UserError(Fault("--tasks", "names no task", "a task, group or tag", "See: assay ls tasks"))
-    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()))
+    book = builder.book
+    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), book.combined(), book.notices())
 
 
 # What a group says about itself; a member that is a registered group says it in its own file.
@@ -82,7 +86,10 @@ class _Builder:
         self.refused: list[tuple[TaskFile, KeyPath, FunctionReference]] = []
         self._changed: dict[str, Mapping[str, Any]] = {}
         self._open: list[str] = []
+        self._made: dict[str, list[str]] = {}
         self._style: Style | None = None
+        self._is_styled = False
+        self.book = ProfileBook(names.metrics, find_profile(options.like) if options.like is not None else None)
         self.tasks: dict[str, Task] = {}
         self.groups: dict[str, GroupSpec] = {}
         self.faults: list[Fault] = []
@@ -95,6 +102,7 @@ class _Builder:
             self._try(partial(self._add_task, item, {}))
             return
         item, style = self._split_style(item)
+        self._is_styled = style is not None
         try:
             self._style = find_style(style) if style not in (None, OWN) else None
         except UserError as error:
@@ -176,10 +184,10 @@ class _Builder:
         if group.name in self._open:
             chain = " → ".join((*self._open, group.name))
             raise TaskFileError(Fault(str(group.file.path), f"group cycle: {chain}", next="Break the cycle"))
-        name, alias = self._styled_name(group.name), self._styled_name(group.alias)
-        if name in self.groups:
+        name = self._styled_name(group.name)
+        if name in self._made:
             self._check_same("group", name, changes.data, str(group.file.path))
-            return [name]
+            return self._made[name]
         self._open.append(group.name)
         inherited = changes.over(group.changes)
         members: list[str] = []
@@ -187,9 +195,14 @@ class _Builder:
             members += self._add_member(group, member, inherited)
         self._open.pop()
         # Bottom-up: the members' own groups were added on the way down, so this one comes after them.
-        self.groups[name] = GroupSpec(name, alias, tuple(dict.fromkeys(members)), group.metrics, group.version)
+        spec = GroupSpec(
+            name, self._styled_name(group.alias), tuple(dict.fromkeys(members)), group.metrics, group.version
+        )
+        made = self.book.groups(spec, group.name, group.alias)
+        self.groups.update({spec.name: spec for spec in made})
+        self._made[name] = [spec.name for spec in made]
         self._changed[f"group {name}"] = changes.data
-        return [name]
+        return self._made[name]
 
     def _styled_name(self, name: str) -> str:
         return name if self._style is None else f"{name}@{self._style.name}"
@@ -221,7 +234,7 @@ class _Builder:
 
     def _add_collapsed(self, member: Member, changes: Changes) -> list[str]:
         inner = _Builder(self._catalog, self._options, self._names, self._code)
-        inner._style = self._style
+        inner._style, inner._is_styled = self._style, self._is_styled
         inner._add_name(member.name, changes)
         self.faults.extend(fault for fault in inner.faults if fault not in self.faults)
         self.refused.extend(inner.refused)
@@ -233,14 +246,14 @@ class _Builder:
     def _add_file(self, file: TaskFile, changes: Changes) -> list[str]:
         merged = file.changed(changes.data, changes.places)
         try:
-            task = self._built(merged)
+            tasks = self._built(merged)
         except TaskFileError as error:
             self.faults.extend(fault for fault in error.faults if fault not in self.faults)
             return []
-        return [] if task is None else self._add_task(task, changes.data)
+        return [name for task in tasks for name in self._add_task(task, changes.data)]
 
-    def _built(self, file: TaskFile) -> Task | None:
-        """The task of a file; None when it names code that may not run."""
+    def _built(self, file: TaskFile) -> list[Task]:
+        """The task of a file, in as many variants as it is asked; none when it names code that may not run."""
         named = [(file, keys, reference) for keys, reference in references(file.data)]
         refused = [item for item in named if not self._code.consent.covers(item[2].folder)]
         self.refused.extend(refused)
@@ -250,17 +263,20 @@ class _Builder:
         if faults:
             raise TaskFileError(*faults)
         if refused:
-            return None
+            return []
         if file.data.get("class") is not None and shim.make_task is not None:
-            return shim.make_task(bound["class"], file, self._options)
-        definition = in_style(define(file, _with_table_names(bound, shim), self._code.may_draw()), self._style)
-        return HarnessTask(rescored(definition, self._options.scoring, self._names.metrics), self._options)
+            return [shim.make_task(bound["class"], file, self._options)]
+        definition = define(file, _with_table_names(bound, shim), self._code.may_draw())
+        wish = Wish(self._options, self._is_styled, self._style)
+        return [HarnessTask(variant, self._options) for variant in self.book.variants(definition, wish)]
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
         if self._style is not None and not isinstance(task, HarnessTask):
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
+        if not isinstance(task, HarnessTask):
+            self.book.leave(name)
         if name in self.tasks:
             self._check_same("task", name, changes, task.card.source)
             return [name]

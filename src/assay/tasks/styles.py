@@ -7,7 +7,7 @@ papers use; a YAML file with the same keys is one of the user's own.
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,17 @@ def _changed(style: Style, change: str, text: str) -> Style:
 def _read_style(path: Path) -> Style:
     """A style of the user's own."""
     file = read_task_file(path.expanduser())
+    return style_of(path.stem, file.data, file.where)
+
+
+def style_of(name: str, data: Mapping[str, Any], where: Callable[..., str]) -> Style:
+    """The style that a mapping describes.
+
+    Args:
+        name: its name.
+        data: the mapping.
+        where: key → its place in a file, for errors.
+    """
     kinds: dict[str, tuple[str, Any]] = {
         "prompt": ("a template", str),
         "answer": ("a template", str),
@@ -156,23 +167,22 @@ def _read_style(path: Path) -> Style:
         "description": ("text", str),
     }
     faults = []
-    for key, value in file.data.items():
-        where = file.where(key)
+    for key, value in data.items():
         if key not in kinds:
-            faults.append(Fault(where, f'unknown key "{key}"{did_you_mean(str(key), kinds)}', ", ".join(kinds)))
+            faults.append(Fault(where(key), f'unknown key "{key}"{did_you_mean(str(key), kinds)}', ", ".join(kinds)))
         elif not isinstance(value, kinds[key][1]) or (key == "labels" and not _are_labels(value)):
-            faults.append(Fault(where, f"is {value!r}", kinds[key][0]))
+            faults.append(Fault(where(key), f"is {value!r}", kinds[key][0]))
     for key, names in (("prompt", _NAMES), ("answer", _ANSWER_NAMES)):
-        text = file.data.get(key)
+        text = data.get(key)
         if text is None:
-            faults.append(Fault(file.where(key), "is missing", "a template"))
+            faults.append(Fault(where(key), "is missing", "a template"))
         elif isinstance(text, str):
-            faults += _template_faults(text, names, file.where(key))
+            faults += _template_faults(text, names, where(key))
     if faults:
         raise UserError(*faults)
-    settings: dict[str, Any] = dict(file.data)
+    settings: dict[str, Any] = dict(data)
     settings.update({key: tuple(value) for key, value in settings.items() if isinstance(value, list)})
-    return Style(name=path.stem, **settings)
+    return Style(name=name, **settings)
 
 
 def _are_labels(value: Any) -> bool:

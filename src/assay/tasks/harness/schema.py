@@ -211,10 +211,10 @@ def _field_faults(file: TaskFile) -> list[Fault]:
         faults += _key_faults(file, FEWSHOT_KEYS, inner, above)
         faults += [*_template_faults(file, inner, above), *choice_faults(file, inner, above)]
     stated = file.data.get("format")
-    return [*faults, *_format_faults(file, stated)] if isinstance(stated, dict) else faults
+    return [*faults, *format_faults(file, stated)] if isinstance(stated, dict) else faults
 
 
-def _format_faults(file: TaskFile, stated: Mapping[Any, Any]) -> list[Fault]:
+def format_faults(file: TaskFile, stated: Mapping[Any, Any]) -> list[Fault]:
     """Faults of the parts of a question."""
     faults = _key_faults(file, FORMAT_KEYS, stated, ("format",))
     for key in ("question", "choices", "answer"):

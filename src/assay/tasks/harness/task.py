@@ -15,7 +15,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.protocols import Example
 from assay.core.requests import Instance
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions
-from assay.tasks.fewshot import CodeSampler, FirstSampler, RandomSampler, Sampler
+from assay.tasks.fewshot import BalancedSampler, CodeSampler, FirstSampler, RandomSampler, Sampler
 from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
@@ -194,18 +194,21 @@ class HarnessTask:
     def _sampler(self, pool: list[Row]) -> Sampler:
         # lm-eval keeps a document out of its own examples when the two splits have the same name, and None
         # equals None: a task with neither draws one more example. Equal prompts need the same rule.
-        is_excluding = self.definition.fewshot.split == self.definition.test_split
+        fewshot = self.definition.fewshot
+        is_excluding = fewshot.excludes or fewshot.split == self.definition.test_split
         excluded: Callable[[int], Row] | None = self._row if is_excluding else None
         where = self.definition.file.where("num_fewshot")
-        kind = self.definition.fewshot.sampler
+        kind, seed = fewshot.sampler, self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
+        if fewshot.label is not None:
+            return BalancedSampler(pool, fewshot.label, self.num_fewshot, seed, excluded, where)
         if kind == "first_n":
             return FirstSampler(pool, self.num_fewshot, excluded, where)
         if not isinstance(kind, str):
-            return CodeSampler(kind, pool, self.num_fewshot, self.options.fewshot_seed, excluded, where)
+            return CodeSampler(kind, pool, self.num_fewshot, seed, excluded, where)
         # lm-eval's generator walks over the chosen documents only.
         chosen = (self.options.samples or {}).get(self.definition.name) if self._is_like_lm_eval else None
         order = sorted(set(chosen)) if chosen is not None else None
-        return RandomSampler(pool, self.num_fewshot, self.options.fewshot_seed, excluded, where, order)
+        return RandomSampler(pool, self.num_fewshot, seed, excluded, where, order)
 
     def _row(self, place: int) -> Row:
         return self._documents[place].fields

@@ -1,0 +1,208 @@
+"""Puts a task in the form that a profile gives it.
+
+Takes a definition and a profile, gives one definition per variant, each with its label, and what users must know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.specs import TaskOptions
+from assay.tasks.harness.definition import FewshotDefinition, Rendering, TaskDefinition
+from assay.tasks.harness.rescored import rescored
+from assay.tasks.harness.styled import QuestionReader, in_style, restyle
+from assay.tasks.profiles.reading import BALANCED, Profile, Rule, Variant
+from assay.tasks.prompts import Delimiters
+from assay.tasks.styles import Style
+
+NOT_CHOICE = "says nothing of tasks that are not multiple choice, which run as their files have them"
+GENERAL = "no rule for these tasks, its general one was used"
+SAME_SPLIT = "no split but the evaluated one has examples, so other documents of it stand before a document"
+
+SAME_PLACE = (
+    "the right choice stands at the same place in every document, so the choices cannot be listed in this order"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asks for besides the profile, which wins over it.
+
+    Attributes:
+        options: the run's options.
+        is_styled: whether a prompt style was named.
+        style: that style; None for the task's own.
+    """
+
+    options: TaskOptions
+    is_styled: bool = False
+    style: Style | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A task in one variant of a profile.
+
+    Attributes:
+        definition: the task; as its file has it where the label is empty.
+        label: profile and variant, as they stand behind the task's name: `olmes-mcf`.
+        variant: the variant's name.
+        combines: whether the tool reports the best of the variants.
+        remarks: what users must know, without the task's name.
+    """
+
+    definition: TaskDefinition
+    label: str = ""
+    variant: str = ""
+    combines: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def check_metrics(profile: Profile, metrics: Mapping[str, frozenset[str]]) -> None:
+    """Raises for metrics of a profile that there are not."""
+    rules = [*profile.rules, *([profile.default] if profile.default else [])]
+    faults = [
+        Fault(
+            profile.file.where(*variant.place, "metrics", place),
+            f'unknown metric "{entry["metric"]}"{did_you_mean(entry["metric"], metrics)}',
+            next="See: assay ls metrics",
+        )
+        for rule in rules
+        for variant in rule.variants
+        for place, entry in enumerate(variant.metrics)
+        if entry["metric"] not in metrics
+    ]
+    if faults:
+        raise UserError(*faults)
+
+
+def profiled(
+    definition: TaskDefinition, profile: Profile, wish: Wish, metrics: Mapping[str, frozenset[str]]
+) -> list[Profiled]:
+    """A task as a profile has it.
+
+    Args:
+        definition: the task as its file has it.
+        profile: the tool's conventions.
+        wish: what the user wants besides.
+        metrics: metric → shapes that it scores.
+    """
+    rule = profile.rule(definition.name)
+    if rule is None and (not profile.has_rules or definition.output_type == "multiple_choice"):
+        return [Profiled(in_style(definition, wish.style))]
+    unfit = _unfit(definition, profile, rule)
+    if rule is None or unfit:
+        return [Profiled(in_style(definition, wish.style), remarks=(unfit,))]
+    return [_in_variant(definition, profile, rule, variant, wish, metrics) for variant in _wanted(rule.variants, wish)]
+
+
+def _unfit(definition: TaskDefinition, profile: Profile, rule: Rule | None) -> str:
+    """Why a profile leaves a task as its file has it; empty where it does not."""
+    if rule is None or definition.output_type != "multiple_choice":
+        return NOT_CHOICE
+    lists = any(variant.style is not None and variant.style.shows_options for variant in rule.variants)
+    # A general rule knows nothing of the task: that the last choice is always right, say, a list would give away.
+    is_same = definition.format is None and isinstance(definition.rendering.target, int)
+    reason = SAME_PLACE if rule is profile.default and lists and is_same else rule.unfit
+    return f"{reason}; run as their files have them" if reason else ""
+
+
+def _wanted(variants: Sequence[Variant], wish: Wish) -> Sequence[Variant]:
+    """The variants of a rule; of those that ask like a style that the user names, or else of all, the first."""
+    if not wish.is_styled:
+        return variants
+    alike = [variant for variant in variants if _kind(variant.style) == _kind(wish.style)]
+    return (alike or variants)[:1]
+
+
+def _kind(style: Style | None) -> tuple[bool, bool] | None:
+    return (style.generates, style.shows_options) if style is not None else None
+
+
+def _in_variant(
+    definition: TaskDefinition,
+    profile: Profile,
+    rule: Rule,
+    variant: Variant,
+    wish: Wish,
+    metrics: Mapping[str, frozenset[str]],
+) -> Profiled:
+    changed = _changed(definition, profile, variant, wish.options)
+    if wish.is_styled:
+        style = wish.style
+        label = f"{profile.name}+{style.name if style is not None else 'own'}"
+    else:
+        style = variant.style
+        label = f"{profile.name}-{variant.name}" if variant.name else profile.name
+    if style is None:
+        plain = in_style(changed, None)
+        put = replace(plain, name=f"{definition.name}@{label}", alias=f"{definition.alias}@{label}")
+    else:
+        put = restyle(changed, replace(style, name=label))
+    scored = rescored(put, {"metric_list": list(variant.metrics)}, metrics) if variant.metrics else put
+    remarks = [GENERAL] if rule is profile.default else []
+    if wish.options.shots(scored.fewshot_count):
+        remarks += [rule.notice] if rule.notice else []
+        remarks += [SAME_SPLIT] if scored.fewshot.excludes else []
+    return Profiled(scored, label, variant.name, bool(rule.combine) and not wish.is_styled, tuple(remarks))
+
+
+def _changed(definition: TaskDefinition, profile: Profile, variant: Variant, options: TaskOptions) -> TaskDefinition:
+    """The definition with what the variant says of anything but style and metrics."""
+    changes: dict[str, Any] = {"description": variant.description, "format": variant.format}
+    # The user's number of examples goes by the file's own, so that a file's 0 stays what it is.
+    changes["num_fewshot"] = variant.num_fewshot if options.num_fewshot is None else None
+    changes["fewshot_delimiter"] = variant.fewshot_delimiter
+    said = {key: value for key, value in changes.items() if value is not None}
+    below = profile.file.below(*variant.place)
+    file = definition.file.changed(said, {keys: place for keys, place in below.items() if keys[0] in said})
+    rendering = _separated(definition.rendering, variant.fewshot_delimiter)
+    changed = replace(
+        definition,
+        file=file,
+        description=said.get("description", definition.description),
+        format=said.get("format", definition.format),
+        fewshot_count=said.get("num_fewshot", definition.fewshot_count),
+        rendering=rendering,
+    )
+    return replace(changed, fewshot=_fewshot(changed, variant))
+
+
+def _separated(rendering: Rendering, delimiter: str | None) -> Rendering:
+    if delimiter is None:
+        return rendering
+    return replace(rendering, delimiters=Delimiters(rendering.delimiters.target, delimiter))
+
+
+def _fewshot(definition: TaskDefinition, variant: Variant) -> FewshotDefinition:
+    own = definition.fewshot
+    rendering = _separated(own.rendering, variant.fewshot_delimiter)
+    split = variant.split or own.split
+    samples = None if variant.split else own.samples
+    splits = (definition.training_split, definition.validation_split, definition.test_split)
+    pool = split or (next((name for name in splits if name), None) if samples is None else None)
+    return replace(
+        own,
+        sampler=variant.sampler or own.sampler,
+        split=split,
+        samples=samples,
+        rendering=rendering,
+        seed=variant.seed,
+        label=_label(definition, rendering) if variant.sampler == BALANCED else None,
+        excludes=pool == definition.evaluated_split,
+    )
+
+
+def _label(definition: TaskDefinition, rendering: Rendering) -> Callable[[Mapping[str, Any]], str | None]:
+    """Reads the text of a row's right choice."""
+    read = QuestionReader(definition, rendering, ("fewshot_config",))
+
+    def label(row: Mapping[str, Any]) -> str | None:
+        question = read(row)
+        place = question.answer[0] if isinstance(question.answer, tuple) else question.answer
+        return question.choices[place] if 0 <= place < len(question.choices) else None
+
+    return label

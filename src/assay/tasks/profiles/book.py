@@ -1,0 +1,144 @@
+"""What a profile makes of the tasks and groups of one run: their variants, what is combined, what users must know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assay.core.specs import GroupMetricSpec, GroupSpec
+from assay.tasks.harness.definition import TaskDefinition
+from assay.tasks.harness.rescored import rescored
+from assay.tasks.harness.styled import in_style
+from assay.tasks.profiles.applying import Profiled, Wish, check_metrics, profiled
+from assay.tasks.profiles.reading import Profile
+
+_MOST_NAMES = 8
+_PYTHON = "says nothing of tasks that are written in Python, which run as they are"
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """A task or group in several variants, of which a tool reports the best.
+
+    Attributes:
+        tool: the profile's name.
+        name: the task's or group's own name.
+        variants: variant → the name of its task or group in the run.
+    """
+
+    tool: str
+    name: str
+    variants: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A task or group of the run: its own name, the variant, the metrics that come first in it, its pipelines."""
+
+    own: str
+    label: str
+    variant: str
+    combines: bool
+    primary: tuple[str, ...]
+    pipelines: tuple[str, ...]
+
+
+class ProfileBook:
+    """Applies a profile, or none, and remembers what became of each task and group.
+
+    Args:
+        metrics: metric → shapes that it scores.
+        profile: the tool's conventions; None to leave all tasks as they are.
+    """
+
+    def __init__(self, metrics: Mapping[str, frozenset[str]], profile: Profile | None = None) -> None:
+        if profile is not None:
+            check_metrics(profile, metrics)
+        self._metrics = metrics
+        self._profile = profile
+        self._entries: dict[str, _Entry] = {}
+        self._families: dict[str, dict[str, str]] = {}
+        self._inside: set[str] = set()
+        self._remarks: dict[str, dict[str, None]] = {}
+
+    def variants(self, definition: TaskDefinition, wish: Wish) -> list[TaskDefinition]:
+        """A task in every variant of the profile, or as it is, with the metrics that the run wants."""
+        if self._profile is None:
+            found = [Profiled(in_style(definition, wish.style))]
+        else:
+            found = profiled(definition, self._profile, wish, self._metrics)
+        made = []
+        for item in found:
+            scored = rescored(item.definition, wish.options.scoring, self._metrics)
+            made.append(scored)
+            self._remember(definition.name, item, scored)
+        return made
+
+    def _remember(self, own: str, item: Profiled, scored: TaskDefinition) -> None:
+        for remark in item.remarks:
+            self._remarks.setdefault(remark, {})[own] = None
+        if item.label:
+            primary = tuple(spec.name for spec in scored.scoring.metrics[:1])
+            pipelines = tuple(pipeline.name for pipeline in scored.scoring.pipelines)
+            self._entries[scored.name] = _Entry(own, item.label, item.variant, item.combines, primary, pipelines)
+        if item.combines:
+            self._families.setdefault(own, {})[item.variant] = scored.name
+
+    def leave(self, name: str) -> None:
+        """Notes a task that no profile can reach."""
+        if self._profile is not None and self._profile.has_rules:
+            self._remarks.setdefault(_PYTHON, {})[name] = None
+
+    def groups(self, spec: GroupSpec, name: str, alias: str) -> list[GroupSpec]:
+        """A group for every variant of its members; the members that the profile leaves alone are in each.
+
+        Args:
+            spec: the group over all variants of all members.
+            name: its own name, without style.
+            alias: its own alias.
+        """
+        entries = [self._entries[member] for member in spec.members if member in self._entries]
+        made = []
+        for label in dict.fromkeys(entry.label for entry in entries):
+            alike = [entry for entry in entries if entry.label == label]
+            metrics = tuple(dict.fromkeys(metric for entry in alike for metric in entry.primary))
+            pipelines = tuple(dict.fromkeys(pipeline for entry in alike for pipeline in entry.pipelines))
+            entry = _Entry(name, label, alike[0].variant, alike[0].combines, metrics, pipelines)
+            members = tuple(item for item in spec.members if self._label(item) in ("", label))
+            reported = self._group_metrics(spec, entry)
+            made.append(GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, reported, spec.version))
+            self._entries[made[-1].name] = entry
+            if entry.combines and spec.metrics:
+                self._families.setdefault(name, {})[entry.variant] = made[-1].name
+                self._inside |= {entry.own for entry in alike}
+        return made or [spec]
+
+    def _label(self, name: str) -> str:
+        return self._entries[name].label if name in self._entries else ""
+
+    def _group_metrics(self, spec: GroupSpec, entry: _Entry) -> tuple[GroupMetricSpec, ...]:
+        """A group that reports something reports what comes first in its members, in their order of pipelines."""
+        if not spec.metrics or self._profile is None:
+            return ()
+        said = self._profile.weight_by_size
+        weighs = spec.metrics[0].weight_by_size if said is None else said
+        return tuple(GroupMetricSpec(metric, entry.pipelines, weighs) for metric in entry.primary)
+
+    def combined(self) -> tuple[Combined, ...]:
+        """What is reported as the best of its variants; what a combined group holds counts in the group."""
+        tool = self._profile.name if self._profile is not None else ""
+        return tuple(
+            Combined(tool, name, variants)
+            for name, variants in self._families.items()
+            if len(variants) > 1 and name not in self._inside
+        )
+
+    def notices(self) -> tuple[str, ...]:
+        """What users must know, each with the tasks that it is about."""
+        tool = self._profile.name if self._profile is not None else ""
+        return tuple(f"{tool}: {remark}: {_names(tasks)}" for remark, tasks in self._remarks.items())
+
+
+def _names(names: Mapping[str, None]) -> str:
+    shown = ", ".join(list(names)[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"

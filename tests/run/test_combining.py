@@ -1,0 +1,82 @@
+"""The best of several variants is told, never put in their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+import assay
+from assay import evaluate
+from assay.run.events import Event, Noticed
+
+QUIZ = {
+    "task": "arc_easy",
+    "dataset_path": "json",
+    "dataset_kwargs": {"data_files": {"train": "rows.jsonl", "test": "rows.jsonl"}},
+    "output_type": "multiple_choice",
+    "training_split": "train",
+    "test_split": "test",
+    "doc_to_text": "Question: {{question}}\nAnswer:",
+    "doc_to_target": "{{choices.label.index(answerKey)}}",
+    "doc_to_choice": "{{choices.text}}",
+}
+
+
+def write(folder: Path) -> None:
+    choices = {"text": ["yes", "a much longer no"], "label": ["A", "B"]}
+    rows = [{"question": f"{n}?", "choices": choices, "answerKey": "AB"[n % 2]} for n in range(8)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "arc_easy.yaml").write_text(yaml.safe_dump(QUIZ), encoding="utf-8")
+
+
+def test_olmes_reports_the_better_formulation_and_which_it_is(tmp_path: Path) -> None:
+    write(tmp_path)
+    result = evaluate("ngram", "arc_easy", store=":memory:", include_path=tmp_path, like="olmes")
+    scores = {
+        "MCF": result.task("arc_easy@olmes-mcf").metric("acc").estimate.value,
+        "CF": result.task("arc_easy@olmes-cf").metric("acc_norm").estimate.value,
+    }
+    best = "MCF" if (scores["MCF"] or 0) >= (scores["CF"] or 0) else "CF"
+    metric = {"MCF": "acc", "CF": "acc_norm"}[best]
+    line = f"olmes: arc_easy: max(MCF, CF) = {scores[best]:.4f}, from {best} ({metric})"
+    assert result.notices[-1] == line
+    assert [item.metric for item in result.task("arc_easy@olmes-cf").metrics] == ["acc_norm", "acc"]
+
+
+def test_the_best_of_a_group_is_that_of_its_averages(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "g.yaml").write_text(
+        "group: g\ntask: [arc_easy]\naggregate_metric_list: [{metric: acc}]\n", encoding="utf-8"
+    )
+    result = evaluate("ngram", "g", store=":memory:", include_path=tmp_path, like="olmes", num_fewshot=0)
+    assert [group.spec.name for group in result.groups] == ["g@olmes-mcf", "g@olmes-cf"]
+    (line,) = [text for text in result.notices if "max(" in text]
+    assert line.startswith("olmes: g: max(MCF, CF) = ")
+
+
+def test_nothing_is_combined_without_scores(tmp_path: Path) -> None:
+    write(tmp_path)
+    result = evaluate("ngram", "arc_easy", store=":memory:", include_path=tmp_path, like="olmes", predict_only=True)
+    assert not any("max(" in text for text in result.notices)
+
+
+def test_what_a_profile_leaves_out_is_told_before_the_run(tmp_path: Path) -> None:
+    write(tmp_path)
+    events: list[Event] = []
+    evaluate("dummy", "arc_easy", store=":memory:", include_path=tmp_path, like="olmes", listener=events.append)
+    told = [event.text for event in events if isinstance(event, Noticed)]
+    assert told == ["olmes: its curated examples are not shipped; the first five rows stand in for them: arc_easy"]
+
+
+def test_tasks_in_python_are_left_alone_and_told() -> None:
+    @assay.task("sums", rows=[{"a": 1, "b": 2}])
+    def sums(row: dict[str, int]) -> assay.Complete:
+        return assay.Complete(f"{row['a']} + {row['b']} =", f" {row['a'] + row['b']}")
+
+    plain = evaluate("dummy", sums, store=":memory:", like="lm-eval")
+    result = evaluate("dummy", sums, store=":memory:", like="olmes")
+    assert result.tasks[0].name == "sums" and result.tasks[0].prompts == plain.tasks[0].prompts
+    assert "olmes: says nothing of tasks that are written in Python, which run as they are: sums" in result.notices
+    assert not any("Python" in line for line in plain.notices)
