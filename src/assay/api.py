@@ -16,7 +16,7 @@ from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
-from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
+from assay.core.specs import LM_EVAL, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
 from assay.core.studies import Study
 from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
@@ -233,6 +233,7 @@ def study_methods(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
+    _check_study(settings)
     given = _split_tasks(tasks)
     wanted = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
     chat = bool(settings.get("apply_chat_template"))
@@ -241,6 +242,24 @@ def study_methods(
     subjects = _subjects(wanted, given, wish, plain)
     with Store(store if store is not None else default_path()) as opened:
         return run_study(subjects, given, wish, opened, listener)
+
+
+def _check_study(settings: Settings) -> None:
+    """Refuses settings that a study decides itself."""
+    advice = {
+        "style": "Name the styles to compare with --styles",
+        "metrics": "Name the methods to compare with --methods",
+        "scoring": "Name the methods to compare with --methods",
+    }
+    faults = [
+        Fault(f"--{name}", "has no meaning in a study of methods", next=text)
+        for name, text in advice.items()
+        if settings.get(name)  # type: ignore[misc]
+    ]
+    if settings.get("like") not in (None, LM_EVAL):
+        faults.append(Fault("--like", "a profile has one style and method", next="See: assay run --like"))
+    if faults:
+        raise UserError(*faults)
 
 
 def _subjects(
