@@ -254,7 +254,7 @@ def _check_study(settings: Settings) -> None:
     faults = [
         Fault(f"--{name}", "has no meaning in a study of methods", next=text)
         for name, text in advice.items()
-        if settings.get(name)  # type: ignore[misc]
+        if settings.get(name)
     ]
     if settings.get("like") not in (None, LM_EVAL):
         faults.append(Fault("--like", "a profile has one style and method", next="See: assay run --like"))
