@@ -38,6 +38,7 @@ _PUBLIC = {
     "evaluate": "assay.api",
     "make_spec": "assay.api",
     "plan_run": "assay.api",
+    "rescore": "assay.api",
     "task": "assay.tasks.python",
 }
 
@@ -70,11 +71,12 @@ __all__ = [
     "evaluate",
     "make_spec",
     "plan_run",
+    "rescore",
     "task",
 ]
 
 if TYPE_CHECKING:
-    from assay.api import evaluate, make_spec, plan_run
+    from assay.api import evaluate, make_spec, plan_run, rescore
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint

@@ -1,4 +1,4 @@
-"""The framework from Python: evaluate, plan, look at a document. The command line calls the same functions.
+"""The framework from Python: evaluate, rescore, plan, look at a document. The command line calls the same functions.
 
 from assay import evaluate
 result = evaluate("smollm2", "demo_questions", limit=20)
@@ -21,6 +21,8 @@ from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
+from assay.run.rescore import Rescoring
+from assay.run.rescore import rescore as rescore_run
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
@@ -201,6 +203,49 @@ def evaluate(
         result = run(session, wanted, None if isinstance(model, str) else model)
     if output_path is not None:
         write_results(result, output_path, log_samples or spec.options.predict_only)
+    return result
+
+
+def rescore(
+    run: str,
+    *,
+    metrics: str | Sequence[str] | None = None,
+    scoring: str | Path | Mapping[str, Any] | None = None,
+    complete: bool = False,
+    tasks: Tasks = (),
+    model: Model | None = None,
+    model_args: str | Mapping[str, Any] | None = None,
+    bootstrap_iters: int | None = None,
+    store: str | Path | None = None,
+    output_path: str | Path | None = None,
+    log_samples: bool = False,
+    listener: Listener = ignore,
+) -> RunResult:
+    """Scores the answers of a recorded run another way, as a new run that names its parent. No model is loaded.
+
+    Args:
+        run: the run's name, the start of it, or `last`.
+        metrics: metrics to report, as in `evaluate`; a plus before the first keeps those of the run.
+        scoring: a YAML file with `metric_list` and `filter_list`, or the same as a mapping.
+        complete: whether the run's model is opened and asked for answers that are missing; they are an error otherwise.
+        tasks: the task objects of a run of such.
+        model: the model object of a run of such, for `complete`.
+        model_args: settings of the model that take the place of recorded ones; secrets are not recorded.
+        bootstrap_iters: resamples for lm-eval's standard errors; as many as the run had when None.
+        store: the store that holds the run.
+        output_path: folder for result files; none are written when None.
+        log_samples: whether to write every document's answers too.
+        listener: is told what happens.
+    """
+    changes = scoring_changes(metrics, scoring)
+    arguments = parse_arguments(model_args, "--model_args")
+    wanted = Rescoring(changes, complete, arguments, bootstrap_iters, _split_tasks(tasks), model)
+    if output_path is not None:
+        check_output_path(output_path)
+    with Store(store if store is not None else default_path()) as opened:
+        result = rescore_run(opened, run, wanted, listener)
+    if output_path is not None:
+        write_results(result, output_path, log_samples)
     return result
 
 

@@ -17,6 +17,7 @@ from assay.store.responses import Responses
 
 RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
 
+LAST = "last"
 _RUNS_LOOKED_AT, _RUNS_MEASURED = 20, 5
 
 
@@ -26,6 +27,7 @@ class RunRecord:
 
     Attributes:
         status: `running` (or killed), `finished`, `incomplete` (some requests failed), `interrupted`, `failed`.
+        fingerprint: what the model was; its digest stands in the keys of the answers.
         summary: results and measured speed; None until the run ends.
     """
 
@@ -33,10 +35,20 @@ class RunRecord:
     status: str
     created: float
     finished: float | None
-    model: str
+    fingerprint: Fingerprint
     spec: Mapping[str, Any]
     manifest: Mapping[str, Any]
     summary: Mapping[str, Any] | None
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.fingerprint.name
+
+    @property
+    def parent(self) -> str | None:
+        """The run whose answers this one scored anew; None for a run that asked for itself."""
+        return self.manifest.get("parent")
 
 
 class Runs:
@@ -77,7 +89,12 @@ class Runs:
         return [_record(row) for row in self._database.read(_SELECT + " ORDER BY runs.created DESC, runs.id DESC")]
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of this name, or of the only name that begins with it."""
+        """The run of this name, or of the only name that begins with it; `last` is the newest."""
+        if run_id == LAST:
+            newest = self._database.read(_SELECT + " ORDER BY runs.created DESC, runs.id DESC LIMIT 1")
+            if not newest:
+                raise UnknownName(Fault(f"store {self._database.path}", "holds no run", next="See: assay run --help"))
+            return _record(newest[0])
         rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
         exact = [row for row in rows if row[0] == run_id] or rows
         if not exact:
@@ -119,7 +136,7 @@ def _record(row: Any) -> RunRecord:
         status,
         created,
         finished,
-        json.loads(fingerprint)["name"],
+        Fingerprint.from_json(json.loads(fingerprint)),
         json.loads(spec),
         json.loads(manifest),
         None if summary is None else json.loads(summary),
