@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.explanations import Explanation
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LIKE, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
 from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
 from assay.run.events import Listener, ignore
+from assay.run.explain import explain as explain_runs
 from assay.run.forecast import PlanReport, forecast
 from assay.run.rescore import Rescoring
 from assay.run.rescore import rescore as rescore_run
@@ -247,6 +249,33 @@ def rescore(
     if output_path is not None:
         write_results(result, output_path, log_samples)
     return result
+
+
+def explain(
+    first: str,
+    second: str,
+    *,
+    tasks: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    tokens: bool = False,
+    store: str | Path | None = None,
+    listener: Listener = ignore,
+) -> Explanation:
+    """Why the numbers of two recorded runs differ, task by task, with evidence.
+
+    Args:
+        first: a run's name, the start of it, or `last`.
+        second: the other run.
+        tasks: a task of the first and one of the second; every task that both have when None.
+        metrics: a metric of each to compare; the first that each reports when None.
+        tokens: whether the models' tokenizers are opened and tokens compared, too.
+        store: the store that holds both.
+        listener: is told what happens.
+    """
+    named = None if tasks is None else (tasks[0], tasks[1])
+    compared = None if metrics is None else (metrics[0], metrics[1])
+    with Store(store if store is not None else default_path()) as opened:
+        return explain_runs(opened, (first, second), listener, named, compared, tokens)
 
 
 def plan_run(

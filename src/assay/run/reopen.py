@@ -123,7 +123,7 @@ def _unknown(record: RunRecord, fault: Fault) -> Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rescored:
+class Rescored:
     """A task of any make with another scoring. It asks what it always asks."""
 
     task: Task
@@ -151,7 +151,7 @@ def _rescored(task: Task, changes: Mapping[str, Any]) -> Task:
     if scoring.nulls != task.scoring.nulls or scoring.reads_prompts != task.scoring.reads_prompts:
         found = "is written in Python, so requests that its own function does not pose cannot be added"
         raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request"))
-    return _Rescored(task, scoring)
+    return Rescored(task, scoring)
 
 
 def _untouched(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,86 @@
+"""Compares two requests token by token: where they part, and whether a BOS stands before them once, twice or never.
+
+Takes a pair of tasks and opens both models for their tokenizers; no weights are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.core import explanations as kinds
+from assay.core.errors import UserError
+from assay.core.explanations import Cause
+from assay.core.protocols import Model, Tokenizes, TokenView
+from assay.models.registry import arguments_like, open_model
+from assay.run.causes import Pair
+from assay.run.events import Listener
+from assay.run.resolve import progress_to
+from assay.run.sides import Side, asked
+
+_SHOWN = 4
+
+
+def token_cause(pair: Pair, listener: Listener) -> tuple[Cause | None, str]:
+    """How the first document that is asked otherwise (or else the first one) becomes other tokens; or why not known."""
+    if not pair.is_open or not pair.common:
+        return None, "tokens are not compared: both runs must be reopened, and have a document in common"
+    places = (pair.different or pair.common)[0]
+    views = []
+    for side, item in zip(pair.sides, pair.answered(places), strict=True):
+        try:
+            views.append(_view(side, asked(item.instance)[0], listener))
+        except UserError as error:
+            return None, f"tokens are not compared: {error}"
+    if None in views:
+        return None, "tokens are not compared: a model shows none"
+    first, second = (view for view in views if view is not None)
+    lines = (*_bos_lines(first, second), *_parting(first, second))
+    if not lines:
+        return None, ""
+    document = pair.answered(places)[0].document.id
+    return Cause(kinds.TOKENS, f"document {document} becomes other tokens", lines), ""
+
+
+def _view(side: Side, request: object, listener: Listener) -> TokenView | None:
+    spec = side.spec
+    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
+    model: Model = open_model(spec.model, arguments, spec.settings, progress_to(listener))
+    try:
+        can = model.capabilities.can_tokenize and isinstance(model, Tokenizes)
+        return model.view(request) if can else None  # type: ignore[attr-defined]
+    finally:
+        model.close()
+
+
+def _ids(view: TokenView) -> tuple[int, ...]:
+    return (*view.context_ids, *view.continuation_ids)
+
+
+def _bos_lines(first: TokenView, second: TokenView) -> list[str]:
+    """A token that one sequence has before what is the whole other one: most often a BOS, missing or doubled."""
+    one, two = _ids(first), _ids(second)
+    for name, longer, shorter in (("first", one, two), ("second", two, one)):
+        if longer[1:] == shorter and longer:
+            twice = len(longer) > 1 and longer[0] == longer[1]
+            return [f"the {name} begins with token {longer[0]} {'twice' if twice else ', which the other has not'}"]
+    return []
+
+
+def _parting(first: TokenView, second: TokenView) -> list[str]:
+    one, two = _ids(first), _ids(second)
+    if one == two:
+        return []
+    shared = next((place for place, both in enumerate(zip(one, two, strict=False)) if both[0] != both[1]), None)
+    place = min(len(one), len(two)) if shared is None else shared
+    pieces = [(*view.context_pieces, *view.continuation_pieces) for view in (first, second)]
+    shown = [_shown(ids, texts, place) for ids, texts in zip((one, two), pieces, strict=True)]
+    return [
+        f"{len(one):,} → {len(two):,} tokens, the same up to token {place}",
+        f"first:  {shown[0]}",
+        f"second: {shown[1]}",
+    ]
+
+
+def _shown(ids: Sequence[int], pieces: Sequence[str], place: int) -> str:
+    part = range(place, min(place + _SHOWN, len(ids)))
+    return " ".join(f"{ids[number]}:{pieces[number]!r}" for number in part) or "(its end)"
