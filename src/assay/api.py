@@ -264,7 +264,7 @@ def explain(
     """Why the numbers of two recorded runs differ, task by task, with evidence.
 
     Args:
-        first: a run's name, the start of it, or `last`.
+        first: a run's name, the start of it, or `last`, `last~1`, ….
         second: the other run.
         tasks: a task of the first and one of the second; every task that both have when None.
         metrics: a metric of each to compare; the first that each reports when None.

@@ -127,7 +127,9 @@ def test_last_is_the_newest_run(store: Store) -> None:
     with pytest.raises(UnknownName, match="holds no run"):
         store.runs.get("last")
     names = [store.runs.begin(MODEL, {}, {}) for _ in range(2)]
-    assert store.runs.get("last").id == names[-1]
+    assert [store.runs.get(name).id for name in ("last", "last~0", "last~1")] == [names[1], names[1], names[0]]
+    with pytest.raises(UnknownName, match="holds 2 runs"):
+        store.runs.get("last~2")
 
 
 def test_a_record_names_its_parent(store: Store) -> None:

@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser("explain", "Says why two runs have different numbers. No weights are loaded.")
-    parser.add_argument("first", metavar="RUN_A", help="a run's name or the start of it, or last; see: assay ls runs")
+    parser.add_argument("first", metavar="RUN_A", help="a run's name or its start, last, last~1; see: assay ls runs")
     parser.add_argument("second", metavar="RUN_B", help="the other run")
     parser.add_argument("--tasks", nargs=2, metavar=("A", "B"), help="a task of each; default: all that both have")
     parser.add_argument("--metrics", nargs=2, metavar=("A", "B"), help="a metric of each; default: the first of each")

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser("rescore", "Scores the answers of a run another way. The result is a new run.")
-    parser.add_argument("run", metavar="RUN", help="a run's name or the start of it, or last; see: assay ls runs")
+    parser.add_argument("run", metavar="RUN", help="a run's name or its start, last, last~1; see: assay ls runs")
     add_scoring_options(parser)
     parser.add_argument("--bootstrap_iters", type=int, metavar="N", help="0: no lm-eval errors; default: as the run")
     group = parser.add_argument_group("missing answers")

@@ -215,6 +215,8 @@ def definition(pair: Pair) -> Cause | None:
     first, second = (_definition(side) for side in pair.sides)
     if not pair.asks_the_same:
         first, second = {**first, **_settings(pair.first)}, {**second, **_settings(pair.second)}
+    if pair.first.posed is not None and pair.second.posed is not None:
+        first["output_type"], second["output_type"] = pair.first.posed.task.card.kind, pair.second.posed.task.card.kind
     names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
     if not names:
         return None
@@ -230,8 +232,7 @@ def _opened(pair: Pair) -> Sequence[tuple[int, int]]:
 
 def _definition(side: Side) -> dict[str, Any]:
     config = {key: value for key, value in side.config.items() if key not in (*_SCORING_KEYS, *_NAMES)}
-    shape = {} if side.scoring is None else {"shape of the question": side.scoring.scorer}
-    return {"num_fewshot": side.entry.get("num_fewshot"), **flat(config), **shape}
+    return {"num_fewshot": side.entry.get("num_fewshot"), **flat(config)}
 
 
 def _settings(side: Side) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _MOST_CONTINUATIONS = 6
 
 def short(value: Any) -> str:
     """A value as JSON on one line, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False, default=str) if not isinstance(value, int) else f"{value}"
+    text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 

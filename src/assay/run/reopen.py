@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault, UnknownName, UserError
-from assay.core.protocols import Example, ShowsExamples, Task
+from assay.core.errors import DataError, Fault, ModelError, UnknownName, UserError
+from assay.core.protocols import Example, Model, ShowsExamples, Task
 from assay.core.requests import Instance
 from assay.core.specs import GroupSpec, RunSpec, Scoring, TaskCard
 from assay.core.version import __version__
+from assay.models.registry import ALIASES, arguments_like, model_names, open_model
+from assay.run.events import Listener
+from assay.run.manifest import HIDDEN
 from assay.run.posing import PosedTask, pose_task
-from assay.run.resolve import check_tasks, known_names, open_catalog, resolve_tasks
+from assay.run.resolve import check_tasks, known_names, open_catalog, progress_to, resolve_tasks
 from assay.run.session import Session
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.store.runs import RunRecord
@@ -209,3 +212,18 @@ def _changes_since(record: RunRecord, posed: PosedTask) -> list[Fault]:
         found = f"its documents are the same, but not its prompts: {source} was changed since"
         return [Fault(where, found, "the same prompts", f"Put the task file back, or run the task anew.{newer}")]
     return []
+
+
+def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener) -> Model:
+    """The model of a recorded run, opened with the settings of then. Its weights are loaded when it is asked."""
+    where = _where(record)
+    hidden = [name for name, value in spec.model_args.items() if HIDDEN in str(value)]
+    if hidden:
+        names = ",".join(f"{name}=…" for name in hidden)
+        found = f"its model was opened with {', '.join(hidden)}, which no record keeps"
+        raise ModelError(Fault(where, found, "the value", f"Add --model_args {names}"))
+    if spec.model not in ALIASES and spec.model not in model_names():
+        advice = f'From Python: assay.rescore("{record.id}", complete=True, model=the object)'
+        raise ModelError(Fault(where, f'its model "{spec.model}" was an object in Python', "the object", advice))
+    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
+    return open_model(spec.model, arguments, spec.settings, progress_to(listener))

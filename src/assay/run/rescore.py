@@ -18,13 +18,12 @@ from assay.core.requests import Instance, Request
 from assay.core.responses import Failure, Output
 from assay.core.results import RunResult
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
-from assay.models.registry import ALIASES, arguments_like, model_names, open_model
 from assay.plan.planning import Plan, make_plan, work
 from assay.run.events import Listener, Noticed, Planned
-from assay.run.manifest import HIDDEN, make_manifest
+from assay.run.manifest import make_manifest
 from assay.run.posing import PosedTask
-from assay.run.reopen import Reopened, recorded_spec, reopen
-from assay.run.resolve import Setup, check_model, progress_to
+from assay.run.reopen import Reopened, open_recorded, recorded_spec, reopen
+from assay.run.resolve import Setup, check_model
 from assay.run.session import Session, conduct
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
@@ -235,7 +234,7 @@ def _answering(session: Session, reopened: Reopened, wanted: Rescoring, plan: Pl
     if not wanted.completes or not plan.missing:
         yield _Stored(record.fingerprint)
         return
-    model = wanted.model if wanted.model is not None else _opened(record, session.spec, session.listener)
+    model = wanted.model if wanted.model is not None else open_recorded(record, session.spec, session.listener)
     try:
         _check_same(record, model)
         check_model(model, [item.task for item in reopened.posed], session.spec.options.chat)
@@ -243,20 +242,6 @@ def _answering(session: Session, reopened: Reopened, wanted: Rescoring, plan: Pl
     finally:
         if wanted.model is None:
             model.close()
-
-
-def _opened(record: RunRecord, spec: RunSpec, listener: Listener) -> Model:
-    where = f"run {record.id}"
-    hidden = [name for name, value in spec.model_args.items() if HIDDEN in str(value)]
-    if hidden:
-        names = ",".join(f"{name}=…" for name in hidden)
-        found = f"its model was opened with {', '.join(hidden)}, which no record keeps"
-        raise ModelError(Fault(where, found, "the value", f"Add --model_args {names}"))
-    if spec.model not in ALIASES and spec.model not in model_names():
-        advice = f'From Python: assay.rescore("{record.id}", complete=True, model=the object)'
-        raise ModelError(Fault(where, f'its model "{spec.model}" was an object in Python', "the object", advice))
-    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
-    return open_model(spec.model, arguments, spec.settings, progress_to(listener))
 
 
 def _check_same(record: RunRecord, model: Model) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from assay.core import explanations as kinds
 from assay.core.errors import UserError
 from assay.core.explanations import Cause
-from assay.core.protocols import Model, Tokenizes, TokenView
-from assay.models.registry import arguments_like, open_model
+from assay.core.protocols import Tokenizes, TokenView
+from assay.core.requests import Request
 from assay.run.causes import Pair
 from assay.run.events import Listener
-from assay.run.resolve import progress_to
+from assay.run.reopen import open_recorded
 from assay.run.sides import Side, asked
 
 _SHOWN = 4
@@ -34,20 +34,24 @@ def token_cause(pair: Pair, listener: Listener) -> tuple[Cause | None, str]:
     if None in views:
         return None, "tokens are not compared: a model shows none"
     first, second = (view for view in views if view is not None)
-    lines = (*_bos_lines(first, second), *_parting(first, second))
+    lines = token_lines(first, second)
     if not lines:
         return None, ""
     document = pair.answered(places)[0].document.id
-    return Cause(kinds.TOKENS, f"document {document} becomes other tokens", lines), ""
+    return Cause(kinds.TOKENS, f"document {document} becomes other tokens", tuple(lines)), ""
 
 
-def _view(side: Side, request: object, listener: Listener) -> TokenView | None:
-    spec = side.spec
-    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
-    model: Model = open_model(spec.model, arguments, spec.settings, progress_to(listener))
+def token_lines(first: TokenView, second: TokenView) -> list[str]:
+    """What two views of a request do not share; nothing where they are the same tokens."""
+    return [*_bos_lines(first, second), *_parting(first, second)]
+
+
+def _view(side: Side, request: Request, listener: Listener) -> TokenView | None:
+    model = open_recorded(side.record, side.spec, listener)
     try:
-        can = model.capabilities.can_tokenize and isinstance(model, Tokenizes)
-        return model.view(request) if can else None  # type: ignore[attr-defined]
+        if model.capabilities.can_tokenize and isinstance(model, Tokenizes):
+            return model.view(request)
+        return None
     finally:
         model.close()
 
@@ -61,8 +65,9 @@ def _bos_lines(first: TokenView, second: TokenView) -> list[str]:
     one, two = _ids(first), _ids(second)
     for name, longer, shorter in (("first", one, two), ("second", two, one)):
         if longer[1:] == shorter and longer:
-            twice = len(longer) > 1 and longer[0] == longer[1]
-            return [f"the {name} begins with token {longer[0]} {'twice' if twice else ', which the other has not'}"]
+            is_double = len(longer) > 1 and longer[0] == longer[1]
+            how = "twice, the other once" if is_double else "and the other does not"
+            return [f"the {name} begins with token {longer[0]} {how}"]
     return []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ from assay.store.responses import Responses
 
 RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
 
-LAST = "last"
+_LAST = re.compile(r"last(?:~(\d{1,9}))?")
 _RUNS_LOOKED_AT, _RUNS_MEASURED = 20, 5
 
 
@@ -89,12 +90,9 @@ class Runs:
         return [_record(row) for row in self._database.read(_SELECT + " ORDER BY runs.created DESC, runs.id DESC")]
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of this name, or of the only name that begins with it; `last` is the newest."""
-        if run_id == LAST:
-            newest = self._database.read(_SELECT + " ORDER BY runs.created DESC, runs.id DESC LIMIT 1")
-            if not newest:
-                raise UnknownName(Fault(f"store {self._database.path}", "holds no run", next="See: assay run --help"))
-            return _record(newest[0])
+        """The run of this name, or of the only one that begins so; `last` is the newest, `last~1` the one before."""
+        if found := _LAST.fullmatch(run_id):
+            return self._newest(int(found.group(1) or 0))
         rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
         exact = [row for row in rows if row[0] == run_id] or rows
         if not exact:
@@ -104,6 +102,15 @@ class Runs:
                 Fault(f"run {run_id}", f"stands for {len(exact)} runs", "more of its name", "See: assay ls runs")
             )
         return _record(exact[0])
+
+    def _newest(self, back: int) -> RunRecord:
+        order = " ORDER BY runs.created DESC, runs.id DESC LIMIT 1 OFFSET ?"
+        rows = self._database.read(_SELECT + order, (back,))
+        if not rows:
+            count = self._database.read("SELECT count(*) FROM runs")[0][0]
+            found = f"holds {count} runs" if count else "holds no run"
+            raise UnknownName(Fault(f"store {self._database.path}", found, next="See: assay ls runs"))
+        return _record(rows[0])
 
     def speed(self, fingerprint: Fingerprint, unit: str = "work") -> float | None:
         """What this model has done per second in its latest runs; None when none of them counted in this unit.
