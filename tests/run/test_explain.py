@@ -168,6 +168,14 @@ def test_fewer_documents_are_named_with_their_share(run: Run, why: Why) -> None:
     assert task.conclusion == "The only cause found is the documents: -50.00 points."
 
 
+def test_documents_are_paired_by_their_content(run: Run, why: Why) -> None:
+    task = why(run(), run(samples={"odd": [2, 3]}))
+    assert kinds(task) == ["dataset"]
+    assert "samples: null → [2, 3]" in evidence(task, "dataset")
+    # Both are right in both runs; what is gone are the two that are wrong.
+    assert (task.common, task.better, task.worse, task.causes[0].points) == (2, 0, 0, 0.5)
+
+
 def test_data_that_changed_since_is_told_from_the_records(run: Run, why: Why, folder: Path) -> None:
     first = run()
     (folder / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:3]))
@@ -215,7 +223,7 @@ def test_another_right_answer_is_part_of_the_definition(run: Run, why: Why, fold
 def test_a_conversation_is_named(run: Run, why: Why) -> None:
     task = why(run(), run(apply_chat_template=True))
     assert kinds(task) == ["definition", "prompts"]
-    assert "chat.apply: false → true" in evidence(task, "definition")
+    assert evidence(task, "definition") == "the runs have other settings: chat.apply\nchat.apply: false → true"
 
 
 def test_another_seed_draws_other_examples(run: Run, why: Why) -> None:
@@ -286,9 +294,8 @@ def test_what_cannot_be_told_apart_is_named_together(run: Run, why: Why, folder:
     task = why(run(), run("even", other))
     # All choices alike: the first is picked, so documents one, two and four are right.
     assert task.difference == 0.25
-    assert "+25.00 points of +25.00 points, is of the model, the definition of the task and the prompts together" in (
-        task.conclusion
-    )
+    together = "the model, the definition of the task (doc_to_text) and the prompts together"
+    assert task.conclusion == f"The largest share, +25.00 points of +25.00 points, is of {together}."
 
 
 def test_metrics_to_compare_can_be_named(run: Run, why: Why) -> None:

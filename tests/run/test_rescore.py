@@ -323,6 +323,7 @@ def test_an_interrupted_run_is_scored_as_far_as_it_got(run: Call, again: Call) -
     result = again(metrics="acc", listener=events.append)
     counts = result.tasks[0].denominators
     assert (counts.total, counts.scored, counts.failed) == (4, 2, 2)
+    assert (result.counts.known, result.counts.asked, result.counts.failed) == (6, 0, 0)
     assert numbers(result) == {("odd", "acc", "none"): 0.5}
     (notice,) = [text for text in result.notices if "interrupted" in text]
     assert "2 of 4 documents lack answers; they count as failed and are in no score" in notice

@@ -21,12 +21,14 @@ class Cause:
         text: what differs, in one sentence.
         evidence: lines that show it.
         points: how much of the difference it makes, as the second score less the first; None where that is not known.
+        name: what to call it in a sentence; empty for the usual word of its kind.
     """
 
     kind: str
     text: str
     evidence: tuple[str, ...] = ()
     points: float | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,8 +213,9 @@ def _value_on(side: Side, score: Score, ids: set[int]) -> float | None:
 def definition(pair: Pair) -> Cause | None:
     """Other words in the task file, or other settings of the run that change what is asked."""
     first, second = (_definition(side) for side in pair.sides)
-    if not pair.asks_the_same:
-        first, second = {**first, **_settings(pair.first)}, {**second, **_settings(pair.second)}
+    settings = [] if pair.asks_the_same else [_settings(side) for side in pair.sides]
+    if settings:
+        first, second = {**first, **settings[0]}, {**second, **settings[1]}
     if pair.first.posed is not None and pair.second.posed is not None:
         first["output_type"], second["output_type"] = pair.first.posed.task.card.kind, pair.second.posed.task.card.kind
     names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
@@ -223,7 +224,10 @@ def definition(pair: Pair) -> Cause | None:
     lines = [f"{name}: {_versus(first.get(name), second.get(name))}" for name in names]
     golds = sum(one.instance.gold != two.instance.gold for one, two in map(pair.answered, _opened(pair)))
     lines += [f"{golds:,} of {len(pair.common):,} common documents have another right answer"] if golds else []
-    return Cause(kinds.DEFINITION, f"the tasks are defined otherwise: {', '.join(names)}", tuple(lines))
+    listed, is_run = ", ".join(names), bool(settings) and set(names) <= set(settings[0]) | set(settings[1])
+    text = f"the runs have other settings: {listed}" if is_run else f"the tasks are defined otherwise: {listed}"
+    name = f"the settings of the run ({listed})" if is_run else f"the definition of the task ({listed})"
+    return Cause(kinds.DEFINITION, text, tuple(lines), name=name)
 
 
 def _opened(pair: Pair) -> Sequence[tuple[int, int]]:

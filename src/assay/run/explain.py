@@ -37,7 +37,6 @@ _WORDS = {
     kinds.MODEL: "the model",
     kinds.NUMERICS: "the arithmetic",
     kinds.DATASET: "the documents",
-    kinds.DEFINITION: "the definition of the task",
     kinds.EXAMPLES: "the few-shot examples",
     kinds.PROMPTS: "the prompts",
     kinds.TOKENS: "the tokens",
@@ -75,7 +74,13 @@ def explain(
     # A run compared with itself, or with another task of itself, is reopened once more: it is the rare case.
     sides.append(load_sides(store, second, [two for _, two in pairs], listener))
     found = [_explained(_pair(sides[0][one], sides[1][two], metrics), shows_tokens, listener) for one, two in pairs]
-    return Explanation((first.id, second.id), (first.model, second.model), tuple(found))
+    return Explanation((first.id, second.id), (_model(first), _model(second)), tuple(found))
+
+
+def _model(record: RunRecord) -> str:
+    """What the user called the model."""
+    arguments = record.spec.get("model_args", {})
+    return " ".join(filter(None, (record.spec.get("model", record.model), arguments.get("pretrained"))))
 
 
 def _pairs(first: RunRecord, second: RunRecord, tasks: tuple[str, str] | None) -> list[tuple[str, str]]:
@@ -196,7 +201,7 @@ def _flips(pair: Pair) -> tuple[int | None, int | None, int | None]:
 
 def _conclusion(pair: Pair, causes: Sequence[Cause], difference: float | None, joint: float | None) -> str:
     acting = [cause for cause in causes if cause.kind in _FAMILIES]
-    named = _listed([_WORDS[cause.kind] for cause in acting])
+    named = _listed(list(map(_name, acting)))
     if not acting:
         return _nothing(causes, difference)
     if difference is None:
@@ -206,12 +211,16 @@ def _conclusion(pair: Pair, causes: Sequence[Cause], difference: float | None, j
     total = points_text(difference, *pair.scores)
     largest = max(acting, key=lambda cause: abs(cause.points or 0.0))
     if joint is not None and abs(joint) > abs(largest.points or 0.0):
-        unknown = [_WORDS[cause.kind] for cause in acting if cause.points is None]
+        unknown = [_name(cause) for cause in acting if cause.points is None]
         return f"The largest share, {points_text(joint, *pair.scores)} of {total}, is of {_listed(unknown)} together."
     if len(acting) == 1:
         return f"The only cause found is {named}: {total}."
     share = points_text(largest.points or 0.0, *pair.scores)
-    return f"The largest cause is {_WORDS[largest.kind]}: {share} of {total}."
+    return f"The largest cause is {_name(largest)}: {share} of {total}."
+
+
+def _name(cause: Cause) -> str:
+    return cause.name or _WORDS[cause.kind]
 
 
 def _nothing(causes: Sequence[Cause], difference: float | None) -> str:
