@@ -351,7 +351,8 @@ def test_a_score_that_the_answers_do_not_give_any_more_is_told(run: Run, why: Wh
         store.runs.end(first, "finished", summary)
     task = why(first, second)
     assert (kinds(task), task.difference, task.causes[0].points) == (["record"], 0.25, 0.25)
-    assert "recorded 0.25 by version" in evidence(task, "record")
+    assert f"run {first}: 0.25 by version" in evidence(task, "record")
+    assert "0.5 today (4 documents then, 4 today)" in evidence(task, "record")
 
 
 def test_tasks_are_paired_by_name_or_by_hand(run: Run, why: Why, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from assay.core.responses import Failure, Logprob, Text
 from assay.core.results import RunResult
 from assay.run.events import Event, Noticed
 from assay.store.store import Store
+from assay.tasks.catalog import Catalog
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 CHOICES = ["a long and winding answer", "no", "it is blue"]
@@ -355,3 +356,16 @@ def test_drawn_answers_are_rescored(again: Call, tmp_path: Path) -> None:
     task = toy_generation_task(3, draws=2)
     evaluate(ScriptedModel(lambda request: "7"), task, store=tmp_path / "s.db")
     assert numbers(again(tasks=task)) == {("toy_generation", "exact_match", "none"): pytest.approx(1 / 3)}
+
+
+def test_every_task_of_the_dialect_comes_back_with_its_numbers(again: Call, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[1] / "parity" / "dialect"
+    entries = Catalog([folder]).entries.values()
+    names = [entry.name for entry in entries if entry.kind == "task" and str(entry.path).startswith(str(folder))]
+    assert len(names) > 50
+    settings: dict[str, Any] = {"include_path": folder, "allow_code": True, "confirm_run_unsafe_code": True}
+    fresh = evaluate("dummy", names, store=tmp_path / "s.db", bootstrap_iters=0, **settings)
+    result = again()
+    assert (result.counts.known, result.counts.asked) == (fresh.counts.unique, 0)
+    assert numbers(result) == pytest.approx(numbers(fresh), nan_ok=True)
+    assert [task.samples for task in result.tasks] == [task.samples for task in fresh.tasks]

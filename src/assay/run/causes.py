@@ -114,7 +114,7 @@ def _other_answers(pair: Pair) -> list[str]:
         mine, theirs = _main_outputs(first), _main_outputs(second)
         gaps = [_gap(one, two) for one, two in zip(mine, theirs, strict=True)]
         others += any(gap > 0 for gap in gaps)
-        largest = max(largest, *gaps)
+        largest = max([largest, *gaps])
         picks += _pick(mine) != _pick(theirs)
     if not others:
         return []
@@ -442,7 +442,8 @@ def record(pair: Pair) -> Cause | None:
         then = score.estimate.value
         if today is not None and then is not None and abs(today - then) > 1e-9:
             version = side.record.manifest.get("assay_version")
-            lines.append(f"run {side.record.id}: recorded {then:.6g} by version {version}, {today:.6g} today")
+            counts = f"{score.estimate.n:,} documents then, {_scored(side):,} today"
+            lines.append(f"run {side.record.id}: {then:.6g} by version {version}, {today:.6g} today ({counts})")
             points += sign * (today - then)
     text = "the recorded answers do not give the recorded score any more"
     return Cause(kinds.RECORD, text, tuple(lines), points) if lines else None

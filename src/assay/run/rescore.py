@@ -77,7 +77,7 @@ def rescored_spec(spec: RunSpec, wanted: Rescoring) -> RunSpec:
     """The run's specification with the changes. A run that only recorded answers is scored, too."""
     options = replace(spec.options, scoring=_combined(spec.options.scoring, wanted.scoring), predict_only=False)
     iterations = spec.bootstrap_iters if wanted.bootstrap_iters is None else wanted.bootstrap_iters
-    arguments = {**spec.model_args, **(wanted.model_args or {})}
+    arguments = {**spec.model_args, **((wanted.model_args or {}) if wanted.completes else {})}
     return replace(spec, options=options, bootstrap_iters=iterations, model_args=arguments)
 
 
