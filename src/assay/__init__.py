@@ -36,8 +36,10 @@ _PUBLIC = {
     "UserError": "assay.core.errors",
     "Write": "assay.tasks.python",
     "evaluate": "assay.api",
+    "explain": "assay.api",
     "make_spec": "assay.api",
     "plan_run": "assay.api",
+    "rescore": "assay.api",
     "task": "assay.tasks.python",
 }
 
@@ -68,13 +70,15 @@ __all__ = [
     "Write",
     "__version__",
     "evaluate",
+    "explain",
     "make_spec",
     "plan_run",
+    "rescore",
     "task",
 ]
 
 if TYPE_CHECKING:
-    from assay.api import evaluate, make_spec, plan_run
+    from assay.api import evaluate, explain, make_spec, plan_run, rescore
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint

@@ -1,4 +1,4 @@
-"""The framework from Python: evaluate, plan, look at a document. The command line calls the same functions.
+"""The framework from Python: evaluate, rescore, plan, look at a document. The command line calls the same functions.
 
 from assay import evaluate
 result = evaluate("smollm2", "demo_questions", limit=20)
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.explanations import Explanation
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
@@ -22,9 +23,12 @@ from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
 from assay.report.names import model_name
 from assay.run.events import Listener, ignore
+from assay.run.explain import explain as explain_runs
 from assay.run.forecast import PlanReport, forecast
 from assay.run.methods import Subject, Wish, wished, with_wish
 from assay.run.methods import study_methods as run_study
+from assay.run.rescore import Rescoring
+from assay.run.rescore import rescore as rescore_run
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
@@ -279,6 +283,76 @@ def _subjects(
         same = sum(subject.label.partition(" (")[0] == label for subject in found)
         found.append(Subject(f"{label} ({same + 1})" if same else label, spec, given))
     return found
+
+
+def rescore(
+    run: str,
+    *,
+    metrics: str | Sequence[str] | None = None,
+    scoring: str | Path | Mapping[str, Any] | None = None,
+    complete: bool = False,
+    tasks: Tasks = (),
+    model: Model | None = None,
+    model_args: str | Mapping[str, Any] | None = None,
+    bootstrap_iters: int | None = None,
+    store: str | Path | None = None,
+    output_path: str | Path | None = None,
+    log_samples: bool = False,
+    listener: Listener = ignore,
+) -> RunResult:
+    """Scores the answers of a recorded run another way, as a new run that names its parent. No model is loaded.
+
+    Args:
+        run: the run's name, the start of it, or `last`.
+        metrics: metrics to report, as in `evaluate`; a plus before the first keeps those of the run.
+        scoring: a YAML file with `metric_list` and `filter_list`, or the same as a mapping.
+        complete: whether the run's model is opened and asked for answers that are missing; they are an error otherwise.
+        tasks: the task objects of a run of such.
+        model: the model object of a run of such, for `complete`.
+        model_args: settings of the model that take the place of recorded ones; secrets are not recorded.
+        bootstrap_iters: resamples for lm-eval's standard errors; as many as the run had when None.
+        store: the store that holds the run.
+        output_path: folder for result files; none are written when None.
+        log_samples: whether to write every document's answers too.
+        listener: is told what happens.
+    """
+    changes = scoring_changes(metrics, scoring)
+    arguments = parse_arguments(model_args, "--model_args")
+    wanted = Rescoring(changes, complete, arguments, bootstrap_iters, _split_tasks(tasks), model)
+    if output_path is not None:
+        check_output_path(output_path)
+    with Store(store if store is not None else default_path()) as opened:
+        result = rescore_run(opened, run, wanted, listener)
+    if output_path is not None:
+        write_results(result, output_path, log_samples)
+    return result
+
+
+def explain(
+    first: str,
+    second: str,
+    *,
+    tasks: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    tokens: bool = False,
+    store: str | Path | None = None,
+    listener: Listener = ignore,
+) -> Explanation:
+    """Why the numbers of two recorded runs differ, task by task, with evidence.
+
+    Args:
+        first: a run's name, the start of it, or `last`, `last~1`, ….
+        second: the other run.
+        tasks: a task of the first and one of the second; every task that both have when None.
+        metrics: a metric of each to compare; the first that each reports when None.
+        tokens: whether the models' tokenizers are opened and tokens compared, too.
+        store: the store that holds both.
+        listener: is told what happens.
+    """
+    named = None if tasks is None else (tasks[0], tasks[1])
+    compared = None if metrics is None else (metrics[0], metrics[1])
+    with Store(store if store is not None else default_path()) as opened:
+        return explain_runs(opened, (first, second), listener, named, compared, tokens)
 
 
 def plan_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 
 import pytest
@@ -38,3 +39,28 @@ def test_the_manifest_has_all_fields_and_the_digest() -> None:
     data = KNOWN.to_json()
     assert data.pop("digest") == KNOWN.digest
     assert data == {field.name: getattr(KNOWN, field.name) for field in fields(Fingerprint)}
+
+
+def test_a_fingerprint_comes_back_from_its_record() -> None:
+    recorded = json.loads(json.dumps(KNOWN.to_json()))
+    assert Fingerprint.from_json(recorded) == KNOWN
+    assert Fingerprint.from_json(recorded).digest == KNOWN.digest
+
+
+def test_differences_name_fields_and_settings() -> None:
+    other = replace(KNOWN, name="b", precision="bfloat16", settings={"max_length": 9, "bos": True})
+    assert KNOWN.differences(other) == {
+        "precision": ("p", "bfloat16"),
+        "settings.max_length": (8, 9),
+        "settings.bos": (None, True),
+    }
+    assert KNOWN.differences(replace(KNOWN, name="b")) == {}
+    assert Fingerprint("a").differences(Fingerprint("b")) == {"name": ("a", "b")}
+
+
+def test_a_setting_that_has_been_through_a_file_is_the_same() -> None:
+    live = Fingerprint("a", weights="w", settings={"stops": ("x",), "n": 1})
+    recorded = Fingerprint.from_json(json.loads(json.dumps(live.to_json())))
+    assert recorded.differences(Fingerprint("a", weights="w", settings={"stops": ("x",), "n": 2})) == {
+        "settings.n": (1, 2)
+    }

@@ -126,6 +126,8 @@ def test_the_manifest_has_everything_it_promises() -> None:
         "documents_available": 4,
         "documents_fingerprint": posed.fingerprint,
         "prompts_fingerprint": posed.keys.prompts,
+        "config": {"task": "toy_generation", "output_type": "generate_until", "size": 4},
+        "scoring": {"metrics": {"exact_match": {}}, "filters": {"none": [{"function": "take_first"}]}, "process": None},
     }
     assert manifest["seeds"] == {"python": 0, "numpy": 1234, "sampling": 1234, "fewshot": 1234}
     assert manifest["model"]["digest"] == Fingerprint("m", weights="w").digest

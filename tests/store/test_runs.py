@@ -115,3 +115,23 @@ def test_a_run_that_asked_nothing_says_nothing_of_speed(store: Store) -> None:
 def test_texts_with_surrogates_can_be_recorded(store: Store) -> None:
     run_id = store.runs.begin(MODEL, {"system": "\ud800"}, {})
     assert store.runs.get(run_id).spec == {"system": "\ud800"}
+
+
+def test_a_record_gives_the_whole_fingerprint(store: Store) -> None:
+    model = Fingerprint("smol", weights="w", settings={"max_length": 8})
+    record = store.runs.get(store.runs.begin(model, {}, {}))
+    assert (record.fingerprint, record.fingerprint.digest) == (model, model.digest)
+
+
+def test_last_is_the_newest_run(store: Store) -> None:
+    with pytest.raises(UnknownName, match="holds no run"):
+        store.runs.get("last")
+    names = [store.runs.begin(MODEL, {}, {}) for _ in range(2)]
+    assert [store.runs.get(name).id for name in ("last", "last~0", "last~1")] == [names[1], names[1], names[0]]
+    with pytest.raises(UnknownName, match="holds 2 runs"):
+        store.runs.get("last~2")
+
+
+def test_a_record_names_its_parent(store: Store) -> None:
+    assert store.runs.get(store.runs.begin(MODEL, {}, {})).parent is None
+    assert store.runs.get(store.runs.begin(MODEL, {}, {"parent": "p"})).parent == "p"

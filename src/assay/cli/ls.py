@@ -128,10 +128,11 @@ def _runs(options: argparse.Namespace) -> Listing:
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
             model_name(record.spec.get("model", record.model), record.spec.get("model_args", {})),
             ", ".join(record.spec.get("tasks", [])),
+            record.parent or "",
         )
         for record in records
     ]
-    return ("Run", "Status", "Started", "Model", "Tasks"), rows
+    return ("Run", "Status", "Started", "Model", "Tasks", "Rescored from"), rows
 
 
 _LISTINGS: dict[str, Callable[[argparse.Namespace], Listing]] = {

@@ -14,6 +14,8 @@ COMMANDS = {
     "run": "evaluate a model on tasks",
     "plan": "dry run: what would be asked, and how long it would take",
     "methods": "every way of picking an answer, side by side",
+    "rescore": "other metrics or filters on the answers of a run, without its model",
+    "explain": "why two runs have different numbers",
     "show": "a document as it would be asked: prompt, answers, tokens",
     "check": "validate task files: every fault at once, with file and line",
     "ls": "list tasks, groups, tags, models, metrics, filters, runs",

@@ -8,6 +8,7 @@ AssayError                    a bug or an unforeseen state: exit 1
     ├── ModelError            a model cannot be found, loaded or asked this way
     ├── MissingExtra          an optional dependency is not installed
     ├── StoreError            the store cannot be opened, read or written
+    ├── MissingAnswers        the store lacks answers that a new score needs
     └── OutputError           a result file cannot be written
 """
 
@@ -74,6 +75,10 @@ class MissingExtra(UserError):
 
 class StoreError(UserError):
     """A store that cannot be opened, read or written."""
+
+
+class MissingAnswers(UserError):
+    """Answers that a new score needs and the store does not hold."""
 
 
 class OutputError(UserError):

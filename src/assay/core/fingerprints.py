@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,30 @@ class Fingerprint:
     def to_json(self) -> dict[str, Any]:
         """All fields and the digest, for the manifest."""
         return {**asdict(self), "settings": dict(self.settings), "digest": self.digest}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fingerprint:
+        """The fingerprint that `to_json` gave, also after a way through a file."""
+        found = cls(**{entry.name: data[entry.name] for entry in fields(cls) if entry.name in data})
+        # The digest stands in the keys, so it stays as written, even where a setting came back as another type.
+        found.__dict__["digest"] = data["digest"]
+        return found
+
+    def differences(self, other: Fingerprint) -> dict[str, tuple[Any, Any]]:
+        """What makes two models two: field or setting → (this one's, the other's). A name alone makes none."""
+        if self.digest == other.digest:
+            return {}
+        mine, others = self._parts(), other._parts()
+        # By digest: a tuple that has been through a file is a list, and the same setting.
+        names = [name for name in {**mine, **others} if digest(mine.get(name)) != digest(others.get(name))]
+        if self.weights is not None and other.weights is not None:
+            names = [name for name in names if name not in ("name", "revision")]
+        found = {name: (mine.get(name), others.get(name)) for name in names}
+        return found or {"digest": (self.digest, other.digest)}
+
+    def _parts(self) -> dict[str, Any]:
+        own = {key: value for key, value in self.to_json().items() if key not in ("settings", "digest")}
+        return {**own, **{f"settings.{key}": value for key, value in self.settings.items()}}
 
     @cached_property
     def digest(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -121,6 +121,33 @@ class RunSpec:
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON data."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunSpec:
+        """The spec that `to_json` gave, also after a way through a file. What an older record lacks has its default."""
+        options = _kept(TaskOptions, data.get("options") or {})
+        if "chat" in options:
+            options["chat"] = ChatSpec(**_kept(ChatSpec, options["chat"]))
+        if options.get("samples") is not None:
+            options["samples"] = _places(options["samples"])
+        given = _kept(cls, data)
+        given["options"] = TaskOptions(**options)
+        given["settings"] = ModelSettings(**_kept(ModelSettings, data.get("settings") or {}))
+        given["seeds"] = Seeds(**_kept(Seeds, data.get("seeds") or {}))
+        given["samples"] = None if data.get("samples") is None else _places(data["samples"])
+        for name in ("tasks", "include_path", "allow_code"):
+            if isinstance(given.get(name), list):
+                given[name] = tuple(given[name])
+        return cls(**given)
+
+
+def _kept(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that are fields of a class; those of a newer record that it does not know are left out."""
+    return {entry.name: data[entry.name] for entry in fields(kind) if entry.name in data}
+
+
+def _places(samples: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(places) for name, places in samples.items()}
 
 
 @dataclass(frozen=True, slots=True)

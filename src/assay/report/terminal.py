@@ -206,6 +206,8 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
         f"{counts.posed:,} requests posed, {counts.unique:,} distinct, {counts.known:,} already known, "
         f"{counts.asked:,} asked, {counts.failed:,} failed; {format_seconds(sum(result.timings.values()))} in all"
     )
+    if "parent" in result.manifest:
+        console.print(printable(_rescored_line(result)), markup=False)
     if result.model_run:
         console.print(printable(f"model: {model_run_line(result.model_run)}"), markup=False)
     for kind, (count, example) in result.failures.items():
@@ -213,6 +215,13 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
     console.print(printable(f"record: run {result.run_id} in {result.store}"), markup=False)
     for path in files:
         console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
+
+
+def _rescored_line(result: RunResult) -> str:
+    """Where the answers of a rescored run come from."""
+    asked = result.counts.asked
+    model = f"{asked:,} requests were asked besides" if asked else "no model was loaded"
+    return f"rescored from run {result.manifest['parent']}: {model}, {result.counts.known:,} answers read"
 
 
 def model_run_line(run: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.fingerprints import Fingerprint
-from assay.core.specs import RunSpec
+from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.core.version import __version__
 from assay.run.posing import PosedTask
 
@@ -73,6 +73,7 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
         "assay_version": __version__,
         "assay_git": _git(Path(__file__).parent),
         "working_folder_git": _git(Path.cwd()),
+        "working_folder": str(Path.cwd()),
         "command": redacted_command(sys.argv, spec),
         "spec": redacted(spec.to_json()),
         "model": redacted(fingerprint.to_json()),
@@ -97,7 +98,33 @@ def _task(posed: PosedTask) -> dict[str, Any]:
         "documents_available": posed.available,
         "documents_fingerprint": posed.fingerprint,
         "prompts_fingerprint": posed.keys.prompts,
+        "config": redacted(card.config),
+        "scoring": described_scoring(posed.task.scoring),
     }
+
+
+def described_scoring(scoring: Scoring) -> dict[str, Any]:
+    """How answers become numbers, as JSON data; code by its name."""
+    return {
+        "metrics": {spec.name: _plain({**spec.options, **_named(spec)}) for spec in scoring.metrics},
+        "filters": {
+            pipeline.name: [_plain({"function": step.name, **step.options}) for step in pipeline.steps]
+            for pipeline in scoring.pipelines
+        },
+        "process": None if scoring.process is None else _plain(scoring.process),
+    }
+
+
+def _named(spec: MetricSpec) -> dict[str, Any]:
+    return {} if spec.aggregation is None else {"aggregation": spec.aggregation}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return getattr(value, "__qualname__", type(value).__name__) if callable(value) else value
 
 
 def _git(folder: Path) -> dict[str, Any] | None:

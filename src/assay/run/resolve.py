@@ -87,7 +87,7 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     try:
         if model is None and not (errors and must_fetch(spec.model)):
             arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
-            model = open_model(spec.model, arguments, spec.settings, _progress(listener))
+            model = open_model(spec.model, arguments, spec.settings, progress_to(listener))
     except UserError as error:
         errors.append(error)
     if len(errors) == 1:
@@ -109,7 +109,7 @@ def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
         raise UserError(Fault("--samples", f"names tasks that are not in this run: {found}", ", ".join(names)))
 
 
-def _progress(listener: Listener) -> ProgressReport:
+def progress_to(listener: Listener) -> ProgressReport:
     def report(what: str, done: int, total: int | None) -> None:
         listener(Progressed(what, done, total))
 

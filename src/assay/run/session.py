@@ -59,22 +59,29 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
     """
     with prepared(session, tasks, model) as (setup, posed, plan):
         manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
-        run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
-        with _record(session, run_id):
-            # The last answers are committed while the first are scored; leaving the writer waits for them all.
-            with ResponseWriter(session.store.responses, setup.model.fingerprint) as writer:
-                with session.stage("execute"):
-                    executed = execute(plan, setup.model, writer, session.listener)
-                if executed.failures:
-                    session.store.runs.add_failures(run_id, executed.failures.items())
-                with session.stage("score"):
-                    results = score(session, setup, posed, executed)
-                    groups = aggregate_groups(setup.groups, results)
-            result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
-        status = INCOMPLETE if executed.failures else FINISHED
-        speed = {executed.unit: executed.work, "seconds": executed.seconds}
-        session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
-        return result
+        return conduct(session, setup, posed, plan, manifest)
+
+
+def conduct(
+    session: Session, setup: Setup, posed: Sequence[PosedTask], plan: Plan, manifest: Mapping[str, Any]
+) -> RunResult:
+    """The stages from the first question on, under a record of their own: execute, score, aggregate."""
+    run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
+    with _record(session, run_id):
+        # The last answers are committed while the first are scored; leaving the writer waits for them all.
+        with ResponseWriter(session.store.responses, setup.model.fingerprint) as writer:
+            with session.stage("execute"):
+                executed = execute(plan, setup.model, writer, session.listener)
+            if executed.failures:
+                session.store.runs.add_failures(run_id, executed.failures.items())
+            with session.stage("score"):
+                results = score(session, setup, posed, executed)
+                groups = aggregate_groups(setup.groups, results)
+        result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
+    status = INCOMPLETE if executed.failures else FINISHED
+    speed = {executed.unit: executed.work, "seconds": executed.seconds}
+    session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
+    return result
 
 
 @contextmanager

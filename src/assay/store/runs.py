@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from assay.store.responses import Responses
 
 RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
 
+_LAST = re.compile(r"last(?:~(\d{1,9}))?")
 _RUNS_LOOKED_AT, _RUNS_MEASURED = 20, 5
 
 
@@ -26,6 +28,7 @@ class RunRecord:
 
     Attributes:
         status: `running` (or killed), `finished`, `incomplete` (some requests failed), `interrupted`, `failed`.
+        fingerprint: what the model was; its digest stands in the keys of the answers.
         summary: results and measured speed; None until the run ends.
     """
 
@@ -33,10 +36,20 @@ class RunRecord:
     status: str
     created: float
     finished: float | None
-    model: str
+    fingerprint: Fingerprint
     spec: Mapping[str, Any]
     manifest: Mapping[str, Any]
     summary: Mapping[str, Any] | None
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.fingerprint.name
+
+    @property
+    def parent(self) -> str | None:
+        """The run whose answers this one scored anew; None for a run that asked for itself."""
+        return self.manifest.get("parent")
 
 
 class Runs:
@@ -77,7 +90,9 @@ class Runs:
         return [_record(row) for row in self._database.read(_SELECT + " ORDER BY runs.created DESC, runs.id DESC")]
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of this name, or of the only name that begins with it."""
+        """The run of this name, or of the only one that begins so; `last` is the newest, `last~1` the one before."""
+        if found := _LAST.fullmatch(run_id):
+            return self._newest(int(found.group(1) or 0))
         rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
         exact = [row for row in rows if row[0] == run_id] or rows
         if not exact:
@@ -87,6 +102,15 @@ class Runs:
                 Fault(f"run {run_id}", f"stands for {len(exact)} runs", "more of its name", "See: assay ls runs")
             )
         return _record(exact[0])
+
+    def _newest(self, back: int) -> RunRecord:
+        order = " ORDER BY runs.created DESC, runs.id DESC LIMIT 1 OFFSET ?"
+        rows = self._database.read(_SELECT + order, (back,))
+        if not rows:
+            count = self._database.read("SELECT count(*) FROM runs")[0][0]
+            found = f"holds {count} runs" if count else "holds no run"
+            raise UnknownName(Fault(f"store {self._database.path}", found, next="See: assay ls runs"))
+        return _record(rows[0])
 
     def speed(self, fingerprint: Fingerprint, unit: str = "work") -> float | None:
         """What this model has done per second in its latest runs; None when none of them counted in this unit.
@@ -119,7 +143,7 @@ def _record(row: Any) -> RunRecord:
         status,
         created,
         finished,
-        json.loads(fingerprint)["name"],
+        Fingerprint.from_json(json.loads(fingerprint)),
         json.loads(spec),
         json.loads(manifest),
         None if summary is None else json.loads(summary),

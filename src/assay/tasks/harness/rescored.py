@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, MetricSpec
+from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, MetricSpec, Scoring
 from assay.tasks.harness.definition import TaskDefinition, scoring_of
 
 # Every metric of a task's shape that costs no further request and needs nothing of the task's own.
@@ -18,28 +18,35 @@ _NEEDS_MORE = frozenset((*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, "bypass", "likeli
 def rescored(
     definition: TaskDefinition, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]
 ) -> TaskDefinition:
-    """The same questions, scored another way.
+    """The same questions, scored another way: see `changed_scoring`."""
+    if not changes:
+        return definition
+    return replace(definition, scoring=changed_scoring(definition.scoring, definition.output_type, changes, metrics))
+
+
+def changed_scoring(
+    own: Scoring, output_type: str, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]
+) -> Scoring:
+    """A task's scoring with a run's changes.
 
     Args:
-        definition: the task.
+        own: what the task says.
+        output_type: the shape of its questions, in the words of task files.
         changes: `metric_list` and `filter_list` as in task files; `adds` keeps the task's own metrics before them.
             A metric that does not fit the task's shape is left out; where none fits, the task keeps its own.
         metrics: metric → shapes that it scores.
     """
-    own = definition.scoring
-    if not changes:
-        return definition
     entries = list(_expanded(changes.get("metric_list", ()), own.scorer, metrics))
     fitting = [entry for entry in entries if own.scorer in metrics[entry["metric"]]]
-    found = scoring_of({"metric_list": fitting, "filter_list": changes.get("filter_list", ())}, definition.output_type)
+    found = scoring_of({"metric_list": fitting, "filter_list": changes.get("filter_list", ())}, output_type)
     scoring = own
     if fitting:
         kept = own.metrics if changes.get("adds") else ()
         process = own.process if changes.get("adds") else None
         scoring = replace(scoring, metrics=_different((*kept, *found.metrics)), process=process)
-    if changes.get("filter_list") and definition.output_type == "generate_until":
+    if changes.get("filter_list") and output_type == "generate_until":
         scoring = replace(scoring, pipelines=found.pipelines)
-    return replace(definition, scoring=scoring)
+    return scoring
 
 
 def _expanded(

@@ -1,0 +1,65 @@
+"""`assay rescore`: other metrics or filters on the answers of a run."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+
+from assay.api import rescore
+from assay.cli.listening import TerminalListener
+from assay.cli.options import add_scoring_options, add_store_option, make_parser
+from assay.core.arguments import parse_arguments
+from assay.core.errors import Fault, UserError
+from assay.report.files import check_output_path, write_results
+from assay.report.harness_shape import plain
+from assay.report.terminal import ProgressView, make_console, show_result
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command; 3 when some requests failed."""
+    options = _parser().parse_args(arguments)
+    if options.log_samples and not options.output_path:
+        raise UserError(Fault("--log_samples", "needs a place to write to", next="Add --output_path DIR"))
+    if options.output_path:
+        check_output_path(options.output_path)
+    gc.set_threshold(5_000_000, 20, 20)  # as in `assay run`
+    with ProgressView(make_console(stderr=True)) as view:
+        result = rescore(
+            options.run,
+            metrics=",".join(options.metrics) if options.metrics else None,
+            scoring=options.scoring,
+            complete=options.complete,
+            model_args=parse_arguments(options.model_args, "--model_args"),
+            bootstrap_iters=options.bootstrap_iters,
+            store=options.store,
+            listener=TerminalListener(view),
+        )
+    console = make_console()
+    if options.json:
+        data = {"run": result.run_id, "parent": result.manifest["parent"], **result.summary()}
+        print(json.dumps(data, indent=2, ensure_ascii=False, default=plain))
+    else:
+        show_result(result, console)
+    for path in write_results(result, options.output_path, options.log_samples) if options.output_path else ():
+        if not options.json:
+            console.print(f"written: {path}", markup=False, soft_wrap=True)
+    return 3 if result.counts.failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser("rescore", "Scores the answers of a run another way. The result is a new run.")
+    parser.add_argument("run", metavar="RUN", help="a run's name or its start, last, last~1; see: assay ls runs")
+    add_scoring_options(parser)
+    parser.add_argument("--bootstrap_iters", type=int, metavar="N", help="0: no lm-eval errors; default: as the run")
+    group = parser.add_argument_group("missing answers")
+    group.add_argument("--complete", action="store_true", help="ask the run's model for what the store lacks")
+    group.add_argument(
+        "--model_args", "-a", nargs="+", metavar="K=V", help="in place of recorded ones, with --complete"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--output_path", "-o", metavar="DIR", help="folder for result files")
+    output.add_argument("--log_samples", "-s", action="store_true", help="also write every document's answers")
+    output.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    add_store_option(parser)
+    return parser

@@ -1,0 +1,229 @@
+"""Reopens a recorded run without its model: its tasks and documents, posed anew and proven to be those of then.
+
+Takes a record, gives its tasks as posed, scored as then or another way; what has changed since is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault, ModelError, UnknownName, UserError
+from assay.core.protocols import Example, Model, ShowsExamples, Task
+from assay.core.requests import Instance
+from assay.core.specs import GroupSpec, RunSpec, Scoring, TaskCard
+from assay.core.version import __version__
+from assay.models.registry import ALIASES, arguments_like, model_names, open_model
+from assay.run.events import Listener
+from assay.run.manifest import HIDDEN
+from assay.run.posing import PosedTask, pose_task
+from assay.run.resolve import check_tasks, known_names, open_catalog, progress_to, resolve_tasks
+from assay.run.session import Session
+from assay.scoring.documents import DocumentScorer, document_scorer
+from assay.store.runs import RunRecord
+from assay.tasks.harness.rescored import ALL, changed_scoring
+from assay.tasks.harness.task import HarnessTask
+from assay.tasks.selection import Selection, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A recorded run, posed again.
+
+    Attributes:
+        spec: what was asked for, with the changes.
+        scorers: one per task.
+        posed: the tasks with their documents, as the changes need them to be asked.
+        own: the same as the run itself asked them; the very same objects where the changes ask nothing more.
+        notices: what the user ought to know.
+    """
+
+    record: RunRecord
+    spec: RunSpec
+    scorers: tuple[DocumentScorer, ...]
+    groups: tuple[GroupSpec, ...]
+    posed: tuple[PosedTask, ...]
+    own: tuple[PosedTask, ...]
+    notices: tuple[str, ...]
+
+
+def recorded_spec(record: RunRecord) -> RunSpec:
+    """What a recorded run asked for. Relative paths that lead nowhere from here are read from the run's folder."""
+    spec = RunSpec.from_json(record.spec)
+    base = Path(record.manifest.get("working_folder", "."))
+    folders = tuple(_from(base, folder) for folder in spec.include_path)
+    gone = [folder for folder in folders if not Path(folder).expanduser().is_dir()]
+    if gone:
+        advice = "Put it back, or go to the folder that the run was started in"
+        raise UserError(
+            *(Fault(_where(record), f'its folder of task files "{name}" is gone', "", advice) for name in gone)
+        )
+    tasks = tuple(_from(base, name) if name.endswith((".yaml", ".yml")) else name for name in spec.tasks)
+    return replace(spec, include_path=folders, tasks=tasks)
+
+
+def _from(base: Path, name: str) -> str:
+    path = Path(name).expanduser()
+    return str(base / path) if not path.is_absolute() and not path.exists() and (base / path).exists() else name
+
+
+def _where(record: RunRecord) -> str:
+    return f"run {record.id}"
+
+
+def reopen(session: Session, record: RunRecord, given: Sequence[Wanted] = ()) -> Reopened:
+    """The run's tasks, posed.
+
+    Args:
+        session: the store and the listener; its specification is the record's with the changes.
+        record: the run.
+        given: task objects, for a run of such; the record's names when empty.
+    """
+    spec, own_spec = session.spec, recorded_spec(record)
+    with session.stage("resolve"):
+        own, changed, notices = _resolved(record, own_spec, spec, given)
+        scorers = tuple(document_scorer(task.scoring, f"task {task.card.name}") for task in changed.tasks)
+        _check_names(record, own.tasks)
+    posed, asked = [], []
+    for before, after in zip(own.tasks, changed.tasks, strict=True):
+        with session.stage("pose", after.card.name):
+            now, then = _pose(record, before, after, own_spec)
+            posed.append(now)
+            asked.append(then)
+    faults = [fault for item in asked for fault in _changes_since(record, item)]
+    if faults:
+        raise DataError(*faults)
+    return Reopened(record, spec, scorers, changed.groups, tuple(posed), tuple(asked), notices)
+
+
+def _resolved(
+    record: RunRecord, own_spec: RunSpec, spec: RunSpec, given: Sequence[Wanted]
+) -> tuple[Selection, Selection, tuple[str, ...]]:
+    catalog = open_catalog(own_spec.include_path)
+    try:
+        own = resolve_tasks(own_spec, given, catalog)
+        changed = resolve_tasks(spec, given, catalog) if spec.options != own_spec.options else own
+    except UnknownName as error:
+        raise UnknownName(*(_unknown(record, fault) for fault in error.faults)) from error
+    check_tasks(own.tasks, spec.options)
+    changes = spec.options.scoring
+    tasks = tuple(_rescored(task, changes) for task in changed.tasks)
+    return own, replace(changed, tasks=tasks), (*catalog.notices, *_untouched(tasks, changes))
+
+
+def _unknown(record: RunRecord, fault: Fault) -> Fault:
+    """A name that the catalog does not have: its file is gone, or the task was an object in Python."""
+    names = [name for name in record.manifest.get("tasks", {}) if f'"{name}"' in fault.found]
+    source = str(record.manifest["tasks"][names[0]].get("source", "")) if names else ""
+    if names and not source.endswith((".yaml", ".yml")):
+        advice = f'From Python: assay.rescore("{record.id}", tasks=[the object])'
+        return Fault(_where(record), f'the task "{names[0]}" was an object in Python ({source})', "the object", advice)
+    came = f"; it came from {source}" if source else ""
+    return Fault(_where(record), fault.found + came, "the tasks of the run", "Put the task file back where it was")
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """A task of any make with another scoring. It asks what it always asks."""
+
+    task: Task
+    scoring: Scoring
+
+    @property
+    def card(self) -> TaskCard:
+        return self.task.card
+
+    def documents(self) -> Sequence[Document]:
+        return self.task.documents()
+
+    def pose(self, document: Document) -> Instance:
+        return self.task.pose(document)
+
+    def examples(self, document: Document) -> Sequence[Example]:
+        return self.task.examples(document) if isinstance(self.task, ShowsExamples) else ()
+
+
+def _rescored(task: Task, changes: Mapping[str, Any]) -> Task:
+    """A task with the changes. Those of task files have them already; code that scores by itself takes none."""
+    if isinstance(task, HarnessTask) or not changes or task.scoring.process is not None:
+        return task
+    scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, known_names().metrics)
+    if scoring.nulls != task.scoring.nulls or scoring.reads_prompts != task.scoring.reads_prompts:
+        found = "is written in Python, so requests that its own function does not pose cannot be added"
+        raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request"))
+    return Rescored(task, scoring)
+
+
+def _untouched(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:
+    """Which tasks no metric of the changes can score: a notice, or an error where that is all of them."""
+    wanted = [entry["metric"] for entry in changes.get("metric_list", ())]
+    if not wanted:
+        return []
+    kept = [task.card.name for task in tasks if not _takes(task, wanted)]
+    names = ", ".join(wanted)
+    if len(kept) == len(tasks):
+        shapes = ", ".join(sorted({task.scoring.scorer for task in tasks}))
+        raise UserError(Fault("--metrics", f"no task of the run can be scored by {names}", f"metrics for {shapes}"))
+    return [f"{names} cannot score the answers of {', '.join(kept)}: their own metrics are kept"] if kept else []
+
+
+def _takes(task: Task, wanted: Sequence[str]) -> bool:
+    return not {ALL, *(spec.name for spec in task.scoring.metrics)}.isdisjoint(wanted)
+
+
+def _check_names(record: RunRecord, tasks: Sequence[Task]) -> None:
+    then, now = list(record.manifest.get("tasks", {})), [task.card.name for task in tasks]
+    lost, new = [name for name in then if name not in now], [name for name in now if name not in then]
+    if lost or new:
+        parts = [f"without {', '.join(lost)}"] if lost else []
+        parts += [f"with {', '.join(new)} besides"] if new else []
+        found = f"its names mean other tasks today: {' and '.join(parts)}"
+        raise DataError(Fault(_where(record), found, "the tasks of the run", "Was a group or folder changed since?"))
+
+
+def _pose(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[PosedTask, PosedTask]:
+    """The task as the changes need it asked, and as the run asked it: one posing where both ask the same."""
+    digest = record.fingerprint.digest
+    posed = pose_task(changed, spec, digest)
+    if own is changed or posed.keys.prompts == record.manifest["tasks"][own.card.name]["prompts_fingerprint"]:
+        return posed, posed
+    return posed, pose_task(own, spec, digest)
+
+
+def _changes_since(record: RunRecord, posed: PosedTask) -> list[Fault]:
+    """What is not as it was when the run asked: the documents, or else the prompts made of them."""
+    then = record.manifest["tasks"][posed.task.card.name]
+    where, source = f"{_where(record)}, task {posed.task.card.name}", posed.task.card.source
+    if posed.fingerprint != then["documents_fingerprint"]:
+        count, was = len(posed.documents), then["documents"]
+        size = f" ({was:,} then, {count:,} now)" if count != was else ""
+        found = f"its documents are not those of the run{size}: the data, or how {source} reads them, was changed since"
+        return [Fault(where, found, "the same data", "Put the data back, or run the task anew")]
+    if posed.keys.prompts != then["prompts_fingerprint"]:
+        version = record.manifest.get("assay_version")
+        newer = (
+            f" Or Assay asks otherwise: the run was made by {version}, this is {__version__}."
+            if version != __version__
+            else ""
+        )
+        found = f"its documents are the same, but not its prompts: {source} was changed since"
+        return [Fault(where, found, "the same prompts", f"Put the task file back, or run the task anew.{newer}")]
+    return []
+
+
+def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener) -> Model:
+    """The model of a recorded run, opened with the settings of then. Its weights are loaded when it is asked."""
+    where = _where(record)
+    hidden = [name for name, value in spec.model_args.items() if HIDDEN in str(value)]
+    if hidden:
+        names = ",".join(f"{name}=…" for name in hidden)
+        found = f"its model was opened with {', '.join(hidden)}, which no record keeps"
+        raise ModelError(Fault(where, found, "the value", f"Add --model_args {names}"))
+    if spec.model not in ALIASES and spec.model not in model_names():
+        advice = f'From Python: assay.rescore("{record.id}", complete=True, model=the object)'
+        raise ModelError(Fault(where, f'its model "{spec.model}" was an object in Python', "the object", advice))
+    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
+    return open_model(spec.model, arguments, spec.settings, progress_to(listener))

@@ -1,0 +1,255 @@
+"""Scores the answers of a recorded run another way. No model is loaded unless answers are missing and may be asked.
+
+Takes a record and changes of metrics or filters, gives a new run that names its parent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from assay.core.errors import Fault, MissingAnswers, ModelError
+from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.protocols import Model
+from assay.core.requests import Instance, Request
+from assay.core.responses import Failure, Output
+from assay.core.results import RunResult
+from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
+from assay.plan.planning import Plan, make_plan, work
+from assay.run.events import Listener, Noticed, Planned
+from assay.run.manifest import make_manifest
+from assay.run.posing import PosedTask
+from assay.run.reopen import Reopened, open_recorded, recorded_spec, reopen
+from assay.run.resolve import Setup, check_model
+from assay.run.session import Session, conduct
+from assay.store.runs import FINISHED, RunRecord
+from assay.store.store import Store
+from assay.tasks.selection import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Rescoring:
+    """What is wanted of a recorded run.
+
+    Attributes:
+        scoring: `metric_list` and `filter_list` in place of the run's; with `adds` besides the run's metrics.
+        completes: whether missing answers may be asked of the run's model.
+        model_args: settings of the model that take the place of recorded ones (secrets are not recorded).
+        bootstrap_iters: resamples for lm-eval's standard errors; None for as many as the run had.
+        tasks: task objects, for a run of such.
+        model: the model itself, for a run of a model object.
+    """
+
+    scoring: Mapping[str, Any]
+    completes: bool = False
+    model_args: Mapping[str, Any] | None = None
+    bootstrap_iters: int | None = None
+    tasks: Sequence[Wanted] = ()
+    model: Model | None = None
+
+
+def rescore(store: Store, run: str, wanted: Rescoring, listener: Listener) -> RunResult:
+    """The run's answers, scored as wanted, as a run of their own."""
+    record = store.runs.get(run)
+    session = Session(rescored_spec(recorded_spec(record), wanted), store, listener)
+    reopened = reopen(session, record, wanted.tasks)
+    lacking = _lacking(session, reopened)
+    notices = (*reopened.notices, *_lost_notices(reopened, lacking, wanted.completes))
+    for notice in (*notices, *store.notices):
+        listener(Noticed(notice))
+    if lacking.new and not wanted.completes:
+        raise MissingAnswers(*_missing_faults(session, reopened, lacking))
+    with _answering(session, reopened, wanted, lacking.plan) as model:
+        tasks = tuple(item.task for item in reopened.posed)
+        setup = Setup(tasks, reopened.scorers, reopened.groups, model, notices)
+        manifest = {
+            **make_manifest(session.spec, record.fingerprint, reopened.posed),
+            "parent": record.id,
+            "rescored": dict(wanted.scoring),
+        }
+        return conduct(session, setup, reopened.posed, lacking.asked(wanted.completes), manifest)
+
+
+def rescored_spec(spec: RunSpec, wanted: Rescoring) -> RunSpec:
+    """The run's specification with the changes. A run that only recorded answers is scored, too."""
+    options = replace(spec.options, scoring=_combined(spec.options.scoring, wanted.scoring), predict_only=False)
+    iterations = spec.bootstrap_iters if wanted.bootstrap_iters is None else wanted.bootstrap_iters
+    arguments = {**spec.model_args, **((wanted.model_args or {}) if wanted.completes else {})}
+    return replace(spec, options=options, bootstrap_iters=iterations, model_args=arguments)
+
+
+def _combined(earlier: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes on top of changes: `adds` means besides what the run itself reported."""
+    found = {**earlier, **changes}
+    if changes.get("adds") and earlier.get("metric_list"):
+        found["metric_list"] = [*earlier["metric_list"], *changes.get("metric_list", ())]
+        found["adds"] = earlier.get("adds", False)
+    elif "metric_list" in changes and not changes.get("adds"):
+        found.pop("adds", None)
+    return found
+
+
+# What is missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Lacking:
+    """Requests without an answer.
+
+    Attributes:
+        plan: all of them, and how many there are in all.
+        new: keys that only the changes ask for.
+        lost: keys that the run itself asked for, or was about to.
+    """
+
+    plan: Plan
+    new: frozenset[bytes]
+    lost: frozenset[bytes]
+
+    def asked(self, completes: bool) -> Plan:
+        """The plan of what is put to a model: everything that is missing, or nothing."""
+        return self.plan if completes else replace(self.plan, missing={}, works=())
+
+
+def _lacking(session: Session, reopened: Reopened) -> _Lacking:
+    with session.stage("plan"):
+        requests: dict[bytes, Request] = {}
+        for item in reopened.posed:
+            requests.update(item.keys.requests)
+        known = session.store.responses.known(requests)
+        plan = make_plan(sum(item.keys.posed for item in reopened.posed), requests, known)
+    session.listener(Planned(plan.posed, plan.unique, plan.known, len(plan.missing), sum(plan.works)))
+    if not plan.missing:
+        return _Lacking(plan, frozenset(), frozenset())
+    own = {key for item in reopened.own for keys in item.keys.by_instance for key in keys}
+    return _Lacking(plan, frozenset(plan.missing.keys() - own), frozenset(plan.missing.keys() & own))
+
+
+def _lost_notices(reopened: Reopened, lacking: _Lacking, completes: bool) -> list[str]:
+    """A run that did not get to its end: how many of its documents have no score."""
+    if not lacking.lost:
+        return []
+    record, notices = reopened.record, []
+    state = (
+        f"run {record.id} is {record.status}" if record.status != FINISHED else f"answers of run {record.id} are gone"
+    )
+    for item in reopened.own:
+        count = sum(not lacking.lost.isdisjoint(keys) for keys in item.keys.by_instance)
+        if count and completes:
+            notices.append(
+                f"{item.task.card.name}: {state}: {count:,} of {len(item.documents):,} documents are completed"
+            )
+        elif count:
+            rest = "they count as failed and are in no score; --complete asks what is missing"
+            notices.append(
+                f"{item.task.card.name}: {state}: {count:,} of {len(item.documents):,} documents lack answers; {rest}"
+            )
+    return notices
+
+
+def _missing_faults(session: Session, reopened: Reopened, lacking: _Lacking) -> list[Fault]:
+    """Per task what is missing, what for and what it would cost."""
+    faults, rest = [], set(lacking.plan.missing)
+    for item in reopened.posed:
+        purposes: Counter[str] = Counter()
+        size = 0
+        for key, purpose, request in _missing_requests(item, rest):
+            purposes[f"{request.kind} requests for {purpose}"] += 1
+            size += work(request)
+            rest.discard(key)
+        if purposes:
+            found = ", ".join(f"{count:,} {purpose}" for purpose, count in purposes.items())
+            cost = f"they would cost {size:,} characters of work{_seconds(session, reopened, size)}"
+            where = f"run {reopened.record.id}, task {item.task.card.name}"
+            faults.append(Fault(where, f"the store lacks the answers to {found}; {cost}"))
+    last = replace(faults[-1], next="Add --complete to ask the run's model for these and nothing else")
+    return [*faults[:-1], last]
+
+
+def _missing_requests(posed: PosedTask, missing: set[bytes]) -> Iterator[tuple[bytes, str, Request]]:
+    seen: set[bytes] = set()
+    for keys, instance in zip(posed.keys.by_instance, posed.instances, strict=True):
+        for place, key in enumerate(keys):
+            if key in missing and key not in seen:
+                seen.add(key)
+                yield key, _purpose(instance, place, posed.task.scoring), instance.requests[place]
+
+
+def _purpose(instance: Instance, place: int, scoring: Scoring) -> str:
+    """What a request of a document is for, in the order of `Instance.requests`."""
+    size = len(instance.choices)
+    if not size:
+        return "the questions"
+    choices = size * (1 + len(instance.nulls))
+    within = (place // instance.draws) % (choices + instance.prompts)
+    if within >= choices:
+        names = [spec.name for spec in scoring.metrics if spec.name in WHOLE_PROMPT_METRICS]
+        return f"{', '.join(names)} (whole prompts)"
+    if within < size:
+        return "the choices"
+    null = instance.nulls[within // size - 1]
+    names = [spec.name for spec in scoring.metrics if spec.name in NULL_PROMPTS and null_prompt(spec) == null]
+    return f"{', '.join(names)} (choices {f'after {null!r} alone' if null else 'without a question'})"
+
+
+def _seconds(session: Session, reopened: Reopened, size: int) -> str:
+    """The time, where the store knows how fast the model is; from the run itself where that asked everything."""
+    record, runs = reopened.record, session.store.runs
+    speed = runs.speed(record.fingerprint)
+    summary = record.summary or {}
+    if speed is None and summary.get("requests", {}).get("known") == 0:
+        seconds = summary.get("speed", {}).get("seconds", 0)
+        requests = {key: request for item in reopened.own for key, request in item.keys.requests.items()}
+        speed = sum(map(work, requests.values())) / seconds if seconds > 0 else None
+    if speed is None:
+        return ""
+    seconds = size / speed
+    return f", about {seconds:.0f} s at the model's speed so far" if seconds >= 1 else ", less than a second"
+
+
+# Who answers
+
+
+class _Stored:
+    """Stands for a model that is not loaded: it has its fingerprint, and answers nothing."""
+
+    def __init__(self, fingerprint: Fingerprint) -> None:
+        self.fingerprint = fingerprint
+        self.capabilities = Capabilities(frozenset(), family="store")
+
+    def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def _answering(session: Session, reopened: Reopened, wanted: Rescoring, plan: Plan) -> Iterator[Model]:
+    """The run's model where something is to be asked, or what stands for it."""
+    record = reopened.record
+    if not wanted.completes or not plan.missing:
+        yield _Stored(record.fingerprint)
+        return
+    model = wanted.model if wanted.model is not None else open_recorded(record, session.spec, session.listener)
+    try:
+        _check_same(record, model)
+        check_model(model, [item.task for item in reopened.posed], session.spec.options.chat)
+        yield model
+    finally:
+        if wanted.model is None:
+            model.close()
+
+
+def _check_same(record: RunRecord, model: Model) -> None:
+    differences = record.fingerprint.differences(model.fingerprint)
+    if not differences:
+        return
+    shown = "; ".join(f"{name} was {then!r}, is {now!r}" for name, (then, now) in differences.items())
+    advice = "Put the model back as it was, or run the tasks anew with this one"
+    raise ModelError(
+        Fault(f"run {record.id}", f"its model is not the same any more: {shown}", "the same model", advice)
+    )
