@@ -119,11 +119,20 @@ class _Styled:
         return list(self._put(row).answers)
 
     def answer(self, row: Row) -> Answer:
-        return self._questions(row).answer
+        """Places of right choices. A negative one is a missing label, never a place from the end."""
+        answer = self._questions(row).answer
+        if isinstance(answer, tuple):
+            return tuple(place if place >= 0 else INVALID_GOLD for place in answer)
+        return answer if answer >= 0 else INVALID_GOLD
 
     def first_answer(self, row: Row) -> int:
+        """The place of the answer that an example shows."""
         answer = self._questions(row).answer
-        return answer[0] if isinstance(answer, tuple) else answer
+        first = next(iter(answer), INVALID_GOLD) if isinstance(answer, tuple) else answer
+        if first < 0:
+            found = f"a few-shot example has no right answer among its {len(self._put(row).answers)} choices"
+            raise DataError(Fault(self._where, found, "labelled examples", "Take them from another split"))
+        return first
 
     def _put(self, row: Row) -> Put:
         last, found = self._last
@@ -173,14 +182,21 @@ class QuestionReader:
         row = deepcopy(row) if own.has_code else row
         prompt = own.text(row)
         where = self._where["doc_to_text"]
+        advice = "Give the file a key format: (question, choices, answer)"
         if not isinstance(prompt, str):
             found = "has one prompt per choice, in which no question can be found"
-            advice = "Give the file a key format: (question, choices, answer)"
             raise DataError(Fault(where, found, "one prompt for all choices", advice))
-        assert own.choices is not None, "a task without choices is not restyled"
+        if own.choices is None:
+            found = "the few-shot examples have no choices of their own, so no prompt style fits them"
+            raise DataError(Fault(self._where["doc_to_choice"], found, "a list of choices", advice))
         choices = tuple(own.choices(row))
         answer = right_answer(_CHOICE, own.target(row), choices, False)
-        return infer(prompt + own.prefix(row), choices, answer, where)
+        question = infer(prompt, choices, answer, where)
+        prefix = own.prefix(row)
+        # A prefix begins the answer, which a style begins its own way; of a sentence to be completed it is a part.
+        if prefix and question.completes:
+            return replace(question, question=prompt + own.delimiters.target + prefix)
+        return question
 
 
 class _Stated:
