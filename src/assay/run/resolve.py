@@ -128,13 +128,21 @@ def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
         raise UserError(*faults)
 
 
+def _needed_kinds(task: Task) -> list[str]:
+    """The kinds of request that a task poses, as far as they are known: a Python class may pose any."""
+    own = REQUEST_KIND.get(task.card.kind)
+    kinds = [own] if own is not None else []
+    return [*kinds, RollingLoglikelihood.kind] if task.scoring.reads_prompts else kinds
+
+
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     """What a model cannot do is said before anything runs."""
     faults = []
     able = model.capabilities
     for task in tasks:
-        kind = REQUEST_KIND.get(task.card.kind)  # a Python class may pose any kind, and several
-        if kind is not None and kind not in able.kinds:
+        for kind in _needed_kinds(task):
+            if kind in able.kinds:
+                continue
             can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
             faults.append(
                 Fault(

@@ -83,7 +83,7 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
     if found is None:
         if labels and labels[0] not in _NUMBERS:
             raise _unlisted(prompt, choices, where)
-        found = _by_texts(body, _unmarked(choices), where)
+        found = _by_texts(body, tuple(choices), where)
     before, texts, is_listed = found
     if not is_listed and not is_closed:
         return MultipleChoice(prompt, texts, answer, completes=True)
@@ -126,21 +126,48 @@ def _without_tail(prompt: str) -> tuple[str, bool]:
 
 
 def _by_labels(body: str, labels: Sequence[str], answer: Answer, where: str) -> _Found | None:
-    """The options that a text lists under labels; fewer than the labels, where a task names some for all documents."""
-    for size in range(len(labels), min(len(labels), 2) - 1, -1):
-        lists = list(_lists(body, labels[:size]))
-        sound = [(before, texts) for before, texts, problem in lists if not problem]
-        if lists and not sound:
-            expected = 'a list that ends the prompt, or stands before "Answer:"'
-            raise DataError(Fault(where, lists[0][2], expected, _ADVICE))
-        if not sound:
+    """The options that a text lists under labels.
+
+    A task that names the same labels for all documents may name more than one of them lists, or fewer.
+    """
+    problem = ""
+    for wanted in _prefixes(labels):
+        # Further labels are only looked for where the list goes on behind the last one.
+        if len(wanted) > len(labels) and not problem:
             continue
-        before, texts = sound[0]
-        if any(place >= size for place in (answer if isinstance(answer, tuple) else (answer,))):
-            problem = f"the prompt lists {size} options, but the right answer is number {answer} (from 0)"
-            raise DataError(Fault(where, problem, "the right one among them", _ADVICE))
-        return _LIST_HEAD.sub("", before), texts, True
+        for before, texts, odd in _lists(body, wanted):
+            is_alone = len(wanted) == 1 < len(labels) and not _LIST_HEAD.search(before)
+            if not odd and not is_alone:
+                _check_answer(answer, len(wanted), where)
+                _check_count(before, labels, where)
+                return _LIST_HEAD.sub("", before), texts, True
+            problem = problem or odd
+    # Numbers without a list of their own are answers themselves.
+    if problem and labels[0] not in _NUMBERS:
+        expected = 'a list that ends the prompt, or stands before "Answer:"'
+        raise DataError(Fault(where, problem, expected, _ADVICE))
     return None
+
+
+def _prefixes(labels: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The labels; with more of their kind; with fewer."""
+    yield labels
+    whole = next(sequence for sequence in (*_LETTERS, _NUMBERS) if labels[0] == sequence[0])
+    yield from (whole[:size] for size in range(len(labels) + 1, 27))
+    yield from (labels[:size] for size in range(len(labels) - 1, 0, -1))
+
+
+def _check_answer(answer: Answer, size: int, where: str) -> None:
+    if any(place >= size for place in (answer if isinstance(answer, tuple) else (answer,))):
+        found = f"the prompt lists {size} options, but the right answer is number {answer} (from 0)"
+        raise DataError(Fault(where, found, "the right one among them", _ADVICE))
+
+
+def _check_count(before: str, labels: Sequence[str], where: str) -> None:
+    """Numbers after a numbered list are its labels, unless the question is how many of its lines are so."""
+    if labels[0] in _NUMBERS and "how many" in before.casefold():
+        found = "the choices are numbers, which may be counts or the labels of the lines that the prompt lists"
+        raise DataError(Fault(where, found, "one of the two", _ADVICE))
 
 
 def _lists(body: str, labels: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], str]]:
@@ -167,7 +194,7 @@ def _marked(body: str, labels: Sequence[str], first: str, others: str) -> tuple[
         found = _last(re.compile(mark), body, end)
         if found is None:
             return None
-        texts.append(body[found.end() : end])
+        texts.append(body[found.end() : end].strip("\r\n"))
         end = found.start()
     return body[:end], tuple(reversed(texts))
 
@@ -175,7 +202,7 @@ def _marked(body: str, labels: Sequence[str], first: str, others: str) -> tuple[
 def _problem(texts: Sequence[str], stand_on_lines: bool) -> str:
     """What shows that a list holds more, or less, than its options; empty for a sound one."""
     *others, last = (text.strip() for text in texts)
-    if others and "\n" in last and not any("\n" in text for text in others):
+    if "\n" in last and not any("\n" in text for text in others):
         return f"the last option seems to hold what follows the list: {last!r}"
     if others and last.endswith((":", "：")) and not any(text.endswith((":", "：")) for text in others):
         return f"the last option seems to hold the words before the answer: {last!r}"
@@ -186,11 +213,12 @@ def _problem(texts: Sequence[str], stand_on_lines: bool) -> str:
 
 def _by_texts(body: str, texts: tuple[str, ...], where: str) -> _Found:
     """What stands before a list of known options at the end of a text; all of it where they are not listed."""
-    if _squeezed(body).endswith(_squeezed(texts[-1])):
-        for pattern in _text_lists(texts):
+    plain = _unmarked(texts)
+    if _squeezed(body).endswith(_squeezed(plain[-1])):
+        for pattern in (*_text_lists(texts), *_text_lists(plain)):
             found = re.search(pattern, body, re.IGNORECASE)
             if found is not None:
-                return _LIST_HEAD.sub("", body[: found.start()]), texts, True
+                return _LIST_HEAD.sub("", body[: found.start()]), plain, True
     listed = _marked(body, string.ascii_uppercase[: len(texts)], _LINE, _LINE) if 1 < len(texts) <= 26 else None
     if listed is not None and not _problem(listed[1], True):
         problem = f"the prompt ends with a list of {len(texts)} options, but the choices are others: {list(texts)!r}"

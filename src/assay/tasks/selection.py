@@ -25,7 +25,7 @@ from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.styled import in_style
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.indexing import Entry
-from assay.tasks.styles import OWN, Style, find_style
+from assay.tasks.styles import OWN, Style, find_style, is_style
 
 Wanted = Union[str, Task]
 
@@ -110,11 +110,13 @@ class _Builder:
             self._try(partial(self._add_pattern, item))
 
     def _split_style(self, item: str) -> tuple[str, str | None]:
-        """An item and the prompt style behind its last @; the run's style for an item without one."""
-        name, mark, style = item.rpartition("@")
-        if mark and name and not Path(item).exists():
-            return name, style
-        return item, self._options.style
+        """An item and the prompt style behind an @; the run's style for an item without one."""
+        ways = [(item[:place], item[place + 1 :]) for place, sign in enumerate(item) if sign == "@" and place]
+        if not ways or item in self._catalog.entries or files.matching(Path(item).expanduser()):
+            return item, self._options.style
+        # A path may have an @ of its own, before the style or in it.
+        known = [way for way in ways if is_style(way[1])]
+        return (known or ways)[-1]
 
     def _try(self, add: Callable[[], object]) -> None:
         """Keeps the faults of one item, so that those of the others are found too."""
