@@ -31,7 +31,7 @@ def scoring_changes(
     names = [name.strip() for name in names if name.strip()]
     if names and names[0].startswith("+"):
         found["adds"] = True
-        names[0] = names[0][1:]
+        names[0] = names[0][1:].strip()
     if metrics is not None and not any(names):
         raise UserError(Fault("--metrics", "names no metric", next="See: assay ls metrics"))
     if names:

@@ -90,16 +90,18 @@ class _Builder:
 
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
-        self._style = None
-        if not isinstance(item, str):
-            self._try(partial(self._add_task, item, {}))
-            return
-        item, style = self._split_style(item)
+        name, style = self._split_style(item) if isinstance(item, str) else (item, self._options.style)
         try:
-            self._style = find_style(style) if style not in (None, OWN) else None
+            self._style = find_style(style) if style is not None and style != OWN else None
         except UserError as error:
             self.faults.extend(fault for fault in error.faults if fault not in self.faults)
             return
+        if isinstance(name, str):
+            self._collect_name(name)
+        else:
+            self._try(partial(self._add_task, name, {}))
+
+    def _collect_name(self, item: str) -> None:
         if item.endswith((".yaml", ".yml")):
             path = Path(item).expanduser()
             for match in files.matching(path) or [path]:
@@ -260,7 +262,8 @@ class _Builder:
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
-        if self._style is not None and not isinstance(task, HarnessTask):
+        own = task.definition.style if isinstance(task, HarnessTask) else None
+        if self._style is not None and own != self._style.name:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
         if name in self.tasks:

@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from assay.core.errors import DataError, Fault, TaskFileError
+from assay.core.errors import DataError, Fault, TaskFileError, did_you_mean
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.formats import Answer, MultipleChoice, infer
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
@@ -206,6 +206,8 @@ class _Stated:
         def where(key: str) -> str:
             return definition.file.where("format", key)
 
+        for key in ("question", "choices", "answer", "context", "labels"):
+            _check_column(stated.get(key), columns, where(key))
         self._where = where("question")
         self._question = text_reader(stated["question"], columns, False, where("question"))
         self._choices = choices_reader(stated["choices"], columns, where("choices"))
@@ -225,6 +227,14 @@ class _Stated:
         places = tuple(_place(item, choices, labels) for item in (answer if isinstance(answer, list) else [answer]))
         right: Answer = places if isinstance(answer, list) else places[0]
         return MultipleChoice(question, choices, right, self._context(row), self._completes, labels)
+
+
+def _check_column(value: Any, columns: list[str], where: str) -> None:
+    """A single word is meant as a column, never as the question of every document."""
+    if isinstance(value, str) and value.isidentifier() and value not in columns:
+        known = [column for column in columns if column != ROTATION]
+        found = f'there is no column "{value}"{did_you_mean(value, known)}'
+        raise DataError(Fault(where, found, "one of: " + ", ".join(known)))
 
 
 def _place(answer: Any, choices: tuple[str, ...], labels: tuple[str, ...]) -> int:
