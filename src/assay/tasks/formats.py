@@ -112,10 +112,14 @@ def _labels(choices: Sequence[str]) -> tuple[str, ...]:
 def _unmarked(choices: Sequence[str]) -> tuple[str, ...]:
     """The choices' texts, without the labels of choices such as "(A) blue"."""
     for sequence in (*_LETTERS, _NUMBERS):
-        marks = [rf"\s*[(\[]?{label}{_CLOSING}[ \t]+(?=\S)" for label in sequence[: len(choices)]]
-        found = [re.match(mark, choice) for mark, choice in zip(marks, choices, strict=False)]
-        if len(found) == len(choices) and all(found):
-            return tuple(choice[match.end() :] for choice, match in zip(choices, found, strict=True) if match)
+        texts = []
+        for label, choice in zip(sequence, choices, strict=False):
+            mark = re.match(rf"\s*[(\[]?{label}{_CLOSING}[ \t]+(?=\S)", choice)
+            if mark is None:
+                break
+            texts.append(choice[mark.end() :])
+        if len(texts) == len(choices):
+            return tuple(texts)
     return tuple(choices)
 
 

@@ -138,7 +138,8 @@ class _Styled:
         last, found = self._last
         if last is not row or found is None:
             question = self._questions(row)
-            order = rotations(len(question.choices))[row.get(ROTATION, 0)]
+            turn = row.get(ROTATION)
+            order = rotations(len(question.choices))[turn.place if turn is not None else 0]
             found = put(question, self._style, order, self._where)
             self._last = (row, found)
         return found
@@ -162,6 +163,8 @@ class QuestionReader:
         self._last: tuple[Row | None, MultipleChoice | None] = (None, None)
 
     def __call__(self, row: Row) -> MultipleChoice:
+        turn = row.get(ROTATION)
+        row = turn.row if turn is not None else row
         last, found = self._last
         if last is not row or found is None:
             found = self._read(row)
@@ -232,9 +235,8 @@ class _Stated:
 def _check_column(value: Any, columns: list[str], where: str) -> None:
     """A single word is meant as a column, never as the question of every document."""
     if isinstance(value, str) and value.isidentifier() and value not in columns:
-        known = [column for column in columns if column != ROTATION]
-        found = f'there is no column "{value}"{did_you_mean(value, known)}'
-        raise DataError(Fault(where, found, "one of: " + ", ".join(known)))
+        found = f'there is no column "{value}"{did_you_mean(value, columns)}'
+        raise DataError(Fault(where, found, "one of: " + ", ".join(columns)))
 
 
 def _place(answer: Any, choices: tuple[str, ...], labels: tuple[str, ...]) -> int:
