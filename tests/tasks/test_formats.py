@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.core.errors import DataError
 from assay.tasks.formats import Answer, MultipleChoice, infer
+from assay.tasks.styles import STYLES, put
 
 ABCD = ("A", "B", "C", "D")
 COLOURS = ("red", "green", "blue", "grey")
@@ -283,3 +286,45 @@ def test_counts_after_a_numbered_list() -> None:
 
 def test_a_long_prompt_is_cut_in_the_error() -> None:
     assert len(refused("word " * 1000)) < 600
+
+
+# Laws
+
+WORDS = st.text("abc XY12é世.?", min_size=1, max_size=12).filter(lambda text: text.strip() == text)
+QUESTIONS = st.builds(
+    lambda question, choices, context: MultipleChoice(question, tuple(choices), 0, context),
+    WORDS,
+    st.lists(WORDS, min_size=2, max_size=6),
+    st.just("") | WORDS,
+)
+
+
+@given(QUESTIONS)
+def test_a_cloze_gives_back_its_question(question: MultipleChoice) -> None:
+    shown = put(question, STYLES["cloze"], range(len(question.choices)), "t")
+    assert infer(shown.prompt, shown.answers, 0, "t") == question
+
+
+@given(QUESTIONS)
+def test_letters_give_back_their_question(question: MultipleChoice) -> None:
+    shown = put(question, STYLES["letters"], range(len(question.choices)), "t")
+    found = infer(shown.prompt, shown.answers, 0, "t")
+    lines = [question.context, question.question] if question.context else [question.question]
+    assert found == MultipleChoice("\n".join(lines), question.choices, 0)
+
+
+@given(QUESTIONS)
+def test_a_hybrid_gives_back_its_question(question: MultipleChoice) -> None:
+    shown = put(question, STYLES["hybrid"], range(len(question.choices)), "t")
+    assert infer(shown.prompt, shown.answers, 0, "t").choices == question.choices
+    assert infer(shown.prompt, shown.answers, 0, "t").question.endswith(question.question)
+
+
+@given(st.text("AB(). :\n\r-1Q", max_size=60), st.lists(st.text("AB(). 1", max_size=6), min_size=1, max_size=4))
+def test_any_prompt_is_read_or_refused(prompt: str, choices: list[str]) -> None:
+    try:
+        question = infer(prompt, choices, 0, "t")
+    except DataError as error:
+        assert "format:" in str(error)
+    else:
+        assert question.choices
