@@ -122,6 +122,12 @@ def test_the_whole_prompt_of_a_conversation_is_refused(folder: Path) -> None:
         run(folder, metrics="acc_opencompass", apply_chat_template=True)
 
 
+def test_a_metric_that_fits_no_task_is_refused(folder: Path) -> None:
+    with pytest.raises(UserError, match="--metrics: bleu: no task of this run can be scored so"):
+        run(folder, metrics="acc,bleu")
+    run(folder, metrics="acc,bleu", predict_only=True)
+
+
 # What the results say
 
 

@@ -51,7 +51,7 @@ _TAILS = (
         re.IGNORECASE,
     ),
     # Within a line only as a word of its own: in "Give your answer:" it belongs to the sentence.
-    re.compile(rf"[ \t]+(?:Answer|{_REPLY})[:：]\s*\Z|(?<=[.?!])[ \t]+A:\s*\Z"),
+    re.compile(rf"[ \t](?:Answer|{_REPLY})[:：]\s*\Z|(?<=[.?!])[ \t]A:\s*\Z"),
 )
 _LIST_HEAD = re.compile(r"(?:\A|\r?\n)[ \t]*(?:Answer )?(?:choices|options)[ \t]*[:：]\s*\Z", re.IGNORECASE)
 

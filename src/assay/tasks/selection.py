@@ -5,7 +5,7 @@ Takes what the user named, gives the tasks of a run in order, its groups bottom-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
 from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
-from assay.tasks.harness.rescored import rescored
+from assay.tasks.harness.rescored import ALL, rescored
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.styled import in_style
 from assay.tasks.harness.task import HarnessTask
@@ -64,7 +64,18 @@ def select_tasks(
         raise TaskFileError(*builder.faults)
     if not builder.tasks:
         raise UserError(Fault("--tasks", "names no task", "a task, group or tag", "See: assay ls tasks"))
+    if not options.predict_only:
+        _check_metrics(builder.tasks.values(), options.scoring)
     return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()))
+
+
+def _check_metrics(tasks: Iterable[Task], scoring: Mapping[str, Any]) -> None:
+    """A metric that the run asks for fits at least one task."""
+    known = {ALL, *(spec.name for task in tasks for spec in task.scoring.metrics)}
+    unused = [entry["metric"] for entry in scoring.get("metric_list", ()) if entry["metric"] not in known]
+    if unused:
+        found = f"{', '.join(unused)}: no task of this run can be scored so"
+        raise UserError(Fault("--metrics", found, "metrics of the tasks' shape", "See: assay ls metrics"))
 
 
 # What a group says about itself; a member that is a registered group says it in its own file.

@@ -17,6 +17,7 @@ from assay.tasks.formats import Answer, MultipleChoice, infer
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, Readers, reader_places, right_answer, rotations
+from assay.tasks.harness.schema import FORMAT_PARTS
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import STYLES, Put, Style, put
 
@@ -209,7 +210,7 @@ class _Stated:
         def where(key: str) -> str:
             return definition.file.where("format", key)
 
-        for key in ("question", "choices", "answer", "context", "labels"):
+        for key in FORMAT_PARTS:
             _check_column(stated.get(key), columns, where(key))
         self._where = where("question")
         self._question = text_reader(stated["question"], columns, False, where("question"))
