@@ -124,6 +124,15 @@ def test_a_prefix_of_a_sentence_is_part_of_it(make_task: Make) -> None:
     assert asked(styled(task, "cloze")) == asked(task)
 
 
+def test_choices_that_bring_their_own_space(make_task: Make) -> None:
+    rows = [{**ROWS[0], "options": [" red", " blue"]}]
+    task = make_task(rows, **{**CLOZE, "target_delimiter": ""})
+    assert asked(styled(task, "cloze")) == asked(task)
+    assert asked(styled(task, "letters"))[0][0] == "What colour is the sky?\nA. red\nB. blue\nAnswer:"
+    spaced = make_task(rows, **CLOZE)
+    assert asked(styled(spaced, "cloze")) == asked(spaced)
+
+
 def test_several_right_answers(make_task: Make) -> None:
     rows = [{**ROWS[0], "label": [0, 2]}, {**ROWS[1], "label": [1]}]
     task = make_task(rows, **{**CLOZE, "fewshot_split": "test", "num_fewshot": 1})

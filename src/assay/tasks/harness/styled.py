@@ -195,12 +195,19 @@ class QuestionReader:
             raise DataError(Fault(self._where["doc_to_choice"], found, "a list of choices", advice))
         choices = tuple(own.choices(row))
         answer = right_answer(_CHOICE, own.target(row), choices, False)
-        question = infer(prompt, choices, answer, where)
+        question = _without_delimiter(infer(prompt, choices, answer, where), own.delimiters.target)
         prefix = own.prefix(row)
         # A prefix begins the answer, which a style begins its own way; of a sentence to be completed it is a part.
         if prefix and question.completes:
             return replace(question, question=prompt + own.delimiters.target + prefix)
         return question
+
+
+def _without_delimiter(question: MultipleChoice, delimiter: str) -> MultipleChoice:
+    """Where a task's choices bring the space before them, a style's delimiter stands in its place."""
+    if delimiter or not all(choice.startswith(" ") for choice in question.choices):
+        return question
+    return replace(question, choices=tuple(choice[1:] for choice in question.choices))
 
 
 class _Stated:
