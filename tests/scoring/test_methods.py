@@ -11,6 +11,7 @@ import pytest
 
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
+from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.reading import brier_scores
 from assay.scoring.registry import metric_definition
 from assay.scoring.scorers.choice import ChoiceView, choice_view, highest
@@ -117,11 +118,19 @@ def test_an_unknown_right_answer_is_wrong_everywhere(gold: Any) -> None:
     confidence, is_right = value("ece", shown)
     assert confidence == pytest.approx(weights[0] / sum(weights))
     assert is_right == 0.0
-    right, picked = value("position_bias", shown)
-    assert (right in range(3), picked) == (False, 0)
+    assert value("position_bias", shown) == (-1, 0)
     assert value("choice_margin", shown) == 1.0
     assert value("choice_mass", shown) == pytest.approx(sum(weights))
     assert value("f1", shown)[1] == 0
+
+
+def test_documents_without_a_right_answer_have_no_say_in_the_position_bias() -> None:
+    """Right at 0, 0, 1; picked at 0, 1, 1: one of three picks would have to move."""
+    bias = AGGREGATIONS["position_bias"]
+    pairs = [(0, 0), (0, 1), (1, 1)]
+    for values in (pairs, [*pairs, (-1, 2), (-1, 2)]):
+        assert bias.estimate(bias.read(values)).value == pytest.approx(1 / 3)
+    assert math.isnan(bias.estimate(bias.read([(-1, 0), (-1, 1)])).value)
 
 
 def test_the_first_choice_can_be_right() -> None:

@@ -76,10 +76,16 @@ def ece_rows(pairs: Floats) -> Floats:
 
 
 def position_rows(pairs: Floats) -> Floats:
-    """Half the summed differences between how often each place is right and how often it is picked."""
+    """Half the summed differences between how often each place is right and how often it is picked.
+
+    Documents without a known right place (below 0) have no say; where none has one, there is no value.
+    """
     right, picked = pairs[..., 0], pairs[..., 1]
-    gaps = [np.abs((right == place).sum(axis=1) - (picked == place).sum(axis=1)) for place in np.unique(pairs)]
-    return np.asarray(sum(gaps) / (2 * pairs.shape[1]))
+    is_known = right >= 0
+    places = [place for place in np.unique(pairs) if place >= 0]
+    gaps = [np.abs((right == place).sum(axis=1) - ((picked == place) & is_known).sum(axis=1)) for place in places]
+    known = is_known.sum(axis=1)
+    return np.asarray(np.where(known > 0, sum(gaps) / (2 * np.maximum(known, 1)), np.nan))
 
 
 STATISTICS: dict[str, bootstrap.Statistic] = {

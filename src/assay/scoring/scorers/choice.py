@@ -108,7 +108,8 @@ def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
 def place_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
     """(place of a right choice, place picked); of several right ones the picked one, -1 where none is known."""
     picked = pick(view)
-    return (picked if picked in view.golds else next(iter(view.golds), -1)), picked
+    known = [gold for gold in view.golds if 0 <= gold < len(view.totals)]
+    return (picked if picked in known else next(iter(known), -1)), picked
 
 
 def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tuple[float, ...]]:
