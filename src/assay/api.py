@@ -132,9 +132,10 @@ def _style(style: str | None, rotates: bool) -> str | None:
     if style in (None, OWN):
         if rotates:
             found, expected = "a task's own prompt cannot be turned", "a style that lists the choices: --style letters"
-            raise UserError(Fault("--rotations", found, expected))
+            raise UserError(Fault("--rotations", found, expected, "For one task of several write TASK@letters:rotated"))
         return style
-    return find_style(f"{style}:rotated" if rotates else str(style)).name
+    found_style = find_style(str(style))
+    return find_style(f"{style}:rotated").name if rotates and not found_style.rotates else found_style.name
 
 
 def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:

@@ -70,6 +70,17 @@ def test_a_sample_document_shows_undefined_names(tmp_path: Path) -> None:
     assert "'qestion' is no column of the sample document (did you mean \"question\"?)" in str(fault)
 
 
+def test_columns_of_a_format(tmp_path: Path) -> None:
+    stated = 'format: {question: "{{qestion}}", choices: optoins, answer: label, context: "{{label}} {{nobody}}"}\n'
+    report = check(tmp_path, {"a.yaml": GOOD + stated}, ["question", "options", "label"])
+    found = [str(fault).split("  ")[1] for fault in report.faults]
+    assert [text.split(" is no column")[0] for text in found] == [
+        "format.question: 'qestion'",
+        "format.choices: 'optoins'",
+        "format.context: 'nobody'",
+    ]
+
+
 @pytest.mark.parametrize("path", ["nowhere", "empty"])
 def test_nothing_to_check_is_an_error(tmp_path: Path, path: str) -> None:
     (tmp_path / "empty").mkdir()

@@ -137,7 +137,7 @@ def wished_scoring(wish: Wish) -> dict[str, Any]:
     for name in wish.methods:
         metric = METHODS[name].metric
         entries.append({"metric": metric, **({"phrase": wish.phrase} if name == "mutual-phrase" else {})})
-    return {"metric_list": entries}
+    return {"metric_list": entries, "where_fitting": True}
 
 
 # Tasks and their documents

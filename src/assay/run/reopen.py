@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, ModelError, UnknownName, UserError
-from assay.core.protocols import Example, Model, ShowsExamples, Task
-from assay.core.requests import Instance
-from assay.core.specs import GroupSpec, RunSpec, Scoring, TaskCard
+from assay.core.protocols import Model, Task
+from assay.core.specs import GroupSpec, RunSpec
 from assay.core.version import __version__
 from assay.models.registry import ALIASES, arguments_like, model_names, open_model
+from assay.run.changing import rescored_task
 from assay.run.events import Listener
 from assay.run.manifest import HIDDEN
 from assay.run.posing import PosedTask, pose_task
@@ -24,8 +23,7 @@ from assay.run.resolve import check_tasks, known_names, open_catalog, progress_t
 from assay.run.session import Session
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.store.runs import RunRecord
-from assay.tasks.harness.rescored import ALL, changed_scoring
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.rescored import ALL
 from assay.tasks.selection import Selection, Wanted
 
 
@@ -110,7 +108,7 @@ def _resolved(
         raise UnknownName(*(_unknown(record, fault) for fault in error.faults)) from error
     check_tasks(own.tasks, spec.options)
     changes = spec.options.scoring
-    tasks = tuple(_rescored(task, changes) for task in changed.tasks)
+    tasks = tuple(rescored_task(task, changes, known_names().metrics) for task in changed.tasks)
     return own, replace(changed, tasks=tasks), (*catalog.notices, *_untouched(tasks, changes))
 
 
@@ -123,38 +121,6 @@ def _unknown(record: RunRecord, fault: Fault) -> Fault:
         return Fault(_where(record), f'the task "{names[0]}" was an object in Python ({source})', "the object", advice)
     came = f"; it came from {source}" if source else ""
     return Fault(_where(record), fault.found + came, "the tasks of the run", "Put the task file back where it was")
-
-
-@dataclass(frozen=True, slots=True)
-class Rescored:
-    """A task of any make with another scoring. It asks what it always asks."""
-
-    task: Task
-    scoring: Scoring
-
-    @property
-    def card(self) -> TaskCard:
-        return self.task.card
-
-    def documents(self) -> Sequence[Document]:
-        return self.task.documents()
-
-    def pose(self, document: Document) -> Instance:
-        return self.task.pose(document)
-
-    def examples(self, document: Document) -> Sequence[Example]:
-        return self.task.examples(document) if isinstance(self.task, ShowsExamples) else ()
-
-
-def _rescored(task: Task, changes: Mapping[str, Any]) -> Task:
-    """A task with the changes. Those of task files have them already; code that scores by itself takes none."""
-    if isinstance(task, HarnessTask) or not changes or task.scoring.process is not None:
-        return task
-    scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, known_names().metrics)
-    if scoring.nulls != task.scoring.nulls or scoring.reads_prompts != task.scoring.reads_prompts:
-        found = "is written in Python, so requests that its own function does not pose cannot be added"
-        raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request"))
-    return Rescored(task, scoring)
 
 
 def _untouched(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:

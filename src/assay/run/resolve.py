@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.core.errors import Fault, ModelError, UserError, did_you_mean
@@ -13,6 +13,7 @@ from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
 from assay.models.named import cache_folder
 from assay.models.registry import arguments_like, must_fetch, open_model
 from assay.models.wheels import ProgressReport
+from assay.run.changing import check_metrics, rescored_task
 from assay.run.events import Listener, Progressed
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
@@ -80,7 +81,7 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     selection, model = None, given_model
     scorers: list[DocumentScorer] = []
     try:
-        selection = resolve_tasks(spec, given_tasks, catalog)
+        selection = _with_metrics(resolve_tasks(spec, given_tasks, catalog), spec.options)
         scorers = [document_scorer(task.scoring, f"task {task.card.name}") for task in selection.tasks]
     except UserError as error:
         errors.append(error)
@@ -99,6 +100,16 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     _check_samples(spec, selection.tasks)
     notices = (*catalog.notices, *selection.notices)
     return Setup(selection.tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
+
+
+def _with_metrics(selection: Selection, options: TaskOptions) -> Selection:
+    """A selection whose tasks, objects too, have the metrics that the run wants."""
+    if not options.scoring or options.predict_only:
+        return selection
+    metrics = known_names().metrics
+    tasks = tuple(rescored_task(task, options.scoring, metrics) for task in selection.tasks)
+    check_metrics(tasks, options.scoring)
+    return replace(selection, tasks=tasks)
 
 
 def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
@@ -131,13 +142,21 @@ def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
         raise UserError(*faults)
 
 
+def _needed_kinds(task: Task) -> list[str]:
+    """The kinds of request that a task poses, as far as they are known: a Python class may pose any."""
+    own = REQUEST_KIND.get(task.card.kind)
+    kinds = [own] if own is not None else []
+    return [*kinds, RollingLoglikelihood.kind] if task.scoring.reads_prompts else kinds
+
+
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     """What a model cannot do is said before anything runs."""
     faults = []
     able = model.capabilities
     for task in tasks:
-        kind = REQUEST_KIND.get(task.card.kind)  # a Python class may pose any kind, and several
-        if kind is not None and kind not in able.kinds:
+        for kind in _needed_kinds(task):
+            if kind in able.kinds:
+                continue
             can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
             faults.append(
                 Fault(

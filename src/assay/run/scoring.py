@@ -75,8 +75,8 @@ def _denominators(
             notes.update(output.notes)
         if item.instance.nulls:
             notes -= _meant(item)
-        if item.instance.choices and _has_invalid_gold(item.instance):
-            notes["invalid_gold"] += 1
+        if item.instance.choices:
+            notes.update(_choice_notes(item.instance))
     unparsed = dict.fromkeys(scorer.extracting, 0)
     for sample in samples if unparsed else ():
         if scorer.is_unparsed(sample):
@@ -100,8 +100,25 @@ def _meant(item: Answered) -> Counter[str]:
     return Counter(note for output in meant if not isinstance(output, Failure) for note in output.notes)
 
 
+def _choice_notes(instance: Instance) -> list[str]:
+    """What is odd about a multiple-choice question; nearly always nothing."""
+    choices = instance.choices
+    found = ["invalid_gold"] if _has_invalid_gold(instance) else []
+    if len(choices) == 1:
+        found.append("single_choice")
+    if len(set(choices)) < len(choices):
+        found.append("equal_choices")
+    if "" in choices:
+        found.append("empty_choice")
+    return found
+
+
 def _has_invalid_gold(instance: Instance) -> bool:
     """Whether a multiple-choice question's right answer is none of its choices (an unlabelled split, say)."""
     size = len(instance.choices)
     golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
-    return bool([gold for gold in golds if isinstance(gold, int) and not 0 <= gold < size])
+    places = [gold for gold in golds if isinstance(gold, int)]
+    if places or not golds:
+        return not golds or bool([place for place in places if not 0 <= place < size])
+    # The right label of a generated answer is a text; where there is none, the target is still a place.
+    return type(instance.target) is int and not -size <= instance.target < size

@@ -203,4 +203,10 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
     return notices
 
 
-_NOTE_TEXTS = {**NOTE_TEXTS, "invalid_gold": "the right answer is none of the choices, so documents count as wrong"}
+_NOTE_TEXTS = {
+    **NOTE_TEXTS,
+    "invalid_gold": "the right answer is none of the choices, so documents count as wrong",
+    "equal_choices": "documents have equal choices, of which only the first can be picked",
+    "empty_choice": "documents have an empty choice, which no score by length picks",
+    "single_choice": "documents have one choice only, so every answer to them is the same",
+}

@@ -19,10 +19,11 @@ from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Estimate
 from assay.core.specs import MetricSpec, PipelineSpec, RunSpec, Scoring
+from assay.run.changing import Rescored
 from assay.run.events import Listener
 from assay.run.execute import Executed
 from assay.run.posing import PosedTask, pose_task
-from assay.run.reopen import Rescored, recorded_spec, reopen
+from assay.run.reopen import recorded_spec, reopen
 from assay.run.scoring import score_task
 from assay.run.session import Session
 from assay.scoring.documents import document_scorer

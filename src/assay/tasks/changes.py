@@ -13,6 +13,7 @@ from assay.core.errors import Fault, UserError
 from assay.tasks.harness.read import read_task_file
 
 _KEYS = ("metric_list", "filter_list")
+_SHAPES = {"metric_list": "[{metric: acc}]", "filter_list": "[{name: …, filter: [{function: …}]}]"}
 
 
 def scoring_changes(
@@ -30,7 +31,7 @@ def scoring_changes(
     names = [name.strip() for name in names if name.strip()]
     if names and names[0].startswith("+"):
         found["adds"] = True
-        names[0] = names[0][1:]
+        names[0] = names[0][1:].strip()
     if metrics is not None and not any(names):
         raise UserError(Fault("--metrics", "names no metric", next="See: assay ls metrics"))
     if names:
@@ -45,10 +46,20 @@ def _read(scoring: str | Path | Mapping[str, Any]) -> dict[str, Any]:
         path = Path(scoring).expanduser()
         data, where = dict(read_task_file(path).data), str(path)
     faults = [Fault(where, f'unknown key "{key}"', " or ".join(_KEYS)) for key in data if key not in _KEYS]
-    for key, needed in (("metric_list", "metric"), ("filter_list", "filter")):
+    for key, is_entry in (("metric_list", _is_metric), ("filter_list", _is_pipeline)):
         entries = data.get(key, [])
-        if not isinstance(entries, list) or not all(isinstance(item, dict) and needed in item for item in entries):
-            faults.append(Fault(f"{where}  {key}", "has another shape", "a list as in task files"))
+        if not isinstance(entries, list) or not all(map(is_entry, entries)):
+            faults.append(Fault(f"{where}  {key}", "has another shape", f"a list as in task files: {_SHAPES[key]}"))
     if faults:
         raise UserError(*faults)
     return data
+
+
+def _is_metric(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("metric"), str)
+
+
+def _is_pipeline(entry: Any) -> bool:
+    steps = entry.get("filter") if isinstance(entry, dict) else None
+    is_named = isinstance(entry, dict) and entry.get("name") is not None
+    return is_named and isinstance(steps, list) and all(isinstance(s, dict) and "function" in s for s in steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -39,13 +39,33 @@ class MultipleChoice:
     labels: tuple[str, ...] = ()
 
 
-# What prompts say before a question and before its answer.
-_HEAD = re.compile(r"\A\s*(?:Question|Q|Problem)\s*:[ \t]*", re.IGNORECASE)
-_INNER_HEAD = re.compile(r"\n[ \t]*(?:Question|Q|Problem)\s*:[ \t]*", re.IGNORECASE)
-_TAIL = re.compile(r"(?:\A|\s)(?:The correct answer is|Correct answer|Answer|Ans|A)\s*:\s*\Z", re.IGNORECASE)
-_LIST_HEAD = re.compile(r"\n[ \t]*(?:Answer )?(?:choices|options)\s*:\s*\Z", re.IGNORECASE)
+# What prompts say before a question and before its answer, also in the languages of well-known benchmarks.
+_ASK = r"(?:Question|Q|Problem|Pregunta|Pergunta|Domanda|Frage|Вопрос|问题|問題|質問|질문)[ \t]*[:：]"
+_REPLY = "Respuesta|Resposta|Risposta|Réponse|Antwort|Ответ|答案|回答|答え|정답|답변"
+_HEAD = re.compile(rf"\A\s*(?:{_ASK} ?)+", re.IGNORECASE)
+_INNER_HEAD = re.compile(rf"\r?\n[ \t]*(?:{_ASK} ?)+", re.IGNORECASE)
+_TAILS = (
+    re.compile(
+        r"(?:\A|\r?\n)[ \t]*(?:(?:The )?(?:(?:best|correct|final|right) )?answer(?: is)?|Ans|A|"
+        rf"{_REPLY})[ \t]*[:：]\s*\Z",
+        re.IGNORECASE,
+    ),
+    # Within a line only as a word of its own: in "Give your answer:" it belongs to the sentence.
+    re.compile(rf"[ \t](?:Answer|{_REPLY})[:：]\s*\Z|(?<=[.?!])[ \t]A:\s*\Z"),
+)
+_LIST_HEAD = re.compile(r"(?:\A|\r?\n)[ \t]*(?:Answer )?(?:choices|options)[ \t]*[:：]\s*\Z", re.IGNORECASE)
 
-_SEQUENCES = (string.ascii_uppercase, string.ascii_lowercase, tuple(str(n) for n in range(1, 100)))
+_LETTERS = (string.ascii_uppercase, string.ascii_lowercase)
+_NUMBERS = tuple(str(n) for n in range(1, 100))
+_CLOSING = r"[)\].:）．：、]"
+# What may stand before an option whose text is known: a dash, a letter, a number.
+_MARK = rf"(?:[-*•–]|[(\[（]?\w{{1,3}}{_CLOSING})"
+# Where the marks of a list stand, those of its first option and of the others: each on a line of its own; anywhere, in
+# brackets; all on one line.
+_LINE, _WORD = r"(?:\A|\r?\n)[ \t]*", r"(?:\A|\s)"
+_PLACES = ((_LINE, _LINE), (rf"{_WORD}(?=\()", rf"{_WORD}(?=\()"), (_LINE, r"[ \t]"))
+
+_ADVICE = "State the question with a key format: (question, choices, answer) in the task file"
 
 
 def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> MultipleChoice:
@@ -57,69 +77,170 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
         answer: place of the right choice.
         where: the task, for errors.
     """
+    body, is_closed = _without_tail(prompt)
     labels = _labels(choices)
-    body = _without_tail(prompt)
-    listed = _listed(body, labels or _first(string.ascii_uppercase, len(choices)))
-    if listed is None and "1" in labels:
-        labels = ()  # answers that are the numbers 1, 2, … themselves, as ARC has some
-    if labels and listed is None:
-        shown = prompt if len(prompt) <= 200 else "…" + prompt[-199:]
-        raise DataError(
-            Fault(
-                where,
-                f"the choices are labels ({', '.join(choices)}), but the prompt lists no options: {shown!r}",
-                "lines such as A. …",
-                "Say what the question is with a key format: (question, choices, answer)",
-            )
-        )
-    if listed is not None and (labels or _same(listed[1], choices)):
-        body, texts = listed
-        body = _LIST_HEAD.sub("", body)
-    else:
-        texts = tuple(choices)
-    is_marked = _TAIL.search(prompt) is not None or _HEAD.match(body) is not None
-    context, question = _parts(body)
-    completes = not is_marked and listed is None
-    return MultipleChoice(question if completes else question.strip(), texts, answer, context, completes)
+    found = _by_labels(body, labels, answer, where) if labels else None
+    if found is None:
+        if labels and labels[0] not in _NUMBERS:
+            raise _unlisted(prompt, choices, where)
+        found = _by_texts(body, tuple(choices), where)
+    before, texts, is_listed = found
+    if not is_listed and not is_closed:
+        return MultipleChoice(prompt, texts, answer, completes=True)
+    context, question = _parts(before)
+    return MultipleChoice(question.strip("\r\n"), texts, answer, context)
 
 
-def _first(sequence: Sequence[str], count: int) -> tuple[str, ...]:
-    return tuple(sequence[:count])
+_Found = tuple[str, tuple[str, ...], bool]
+
+
+def _unlisted(prompt: str, choices: Sequence[str], where: str) -> DataError:
+    shown = prompt if len(prompt) <= 200 else "…" + prompt[-199:]
+    found = f"the choices are labels ({', '.join(choices)}), but the prompt lists no such options: {shown!r}"
+    return DataError(Fault(where, found, "lines such as A. …", _ADVICE))
 
 
 def _labels(choices: Sequence[str]) -> tuple[str, ...]:
     """The choices as labels (A, B, … or 1, 2, …) when they are nothing else; empty for texts."""
-    bare = tuple(choice.strip().strip("().") for choice in choices)
-    for sequence in _SEQUENCES:
-        if bare and bare == _first(sequence, len(bare)):
+    bare = tuple(choice.strip().strip("().[]") for choice in choices)
+    for sequence in (*_LETTERS, _NUMBERS):
+        if bare and bare == tuple(sequence[: len(bare)]):
             return bare
     return ()
 
 
-def _without_tail(prompt: str) -> str:
-    """The prompt without a closing "Answer:"."""
-    found = _TAIL.search(prompt)
-    return prompt[: found.start()] if found else prompt
-
-
-def _same(texts: Sequence[str], choices: Sequence[str]) -> bool:
-    return [text.strip() for text in texts] == [choice.strip() for choice in choices]
-
-
-def _listed(body: str, labels: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    """What stands before a list of options at the end of a text, and the options; None where there is no such list."""
-    for opening in (r"(?:\A|\n)[ \t]*", r"(?:\A|\s)(?=\()"):
-        end, texts = len(body), []
-        for label in reversed(labels):
-            mark = re.compile(opening + rf"[(\[]?{re.escape(label)}[)\].:][ \t]*")
-            found = _last(mark, body, end)
-            if found is None:
+def _unmarked(choices: Sequence[str]) -> tuple[str, ...]:
+    """The choices' texts, without the labels of choices such as "(A) blue"."""
+    for sequence in (*_LETTERS, _NUMBERS):
+        texts = []
+        for label, choice in zip(sequence, choices, strict=False):
+            mark = re.match(rf"\s*[(\[]?{label}{_CLOSING}[ \t]+(?=\S)", choice)
+            if mark is None:
                 break
-            texts.append(body[found.end() : end].strip())
-            end = found.start()
-        else:
-            return body[:end], tuple(reversed(texts))
+            texts.append(choice[mark.end() :])
+        if len(texts) == len(choices):
+            return tuple(texts)
+    return tuple(choices)
+
+
+def _without_tail(prompt: str) -> tuple[str, bool]:
+    """The prompt without a closing "Answer:", and whether it had one."""
+    found = next(filter(None, (tail.search(prompt) for tail in _TAILS)), None)
+    return (prompt[: found.start()], True) if found else (prompt, False)
+
+
+def _by_labels(body: str, labels: Sequence[str], answer: Answer, where: str) -> _Found | None:
+    """The options that a text lists under labels.
+
+    A task that names the same labels for all documents may name more than one of them lists, or fewer.
+    """
+    problem = ""
+    for wanted in _prefixes(labels):
+        # Further labels are only looked for where the list goes on behind the last one.
+        if len(wanted) > len(labels) and not problem:
+            continue
+        for before, texts, odd in _lists(body, wanted):
+            is_alone = len(wanted) == 1 < len(labels) and not _LIST_HEAD.search(before)
+            if not odd and not is_alone:
+                _check_answer(answer, len(wanted), where)
+                _check_count(before, labels, where)
+                return _LIST_HEAD.sub("", before), texts, True
+            problem = problem or odd
+    # Numbers without a list of their own are answers themselves.
+    if problem and labels[0] not in _NUMBERS:
+        expected = 'a list that ends the prompt, or stands before "Answer:"'
+        raise DataError(Fault(where, problem, expected, _ADVICE))
     return None
+
+
+def _prefixes(labels: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The labels; with more of their kind; with fewer."""
+    yield labels
+    whole = next(sequence for sequence in (*_LETTERS, _NUMBERS) if labels[0] == sequence[0])
+    yield from (whole[:size] for size in range(len(labels) + 1, 27))
+    yield from (labels[:size] for size in range(len(labels) - 1, 0, -1))
+
+
+def _check_answer(answer: Answer, size: int, where: str) -> None:
+    if any(place >= size for place in (answer if isinstance(answer, tuple) else (answer,))):
+        found = f"the prompt lists {size} options, but the right answer is number {answer} (from 0)"
+        raise DataError(Fault(where, found, "the right one among them", _ADVICE))
+
+
+def _check_count(before: str, labels: Sequence[str], where: str) -> None:
+    """Numbers after a numbered list are its labels, unless the question is how many of its lines are so."""
+    if labels[0] in _NUMBERS and "how many" in before.casefold():
+        found = "the choices are numbers, which may be counts or the labels of the lines that the prompt lists"
+        raise DataError(Fault(where, found, "one of the two", _ADVICE))
+
+
+def _lists(body: str, labels: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """The ways to read a list of options at the end of a text: what stands before it, the options, what is odd."""
+    for first, others in _PLACES:
+        found = _marked(body, labels, first, others)
+        if found is not None:
+            yield (*found, _problem(found[1], others == _LINE))
+    # Read from the left, marks that stand in the options' own texts, as in "both (B) and (D)", do no harm.
+    start = body.rstrip().rfind("\n") + 1
+    marks = [rf"(?<!\S)\({re.escape(label)}\) ?(.*?)" for label in labels]
+    line = re.search(r"\s".join(marks) + r"\s*\Z", body[start:])
+    if line is not None:
+        yield body[: start + line.start()].rstrip("\r\n"), line.groups(), _problem(line.groups(), False)
+
+
+def _marked(body: str, labels: Sequence[str], first: str, others: str) -> tuple[str, tuple[str, ...]] | None:
+    """What stands before the marks of a list at the end of a text, and between them. Read from the end."""
+    end, texts = len(body), []
+    for place, label in reversed(list(enumerate(labels))):
+        # No mark is the 2. of 2.5.
+        closing = _CLOSING + (r"(?=\s|\Z)" if label.isdigit() else "")
+        mark = (others if place else first) + rf"[(\[（]?{re.escape(label)}{closing} ?"
+        found = _last(re.compile(mark), body, end)
+        if found is None:
+            return None
+        texts.append(body[found.end() : end].strip("\r\n"))
+        end = found.start()
+    return body[:end], tuple(reversed(texts))
+
+
+def _problem(texts: Sequence[str], stand_on_lines: bool) -> str:
+    """What shows that a list holds more, or less, than its options; empty for a sound one."""
+    *others, last = (text.strip() for text in texts)
+    if "\n" in last and not any("\n" in text for text in others):
+        return f"the last option seems to hold what follows the list: {last!r}"
+    if others and last.endswith((":", "：")) and not any(text.endswith((":", "：")) for text in others):
+        return f"the last option seems to hold the words before the answer: {last!r}"
+    if not stand_on_lines and not all((*others, last)):
+        return f"the options cannot be told apart: {list(texts)!r}"
+    return ""
+
+
+def _by_texts(body: str, texts: tuple[str, ...], where: str) -> _Found:
+    """What stands before a list of known options at the end of a text; all of it where they are not listed."""
+    plain = _unmarked(texts)
+    if _squeezed(body).endswith(_squeezed(plain[-1])):
+        for pattern in (*_text_lists(texts), *_text_lists(plain)):
+            found = re.search(pattern, body, re.IGNORECASE)
+            if found is not None:
+                return _LIST_HEAD.sub("", body[: found.start()]), plain, True
+    listed = _marked(body, string.ascii_uppercase[: len(texts)], _LINE, _LINE) if 1 < len(texts) <= 26 else None
+    if listed is not None and not _problem(listed[1], True):
+        problem = f"the prompt ends with a list of {len(texts)} options, but the choices are others: {list(texts)!r}"
+        raise DataError(Fault(where, problem, "the listed options, or their labels", _ADVICE))
+    return body, texts, False
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).casefold()
+
+
+def _text_lists(texts: Sequence[str]) -> Iterator[str]:
+    """Patterns of a list of these options: on lines, with marks or without; and within a line."""
+    escaped = [r"\s+".join(map(re.escape, text.split())) for text in texts]
+    optional = "?" if len(texts) > 1 else ""
+    yield _LINE + r"[ \t]*(?:\r?\n)+[ \t]*".join(rf"(?:{_MARK}[ \t]*){optional}{text}" for text in escaped) + r"\s*\Z"
+    bracketed = r"\(\w{1,3}\)[ \t]*"
+    yield _WORD + r"\s+".join(bracketed + text for text in escaped) + r"\s*\Z"
 
 
 def _last(pattern: re.Pattern[str], text: str, end: int) -> re.Match[str] | None:
@@ -129,9 +250,12 @@ def _last(pattern: re.Pattern[str], text: str, end: int) -> re.Match[str] | None
 
 
 def _parts(body: str) -> tuple[str, str]:
-    """Context and question: what stands before and after the last "Question:"."""
-    inner = _last(_INNER_HEAD, body, len(body))
-    if inner is not None:
-        return body[: inner.start()].strip(), body[inner.end() :]
+    """Context and question: what stands before and after the last "Question:", unless the text begins with one."""
     head = _HEAD.match(body)
-    return "", body[head.end() :] if head else body
+    if head is not None:
+        return "", body[head.end() :]
+    inner = _last(_INNER_HEAD, body, len(body))
+    if inner is None:
+        return "", body
+    context = body[: inner.start()]
+    return context if context.strip() else "", body[inner.end() :]

@@ -26,7 +26,7 @@ from assay.tasks.indexing import Entry
 from assay.tasks.profiles.applying import Wish
 from assay.tasks.profiles.book import Combined, ProfileBook
 from assay.tasks.profiles.reading import find_profile
-from assay.tasks.styles import OWN, Style, find_style
+from assay.tasks.styles import OWN, Style, find_style, is_style
 
 Wanted = Union[str, Task]
 
@@ -97,17 +97,19 @@ class _Builder:
 
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
-        self._style = None
-        if not isinstance(item, str):
-            self._try(partial(self._add_task, item, {}))
-            return
-        item, style = self._split_style(item)
-        self._is_styled = style is not None
+        name, style = self._split_style(item) if isinstance(item, str) else (item, self._options.style)
+        self._is_styled = isinstance(item, str) and style is not None
         try:
-            self._style = find_style(style) if style not in (None, OWN) else None
+            self._style = find_style(style) if style is not None and style != OWN else None
         except UserError as error:
             self.faults.extend(fault for fault in error.faults if fault not in self.faults)
             return
+        if isinstance(name, str):
+            self._collect_name(name)
+        else:
+            self._try(partial(self._add_task, name, {}))
+
+    def _collect_name(self, item: str) -> None:
         if item.endswith((".yaml", ".yml")):
             path = Path(item).expanduser()
             for match in files.matching(path) or [path]:
@@ -118,11 +120,13 @@ class _Builder:
             self._try(partial(self._add_pattern, item))
 
     def _split_style(self, item: str) -> tuple[str, str | None]:
-        """An item and the prompt style behind its last @; the run's style for an item without one."""
-        name, mark, style = item.rpartition("@")
-        if mark and name and not Path(item).exists():
-            return name, style
-        return item, self._options.style
+        """An item and the prompt style behind an @; the run's style for an item without one."""
+        ways = [(item[:place], item[place + 1 :]) for place, sign in enumerate(item) if sign == "@" and place]
+        if not ways or item in self._catalog.entries or files.matching(Path(item).expanduser()):
+            return item, self._options.style
+        # A path may have an @ of its own, before the style or in it.
+        known = [way for way in ways if is_style(way[1])]
+        return (known or ways)[-1]
 
     def _try(self, add: Callable[[], object]) -> None:
         """Keeps the faults of one item, so that those of the others are found too."""
@@ -272,7 +276,8 @@ class _Builder:
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
-        if self._style is not None and not isinstance(task, HarnessTask):
+        is_styled = isinstance(task, HarnessTask) and task.definition.style is not None
+        if self._style is not None and not is_styled:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
         if not isinstance(task, HarnessTask):

@@ -6,6 +6,7 @@ papers use; a YAML file with the same keys is one of the user's own.
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +18,8 @@ from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.read import read_task_file
 from assay.tasks.templates import check_syntax, render, undefined_names
 
-_LISTED = (
-    "{% if context %}{{context}}\n{% endif %}{{question}}\n"
-    "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
-)
+_ASKED = "{% if context %}{{context}}\n{% endif %}{% if question %}{{question}}\n{% endif %}"
+_LISTED = _ASKED + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
 _NAMES = ("question", "context", "choices", "labels", "options", "completes")
 _ANSWER_NAMES = (*_NAMES, "choice", "label")
 
@@ -56,7 +55,7 @@ class Style:
     @property
     def shows_options(self) -> bool:
         """Whether the prompt shows the choices, so that their order can matter."""
-        return any(word in self.prompt for word in ("options", "choices"))
+        return not {"options", "choices"}.isdisjoint(undefined_names(self.prompt, ()))
 
     @property
     def possible_labels(self) -> tuple[str, ...]:
@@ -90,8 +89,7 @@ STYLES = {
         ),
         Style(
             "letter+text",
-            "{% if context %}{{context}}\n{% endif %}{{question}}\n"
-            "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
+            _ASKED + "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
             "({{label}}) {{choice}}",
             description="letter and text are scored together (Pimentel et al. 2024, box B1)",
         ),
@@ -114,10 +112,21 @@ _SEQUENCES: dict[str, Sequence[str]] = {
 }
 
 
+# A style's file, whose path may have colons of its own, and the changes behind it.
+_FILE = re.compile(r"(.+?\.ya?ml)((?::.*)?)\Z", re.DOTALL)
+
+
+def is_style(text: str) -> bool:
+    """Whether a text names a style that there is, whatever its changes."""
+    file = _FILE.match(text)
+    return Path(file[1]).expanduser().is_file() if file else text.split(":")[0] in (*STYLES, OWN)
+
+
 def find_style(text: str) -> Style:
     """The style that a text names: `letters`, `hybrid:rotated`, `letters:numbers`, `letters:labels=I|II`, `my.yaml`."""
-    name, *changes = text.split(":")
-    style = _read_style(Path(name)) if name.endswith((".yaml", ".yml")) else STYLES.get(name)
+    file = _FILE.match(text)
+    name, *changes = [file[1], *file[2].split(":")[1:]] if file else text.split(":")
+    style = _read_style(Path(name)) if file else STYLES.get(name)
     if style is None:
         expected = "one of " + ", ".join((*STYLES, OWN)) + ", or a YAML file"
         raise UserError(Fault(f'style "{text}"', f'no style "{name}"{did_you_mean(name, STYLES)}', expected))
@@ -156,40 +165,54 @@ def style_of(name: str, data: Mapping[str, Any], where: Callable[..., str]) -> S
         data: the mapping.
         where: key → its place in a file, for errors.
     """
-    kinds: dict[str, tuple[str, Any]] = {
-        "prompt": ("a template", str),
-        "answer": ("a template", str),
-        "delimiter": ("text", str),
-        "labels": ("letters, lower, numbers, own, or a list of texts", (str, list)),
-        "generates": ("true or false", bool),
-        "max_tokens": ("a whole number", int),
-        "stop": ("a list of texts", list),
-        "description": ("text", str),
-    }
-    faults = []
-    for key, value in data.items():
-        if key not in kinds:
-            faults.append(Fault(where(key), f'unknown key "{key}"{did_you_mean(str(key), kinds)}', ", ".join(kinds)))
-        elif not isinstance(value, kinds[key][1]) or (key == "labels" and not _are_labels(value)):
-            faults.append(Fault(where(key), f"is {value!r}", kinds[key][0]))
+    faults = [fault for key in data for fault in _key_faults(key, data[key], where)]
     for key, names in (("prompt", _NAMES), ("answer", _ANSWER_NAMES)):
         text = data.get(key)
         if text is None:
             faults.append(Fault(where(key), "is missing", "a template"))
         elif isinstance(text, str):
             faults += _template_faults(text, names, where(key))
+    if not faults and {"choice", "label"}.isdisjoint(undefined_names(data["answer"], ())):
+        faults.append(Fault(where("answer"), "is the same for every choice", "a template with choice or label"))
     if faults:
         raise UserError(*faults)
-    settings: dict[str, Any] = dict(data)
+    settings: dict[str, Any] = {key: value for key, value in data.items() if value is not None}
     settings.update({key: tuple(value) for key, value in settings.items() if isinstance(value, list)})
     return Style(name=name, **settings)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
 
 
 def _are_labels(value: Any) -> bool:
     """A name of labels, or different texts."""
     if isinstance(value, str):
         return value in (*_SEQUENCES, "own")
-    return all(isinstance(item, str) and item for item in value) and len(set(value)) == len(value)
+    return _are_texts(value) and len(set(value)) == len(value) > 0
+
+
+_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "prompt": ("a template", lambda value: isinstance(value, str)),
+    "answer": ("a template", lambda value: isinstance(value, str)),
+    "delimiter": ("text", lambda value: isinstance(value, str)),
+    "labels": ("letters, lower, numbers, own, or a list of different texts", _are_labels),
+    "generates": ("true or false", lambda value: isinstance(value, bool)),
+    "max_tokens": (
+        "a whole number, 1 or more",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
+    ),
+    "stop": ("a list of texts", _are_texts),
+    "description": ("text", lambda value: isinstance(value, str)),
+}
+
+
+def _key_faults(key: Any, value: Any, where: Callable[..., str]) -> list[Fault]:
+    if key not in _KEYS:
+        found = f'unknown key "{key}"{did_you_mean(str(key), _KEYS)}'
+        return [Fault(where(key), found, "one of " + ", ".join(_KEYS))]
+    expected, accepts = _KEYS[key]
+    return [] if value is None or accepts(value) else [Fault(where(key), f"is {value!r}", expected)]
 
 
 def _template_faults(text: str, names: Sequence[str], where: str) -> list[Fault]:

@@ -76,13 +76,18 @@ def ece_rows(pairs: Floats) -> Floats:
 
 
 def position_rows(pairs: Floats) -> Floats:
-    """Half the summed differences between how often each place is right and how often it is picked."""
-    places = pairs.astype(np.int64)
-    lowest = int(places.min())
-    places -= lowest
+    """Half the summed differences between how often each place is right and how often it is picked.
+
+    Documents without a known right place (below 0) have no say; where none has one, there is no value.
+    """
+    places = np.maximum(pairs, -1).astype(np.int64) + 1
+    is_known = places[..., 0] > 0
     size = int(places.max()) + 1
-    right, picked = (_sums_by_place(places[..., column], size) for column in (0, 1))
-    return np.asarray(np.abs(right - picked).sum(axis=1) / (2 * pairs.shape[1]))
+    right = _sums_by_place(places[..., 0], size)
+    picked = _sums_by_place(np.where(is_known, places[..., 1], 0), size)
+    known = is_known.sum(axis=1)
+    gaps = np.abs(right - picked)[:, 1:].sum(axis=1)
+    return np.asarray(np.where(known > 0, gaps / (2 * np.maximum(known, 1)), np.nan))
 
 
 def _sums_by_place(places: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:

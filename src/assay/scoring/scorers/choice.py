@@ -97,18 +97,19 @@ def margin(view: ChoiceView, options: Mapping[str, Any]) -> float | None:
     if len(view.totals) < 2:
         return None
     second, first = sorted(view.totals)[-2:]
-    return first - second
+    return first - second if first > second else 0.0
 
 
 def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
-    """(right, picked), for F1 and Matthews' correlation."""
-    return view.golds[0], pick(view)
+    """(right, picked), for F1 and Matthews' correlation; -1 where no right one is known."""
+    return next(iter(view.golds), -1), pick(view)
 
 
 def place_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
     """(place of a right choice, place picked); of several right ones the picked one, -1 where none is known."""
     picked = pick(view)
-    return (picked if picked in view.golds else next(iter(view.golds), -1)), picked
+    known = [gold for gold in view.golds if 0 <= gold < len(view.totals)]
+    return (picked if picked in known else next(iter(known), -1)), picked
 
 
 def positions(view: ChoiceView, options: Mapping[str, Any]) -> dict[str, float]:
@@ -132,7 +133,8 @@ def probabilities(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, li
     """(right choice or choices, probability of each choice), for the Brier score."""
     totals = view.totals
     top = max(totals)
-    weights = [math.exp(total - top) for total in totals]
+    # Where all choices are impossible, none is more so than the others.
+    weights = [math.exp(total - top) for total in totals] if top > -math.inf else [1.0] * len(totals)
     scale = math.fsum(weights)
     right = view.golds if view.is_multiple else view.golds[0]
     return right, [weight / scale for weight in weights]

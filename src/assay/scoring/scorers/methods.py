@@ -51,7 +51,11 @@ def _mutual_information(metric: str) -> Scores:
 
     def scores(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
         alone = view.alone[str(options.get("phrase", own))]
-        return [given.total - without.total for given, without in zip(view.logprobs, alone, strict=True)]
+        # An impossible choice is never picked, however impossible it is without the question.
+        return [
+            given.total - without.total if given.total > -math.inf else -math.inf
+            for given, without in zip(view.logprobs, alone, strict=True)
+        ]
 
     return scores
 
@@ -61,10 +65,9 @@ def whole_prompt(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float
 
     As OpenCompass's Hugging Face models have it: the first token has nothing before it and is not scored, but counts.
     """
-    return [
-        (prompt.total + choice.total) / (prompt.prompt_tokens + prompt.token_count + choice.token_count)
-        for prompt, choice in zip(view.prompts, view.logprobs, strict=True)
-    ]
+    pairs = list(zip(view.prompts, view.logprobs, strict=True))
+    sizes = [prompt.prompt_tokens + prompt.token_count + choice.token_count for prompt, choice in pairs]
+    return _shares([prompt.total + choice.total for prompt, choice in pairs], sizes)
 
 
 @dataclass(frozen=True, slots=True)

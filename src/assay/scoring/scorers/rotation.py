@@ -16,10 +16,19 @@ Views = tuple[ChoiceView, ...]
 def rotated_view(instance: Instance, results: Sequence[Any]) -> Views:
     """One view per order. In each the choices stand as in the document, whatever their place in the prompt was."""
     size = len(results) // len(instance.orders)
-    return tuple(
-        _restored(choice_view(instance, results[number * size : (number + 1) * size]), order)
-        for number, order in enumerate(instance.orders)
-    )
+    views = []
+    for number, order in enumerate(instance.orders):
+        part = slice(number * size, (number + 1) * size)
+        view = choice_view(instance, results[part])
+        views.append(_restored(view._replace(choices=_said(instance, part.start)), order))
+    return tuple(views)
+
+
+def _said(instance: Instance, start: int) -> Sequence[str]:
+    """What was scored of each choice in one order: a label may be another one there, of another length."""
+    continuations = [getattr(request, "continuation", "") for request in instance.requests]
+    delimiter = continuations[0][: len(continuations[0]) - len(instance.choices[0])]
+    return [text[len(delimiter) :] for text in continuations[start : start + len(instance.choices)]]
 
 
 def _restored(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
@@ -29,6 +38,7 @@ def _restored(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
     return view._replace(
         logprobs=logprobs,
         totals=[logprob.total for logprob in logprobs],
+        choices=[view.choices[place] for place in places],
         alone={null: [found[place] for place in places] for null, found in view.alone.items()},
         prompts=[view.prompts[place] for place in places] if view.prompts else (),
     )
@@ -109,5 +119,6 @@ def answers_all_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]
 
 
 def answers_vote(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
-    """Is the choice that is meant most often right?"""
-    return float(elected([item.picked for item in found]) in found[0].golds)
+    """Is the choice that is meant most often right? Saying none of them is no vote."""
+    votes = [item.picked for item in found if item.picked >= 0]
+    return float(bool(votes) and elected(votes) in found[0].golds)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
@@ -22,8 +22,15 @@ from assay.tasks.harness.generation import GenerationSettings
 from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
 
 INVALID_GOLD = -100
-# The key under which a row tells its place among the rotations of its choices.
+# The key under which a row tells which rotation of its choices is meant, and the row itself.
 ROTATION = "__rotation__"
+
+
+class Turn(NamedTuple):
+    """A row in one of the rotations of its choices."""
+
+    place: int
+    row: Row
 
 
 class Readers:
@@ -125,7 +132,7 @@ class Poser:
         """The requests of every rotation of the choices, one after the other."""
         requests = []
         for place in range(count):
-            turned = replace(document, fields={**document.fields, ROTATION: place})
+            turned = replace(document, fields={**document.fields, ROTATION: Turn(place, document.fields)})
             choices = tuple(self._own.choices(turned.fields)) if self._own.choices is not None else ()
             requests += self._requests(turned, choices, target)
         return requests
@@ -253,6 +260,7 @@ class Poser:
         return DataError(Fault(where, f"gives {answer!r} for a few-shot example", expected))
 
 
+@lru_cache(maxsize=64)
 def rotations(size: int) -> tuple[tuple[int, ...], ...]:
     """All rotations of so many places; the first leaves them as they are."""
     return tuple(tuple((start + step) % size for step in range(size)) for start in range(size))

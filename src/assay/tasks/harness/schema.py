@@ -129,6 +129,9 @@ FORMAT_KEYS: dict[str, Key] = {
     "completes": _FLAG,
 }
 
+# Those of them that are read from a document.
+FORMAT_PARTS = ("question", "choices", "answer", "context", "labels")
+
 FEWSHOT_KEYS: dict[str, Key] = {
     "sampler": Key("default or first_n", lambda value: value in ("default", "first_n")),
     "split": _TEXT,
@@ -238,6 +241,22 @@ def column_faults(file: TaskFile, columns: Collection[str]) -> list[Fault]:
     faults = [] if "process_docs" in file.data else _data_column_faults(file, file.data, (), columns)
     if isinstance(inner, dict) and not {"process_docs", "samples"} & {*inner, *file.data}:
         faults += _data_column_faults(file, inner, ("fewshot_config",), columns)
+    stated = file.data.get("format")
+    if isinstance(stated, dict) and "process_docs" not in file.data:
+        faults += _stated_column_faults(file, stated, columns)
+    return faults
+
+
+def _stated_column_faults(file: TaskFile, stated: Mapping[Any, Any], columns: Collection[str]) -> list[Fault]:
+    """The same for the parts of a question, where a single word is always a column."""
+    faults = []
+    for key in FORMAT_PARTS:
+        text = stated.get(key)
+        if not isinstance(text, str) or text in columns or check_syntax(text) is not None:
+            continue
+        for name in [text] if text.isidentifier() else undefined_names(text, columns):
+            found = f"'{name}' is no column of the sample document{did_you_mean(name, columns)}"
+            faults.append(Fault(file.where("format", key), found, "one of: " + ", ".join(columns)))
     return faults
 
 

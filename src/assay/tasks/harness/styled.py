@@ -12,12 +12,13 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from assay.core.errors import DataError, Fault, TaskFileError
+from assay.core.errors import DataError, Fault, TaskFileError, did_you_mean
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.formats import Answer, MultipleChoice, infer
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, Readers, reader_places, right_answer, rotations
+from assay.tasks.harness.schema import FORMAT_PARTS
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import STYLES, Put, Style, put
 
@@ -135,17 +136,27 @@ class _Styled:
         return list(self._put(row).answers)
 
     def answer(self, row: Row) -> Answer:
-        return self._questions(row).answer
+        """Places of right choices. A negative one is a missing label, never a place from the end."""
+        answer = self._questions(row).answer
+        if isinstance(answer, tuple):
+            return tuple(place if place >= 0 else INVALID_GOLD for place in answer)
+        return answer if answer >= 0 else INVALID_GOLD
 
     def first_answer(self, row: Row) -> int:
+        """The place of the answer that an example shows."""
         answer = self._questions(row).answer
-        return answer[0] if isinstance(answer, tuple) else answer
+        first = next(iter(answer), INVALID_GOLD) if isinstance(answer, tuple) else answer
+        if first < 0:
+            found = f"a few-shot example has no right answer among its {len(self._put(row).answers)} choices"
+            raise DataError(Fault(self._where, found, "labelled examples", "Take them from another split"))
+        return first
 
     def _put(self, row: Row) -> Put:
         last, found = self._last
         if last is not row or found is None:
             question = self._questions(row)
-            order = rotations(len(question.choices))[row.get(ROTATION, 0)]
+            turn = row.get(ROTATION)
+            order = rotations(len(question.choices))[turn.place if turn is not None else 0]
             found = put(question, self._style, order, self._where)
             self._last = (row, found)
         return found
@@ -169,6 +180,8 @@ class QuestionReader:
         self._last: tuple[Row | None, MultipleChoice | None] = (None, None)
 
     def __call__(self, row: Row) -> MultipleChoice:
+        turn = row.get(ROTATION)
+        row = turn.row if turn is not None else row
         last, found = self._last
         if last is not row or found is None:
             found = self._read(row)
@@ -189,14 +202,28 @@ class QuestionReader:
         row = deepcopy(row) if own.has_code else row
         prompt = own.text(row)
         where = self._where["doc_to_text"]
+        advice = "Give the file a key format: (question, choices, answer)"
         if not isinstance(prompt, str):
             found = "has one prompt per choice, in which no question can be found"
-            advice = "Give the file a key format: (question, choices, answer)"
             raise DataError(Fault(where, found, "one prompt for all choices", advice))
-        assert own.choices is not None, "a task without choices is not restyled"
+        if own.choices is None:
+            found = "the few-shot examples have no choices of their own, so no prompt style fits them"
+            raise DataError(Fault(self._where["doc_to_choice"], found, "a list of choices", advice))
         choices = tuple(own.choices(row))
         answer = right_answer(_CHOICE, own.target(row), choices, False)
-        return infer(prompt + own.prefix(row), choices, answer, where)
+        question = _without_delimiter(infer(prompt, choices, answer, where), own.delimiters.target)
+        prefix = own.prefix(row)
+        # A prefix begins the answer, which a style begins its own way; of a sentence to be completed it is a part.
+        if prefix and question.completes:
+            return replace(question, question=prompt + own.delimiters.target + prefix)
+        return question
+
+
+def _without_delimiter(question: MultipleChoice, delimiter: str) -> MultipleChoice:
+    """Where a task's choices bring the space before them, a style's delimiter stands in its place."""
+    if delimiter or not all(choice.startswith(" ") for choice in question.choices):
+        return question
+    return replace(question, choices=tuple(choice[1:] for choice in question.choices))
 
 
 class _Stated:
@@ -206,6 +233,8 @@ class _Stated:
         def where(key: str) -> str:
             return definition.file.where("format", key)
 
+        for key in FORMAT_PARTS:
+            _check_column(stated.get(key), columns, where(key))
         self._where = where("question")
         self._question = text_reader(stated["question"], columns, False, where("question"))
         self._choices = choices_reader(stated["choices"], columns, where("choices"))
@@ -225,6 +254,13 @@ class _Stated:
         places = tuple(_place(item, choices, labels) for item in (answer if isinstance(answer, list) else [answer]))
         right: Answer = places if isinstance(answer, list) else places[0]
         return MultipleChoice(question, choices, right, self._context(row), self._completes, labels)
+
+
+def _check_column(value: Any, columns: list[str], where: str) -> None:
+    """A single word is meant as a column, never as the question of every document."""
+    if isinstance(value, str) and value.isidentifier() and value not in columns:
+        found = f'there is no column "{value}"{did_you_mean(value, columns)}'
+        raise DataError(Fault(where, found, "one of: " + ", ".join(columns)))
 
 
 def _place(answer: Any, choices: tuple[str, ...], labels: tuple[str, ...]) -> int:

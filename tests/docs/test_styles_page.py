@@ -1,0 +1,53 @@
+"""docs/styles.md cannot rot: its commands and files run, its table names every style."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from assay import evaluate
+from assay.cli.main import main
+from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS
+from assay.scoring.scorers.methods import METHODS
+from assay.tasks.harness.schema import FORMAT_KEYS
+from assay.tasks.styles import STYLES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "styles.md").read_text(encoding="utf-8")
+(COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+STYLE, TASK = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("line", COMMANDS.splitlines())
+def test_commands_run(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, *words = shlex.split(line)
+    store = ["--store", str(tmp_path / "s.db")] if words[0] == "run" else []
+    assert program == "assay"
+    assert main([*words, *store]) == 0
+    assert "demo_questions" in capsys.readouterr().out
+
+
+def test_files_run(tmp_path: Path) -> None:
+    (tmp_path / "capitals.yaml").write_text(TASK, encoding="utf-8")
+    (tmp_path / "style").mkdir()
+    (tmp_path / "style" / "mine.yaml").write_text(STYLE, encoding="utf-8")
+    row = {"country": "France", "options": ["Paris", "Lyon"], "label": 0}
+    (tmp_path / "capitals.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    wanted = ["capitals", f"capitals@{tmp_path / 'style' / 'mine.yaml'}:rotated"]
+    result = evaluate("ngram", wanted, store=":memory:", include_path=tmp_path)
+    prompts = [task.answered[0].instance.requests[0].prompt for task in result.tasks]  # type: ignore[union-attr]
+    assert prompts == [
+        "Question: What is the capital of France?\nAnswer:",
+        "What is the capital of France?\na) Paris\nb) Lyon\n=>",
+    ]
+
+
+def test_every_style_part_and_metric_is_named() -> None:
+    named = set(re.findall(r"`([^`\n]+)`", PAGE))
+    words = {word for text in named for word in re.findall(r"[\w+]+", text)}
+    assert set(STYLES) <= words
+    assert set(FORMAT_KEYS) <= words
+    assert {*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, *(method.metric for method in METHODS.values())} <= words
