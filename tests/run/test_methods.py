@@ -171,6 +171,13 @@ def test_a_group_is_one_unit_over_all_its_documents(folder: Path) -> None:
     assert [metric.estimate.n for metric in ece] == [4]
 
 
+def test_units_stand_in_the_order_of_the_run(folder: Path) -> None:
+    text = (folder / "heavy.yaml").read_text()
+    (folder / "alone.yaml").write_text(text.replace("task: heavy", "task: alone"))
+    assert made(folder, tasks="alone,both", methods=["raw"]).tasks == ("alone", "both")
+    assert made(folder, tasks="both,alone", methods=["raw"]).tasks == ("both", "alone")
+
+
 def test_failed_documents_are_left_out_of_every_method(folder: Path) -> None:
     def failing(request: Request) -> Logprob | str | Failure:
         is_second = isinstance(request, Loglikelihood) and "number 2" in str(request.prompt)

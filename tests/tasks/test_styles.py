@@ -50,7 +50,7 @@ def test_letter_and_text() -> None:
 
 def test_generate() -> None:
     style = find_style("generate")
-    assert (style.generates, style.stop, style.max_tokens) == (True, ("\n",), 16)
+    assert (style.generates, style.stop, style.max_tokens) == (True, ("\n\n",), 16)
     assert shown("generate") == shown("letters")
 
 

@@ -30,23 +30,24 @@ def sections(study: Study, most_changes: int | None = _CHANGES_SHOWN) -> list[Se
         study: the study.
         most_changes: documents to list per model, task and style; None for all.
     """
-    details = [
+    found = [
+        _scores(study),
+        _spreads(study),
+        _changes(study),
         _changed_documents(study, most_changes),
         _comparisons(study),
         _diagnostics(study),
         _lengths(study),
         _places(study),
+        _requests(study),
     ]
-    return [section for section in (*_main(study), *details, _requests(study)) if section.rows]
+    return [section for section in found if section.rows]
 
 
 def summary(study: Study) -> list[Section]:
     """The tables that a screen has room for, and what they leave to the others in a line each."""
-    return [section for section in (*_main(study), _ranking(study), _requests(study)) if section.rows or section.notes]
-
-
-def _main(study: Study) -> list[Section]:
-    return [_scores(study), _spreads(study), _changes(study)]
+    found = (_narrow_scores(study), _spreads(study), _changes(study), _ranking(study), _requests(study))
+    return [section for section in found if section.rows or section.notes]
 
 
 def _ranking(study: Study) -> Section:
@@ -86,6 +87,19 @@ def _scores(study: Study) -> Section:
     headings = ("Task", "Model", "Method", *study.styles, "n")
     notes = (f"Picking at random: {chances}",) if chances else ()
     return Section("Accuracy in %, with 95 % interval", headings, tuple(rows), notes)
+
+
+def _narrow_scores(study: Study) -> Section:
+    """The same scores with task, model and n on a line of their own: columns are for styles alone."""
+    whole = _scores(study)
+    rows: list[tuple[str, ...]] = []
+    above: tuple[str, ...] = ()
+    for task, model, method, *values, n in whole.rows:
+        if above != (task, model):
+            above = (task, model)
+            rows.append((f"{task}, {model} (n = {n})", *("" for _ in values)))
+        rows.append((f"  {method}", *values))
+    return Section(whole.title, ("Task, model and method", *study.styles), tuple(rows), whole.notes)
 
 
 def _spreads(study: Study) -> Section:

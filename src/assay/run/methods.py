@@ -146,14 +146,13 @@ def wished_scoring(wish: Wish) -> dict[str, Any]:
 def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_Unit]:
     """Groups that stand in no other, and tasks that stand in none, in the order of the run."""
     styles = {task.card.name: str(task.card.config.get("style", OWN)) for task in tasks}
+    order = {name: place for place, name in enumerate(styles)}
     by_name = {group.name: group for group in groups}
     inner = {member for group in groups for member in group.members}
-    units = []
-    for group in groups:
-        if group.name not in inner:
-            leaves = leaves_of(group.name, by_name)
-            units.append(_unit(group.name, styles[leaves[0]], leaves))
-    return units + [_unit(name, style, (name,)) for name, style in styles.items() if name not in inner]
+    leaves = {name: leaves_of(name, by_name) for name in by_name if name not in inner}
+    units = [_unit(name, styles[found[0]], found) for name, found in leaves.items()]
+    units += [_unit(name, style, (name,)) for name, style in styles.items() if name not in inner]
+    return sorted(units, key=lambda unit: order[unit.tasks[0]])
 
 
 def _unit(name: str, style: str, leaves: tuple[str, ...]) -> _Unit:

@@ -48,7 +48,7 @@ class Style:
     labels: str | tuple[str, ...] = "letters"
     generates: bool = False
     max_tokens: int = 16
-    stop: tuple[str, ...] = ("\n",)
+    stop: tuple[str, ...] = ("\n\n",)
     rotates: bool = False
     description: str = ""
 

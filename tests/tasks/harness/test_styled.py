@@ -75,7 +75,7 @@ def test_generate_asks_once_and_the_label_is_right(make_task: Make) -> None:
     (request,) = instance.requests
     assert isinstance(request, Generation)
     assert request.prompt == "What colour is the sky?\nA. red\nB. blue\nC. grey\nAnswer:"
-    assert (request.stop, request.max_tokens, request.sampling.is_greedy) == (("\n",), 16, True)
+    assert (request.stop, request.max_tokens, request.sampling.is_greedy) == (("\n\n",), 16, True)
     assert instance.gold == "B"
 
 
