@@ -126,6 +126,14 @@ def test_figures_show_spread_lengths_and_places(tmp_path: Path) -> None:
     assert "raw@own" in places
 
 
+def test_several_styles_have_a_figure_each_and_one_over_all(tmp_path: Path) -> None:
+    written = write_figures(study("a", styles=("own", "letter+text")), tmp_path, ["raw"], "svg")
+    assert [path.name for path in written[:3]] == ["spread.svg", "spread_own.svg", "spread_letter+text.svg"]
+    over_all, own = (path.read_text(encoding="utf-8") for path in written[:2])
+    assert ">lowest<" in over_all and ">byte<" not in over_all
+    assert ">byte<" in own and ">lowest<" not in own
+
+
 def test_a_panel_that_the_study_lacks_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing of this study is called token.*one of raw@own, byte@own"):
         write_figures(study("a"), tmp_path, ["token"], "svg")

@@ -12,7 +12,7 @@ from assay.report.plots import LengthPanel, PositionRow, SpreadBar, length_figur
 
 
 def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> list[Path]:
-    """Writes all figures: one of spreads, and per task and model one of lengths and one of places.
+    """Writes all figures: spreads over everything and per style, and per task and model those of lengths and places.
 
     Args:
         study: the study.
@@ -22,9 +22,7 @@ def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str
     """
     chosen = _chosen(study, panels)
     folder.mkdir(parents=True, exist_ok=True)
-    spread = folder / f"spread.{suffix}"
-    spread_chart(_bars(study), spread, "How far the accuracy moves with the way an answer is picked")
-    written = [spread]
+    written = _spreads(study, folder, suffix)
     for task in study.tasks:
         for model in study.models:
             cells = [cell for cell in chosen if (cell.task, cell.model) == (task, model)]
@@ -52,16 +50,34 @@ def _chosen(study: Study, panels: Sequence[str]) -> list[Cell]:
     return [cell for cell in study.cells if {cell.name, cell.method} & set(panels)]
 
 
-def _bars(study: Study) -> list[SpreadBar]:
-    is_single = len(study.styles) == 1
+def _spreads(study: Study, folder: Path, suffix: str) -> list[Path]:
+    title = "How far the accuracy moves with the way an answer is picked"
+    if len(study.styles) == 1:
+        path = folder / f"spread.{suffix}"
+        spread_chart(_bars(study, study.styles[0]), path, title)
+        return [path]
+    written = [folder / f"spread.{suffix}"]
+    spread_chart(_bars(study, None), written[0], "How far the accuracy moves with prompt style and method")
+    for style in study.styles:
+        bars = _bars(study, style)
+        if bars:
+            written.append(folder / f"spread_{file_name(style)}.{suffix}")
+            spread_chart(bars, written[-1], f"{title} ({style})")
+    return written
+
+
+def _bars(study: Study, style: str | None) -> list[SpreadBar]:
+    """One bar per task and model over the methods of a style; over all styles only its two ends are marked."""
     bars = []
     for task in study.tasks:
         for model in study.models:
             cells = [cell for cell in study.cells if (cell.task, cell.model) == (task, model)]
-            scores = {cell.method if is_single else cell.name: cell.estimate.value or 0.0 for cell in cells}
+            cells = [cell for cell in cells if style in (None, cell.style)]
+            scores = {cell.name if style is None else cell.method: cell.estimate.value or 0.0 for cell in cells}
             if scores:
+                ends = {"lowest": min(scores.values()), "highest": max(scores.values())}
                 n = max(cell.estimate.n for cell in cells)
-                bars.append(SpreadBar(task, model, scores, study.chances.get(task), n))
+                bars.append(SpreadBar(task, model, ends if style is None else scores, study.chances.get(task), n))
     return bars
 
 
