@@ -132,6 +132,9 @@ def test_an_answer_outside_the_choices_picks_none(folder: Path) -> None:
     study = made(folder, model, styles=["generate"])
     assert {cell.method: cell.picks for cell in study.cells} == {"strict": (-1, -1), "extract": (1, 1)}
     assert {item.cell: item.none for item in study.places} == {"strict@generate": 2, "extract@generate": 0}
+    (told,) = study.diagnostics.values()
+    rates = {(metric.metric, metric.filter): metric.estimate.value for metric in told if metric.metric != "exact_match"}
+    assert rates == {("no_answer", "strict"): 1.0, ("no_answer", "extract"): 0.0, ("truncated", "none"): 0.0}
 
 
 def by_choice(request: Request) -> Logprob:
@@ -169,6 +172,11 @@ def test_a_group_is_one_unit_over_all_its_documents(folder: Path) -> None:
     assert token.hits == (1.0, 0.0, 1.0, 0.0)
     ece = [metric for metric in study.diagnostics["scripted", "both", "own"] if metric.metric == "ece"]
     assert [metric.estimate.n for metric in ece] == [4]
+    written = made(folder, tasks="both", styles=["generate"]).diagnostics["scripted", "both", "generate"]
+    assert [(m.metric, m.filter, m.estimate.value, m.estimate.n) for m in written if m.metric == "no_answer"] == [
+        ("no_answer", "strict", 0.0, 4),
+        ("no_answer", "extract", 0.0, 4),
+    ]
 
 
 def test_units_stand_in_the_order_of_the_run(folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from assay.core.scores import Estimate
+from assay.core.scores import Estimate, MetricResult
 from assay.core.studies import ALPHA, NONE_PICKED, Cell, Changes, Comparison, RankChange, Study
 from assay.report.tables import format_number
 
@@ -193,14 +193,18 @@ def rank_sentence(change: RankChange) -> str:
 
 
 def _diagnostics(study: Study) -> Section:
-    names = list(dict.fromkeys(metric.metric for found in study.diagnostics.values() for metric in found))
+    names = list(dict.fromkeys(_named(metric) for found in study.diagnostics.values() for metric in found))
     rows = []
     for (model, task, style), metrics in study.diagnostics.items():
-        values = {metric.metric: metric.estimate.value for metric in metrics}
+        values = {_named(metric): metric.estimate.value for metric in metrics}
         if values:
             rows.append((task, model, style, *(format_number(values.get(name)) for name in names)))
     rows.sort(key=lambda row: study.tasks.index(row[0]))
     return Section("What else the same answers tell", ("Task", "Model", "Style", *names), tuple(rows))
+
+
+def _named(metric: MetricResult) -> str:
+    return metric.metric if metric.filter == "none" else f"{metric.metric} ({metric.filter})"
 
 
 def _lengths(study: Study) -> Section:

@@ -23,6 +23,7 @@ from assay.scoring.scorers.choice import choice_view, highest
 from assay.scoring.scorers.methods import METHODS
 from assay.scoring.scorers.rotation import elected, rotated_answers, rotated_view
 from assay.stats.means import mean_estimate
+from assay.stats.pooled import group_estimate
 from assay.store.store import Store
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.selection import Wanted
@@ -307,15 +308,31 @@ def _chances(cells: Sequence[Cell], questions: Mapping[str, Question]) -> dict[s
 
 
 def _diagnosed(unit: _Unit, result: RunResult) -> tuple[MetricResult, ...]:
-    """The other metrics of a unit; those of a group are over all documents of its tasks."""
+    """The other metrics of a unit and the rates of its answers; those of a group are over all its documents."""
     tasks = [result.task(name) for name in unit.tasks]
     metrics = tasks[0].metrics
     if len(tasks) > 1:
-        names = dict.fromkeys(metric.metric for metric in metrics)
-        scoring = Scoring("multiple_choice", tuple(map(MetricSpec, names)))
-        scoring = replace(scoring, pipelines=tuple(PipelineSpec(f, ()) for f in {m.filter: 0 for m in metrics}))
+        names, pipelines = (
+            dict.fromkeys(found) for found in zip(*((m.metric, m.filter) for m in metrics), strict=True)
+        )
+        listed = tuple(PipelineSpec(name, ()) for name in pipelines)
+        scoring = Scoring("multiple_choice", tuple(map(MetricSpec, names)), listed)
         metrics = aggregate_task(scoring, [sample for task in tasks for sample in task.samples], 0)
-    return tuple(metric for metric in metrics if metric.metric in _DIAGNOSTICS)
+    return (*(metric for metric in metrics if metric.metric in _DIAGNOSTICS), *_rates(tasks))
+
+
+def _rates(tasks: Sequence[TaskResult]) -> Iterator[MetricResult]:
+    """The rates of all tasks together."""
+    for rate in tasks[0].rates:
+        own = [
+            found
+            for task in tasks
+            for found in task.rates
+            if (found.metric, found.filter) == (rate.metric, rate.filter)
+        ]
+        known = [found.estimate for found in own if found.estimate.value is not None]
+        whole = rate.estimate if len(tasks) == 1 else group_estimate(known, [found.n for found in known], True)
+        yield MetricResult(rate.metric, rate.filter, whole, rate.higher_is_better)
 
 
 def _extra_requests(runs: Mapping[str, RunResult], wish: Wish) -> dict[str, int]:
