@@ -14,21 +14,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.explanations import Explanation
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
-from assay.core.studies import Study
 from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
 from assay.report.names import model_name
 from assay.run.events import Listener, ignore
-from assay.run.explain import explain as explain_runs
 from assay.run.forecast import PlanReport, forecast
-from assay.run.methods import Subject, Wish, wished, with_wish
-from assay.run.methods import study_methods as run_study
-from assay.run.rescore import Rescoring
-from assay.run.rescore import rescore as rescore_run
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
@@ -38,6 +31,10 @@ from assay.tasks.styles import OWN, find_style
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from assay.core.explanations import Explanation
+    from assay.core.studies import Study
+    from assay.run.methods import Subject, Wish
 
 Tasks = Union[str, Task, Sequence[Union[str, Task]]]
 
@@ -238,15 +235,17 @@ def study_methods(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
+    from assay.run import methods as studies  # most calls have no use for it
+
     _check_study(settings)
     given = _split_tasks(tasks)
     wanted = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
     chat = bool(settings.get("apply_chat_template"))
-    wish = wished(styles, methods, phrase, settings.get("rotations", False), chat)
+    wish = studies.wished(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
     subjects = _subjects(wanted, given, wish, plain)
     with Store(store if store is not None else default_path()) as opened:
-        return run_study(subjects, given, wish, opened, listener)
+        return studies.study_methods(subjects, given, wish, opened, listener)
 
 
 def _check_study(settings: Settings) -> None:
@@ -271,6 +270,8 @@ def _subjects(
     models: Sequence[str | Model], tasks: Sequence[str | Task], wish: Wish, settings: Settings
 ) -> list[Subject]:
     """The models of a study under names that tell them apart."""
+    from assay.run.methods import Subject, with_wish
+
     found: list[Subject] = []
     for item in models:
         own, given = settings, None
@@ -317,13 +318,15 @@ def rescore(
         log_samples: whether to write every document's answers too.
         listener: is told what happens.
     """
+    from assay.run import rescore as rescoring
+
     changes = scoring_changes(metrics, scoring)
     arguments = parse_arguments(model_args, "--model_args")
-    wanted = Rescoring(changes, complete, arguments, bootstrap_iters, _split_tasks(tasks), model)
+    wanted = rescoring.Rescoring(changes, complete, arguments, bootstrap_iters, _split_tasks(tasks), model)
     if output_path is not None:
         check_output_path(output_path)
     with Store(store if store is not None else default_path()) as opened:
-        result = rescore_run(opened, run, wanted, listener)
+        result = rescoring.rescore(opened, run, wanted, listener)
     if output_path is not None:
         write_results(result, output_path, log_samples)
     return result
@@ -350,6 +353,8 @@ def explain(
         store: the store that holds both.
         listener: is told what happens.
     """
+    from assay.run.explain import explain as explain_runs
+
     named = None if tasks is None else (tasks[0], tasks[1])
     compared = None if metrics is None else (metrics[0], metrics[1])
     with Store(store if store is not None else default_path()) as opened:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+from typing import Any
 
 from assay.api import evaluate
 from assay.cli.listening import TerminalListener
@@ -11,10 +12,8 @@ from assay.cli.options import add_run_options, add_store_option, ignored, make_p
 from assay.cli.show import print_document
 from assay.core.errors import Fault, UserError
 from assay.core.results import RunResult
-from assay.report.audit import audit_data, audit_lines
 from assay.report.files import check_output_path, write_results
 from assay.report.terminal import ProgressView, make_console, show_result
-from assay.scoring.audit import audit_run
 
 
 def main(arguments: list[str]) -> int:
@@ -53,15 +52,25 @@ def _finish(options: argparse.Namespace, result: RunResult) -> int:
             print_document(console, task.answered[0].document, task.answered[0].instance)
     # Shown before files are written: a full disk must not hide the numbers.
     show_result(result, console)
-    audits = audit_run(result.tasks) if options.audit is not None else None
-    for line in audit_lines(audits, _most(options.audit)) if audits is not None else ():
+    lines, audit = _audited(result, options.audit)
+    for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     if options.output_path:
         log_samples = options.log_samples or options.predict_only
-        audit = None if audits is None else audit_data(audits)
         for path in write_results(result, options.output_path, log_samples, audit):
             console.print(f"written: {path}", markup=False, soft_wrap=True)
     return 3 if result.counts.failed else 0
+
+
+def _audited(result: RunResult, wanted: str | None) -> tuple[list[str], dict[str, Any] | None]:
+    """The audit as lines and as data; nothing of it when it is not wanted."""
+    if wanted is None:
+        return [], None
+    from assay.report.audit import audit_data, audit_lines
+    from assay.scoring.audit import audit_run
+
+    audits = audit_run(result.tasks)
+    return list(audit_lines(audits, _most(wanted))), audit_data(audits)
 
 
 def _most(text: str) -> int | None:

@@ -88,21 +88,22 @@ class _Scorer:
 
     def score(self, request: Loglikelihood | RollingLoglikelihood) -> Logprob:
         """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
+        given = 0
         if isinstance(request, Loglikelihood):
             scored = request.continuation
             state = self._after(request.prompt).copy()
         else:
             scored = request.text
             state = self._empty.copy()
-            state.update(b"%s%d:" % (b"r" if request.stands_on_prefix else b"w", request.overlap))
+            given = 0 if request.stands_on_prefix else 1
+            state.update(b"%s%d:" % (b"w" if given else b"r", request.overlap))
         state.update(to_bytes(scored))
         value = int.from_bytes(state.digest(), "big")
-        given = 1 if isinstance(request, RollingLoglikelihood) and not request.stands_on_prefix else 0
         count = (len(scored.split()) or 1) - given
         if not count:
             return Logprob(0.0, 0, True, prompt_tokens=given)
         share = (value >> 11) / (1 << 53)
-        return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1), prompt_tokens=given)
+        return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1), given)
 
     def _after(self, prompt: Prompt) -> hashlib.blake2b:
         """The state of the hash after a prompt. Its length says where the prompt ends."""

@@ -75,7 +75,7 @@ def _denominators(
             notes.update(output.notes)
         if item.instance.nulls:
             notes -= _meant(item)
-        if item.instance.choices:
+        if item.instance.choices and not _is_usual(item.instance):
             notes.update(_choice_notes(item.instance))
     unparsed = dict.fromkeys(scorer.extracting, 0)
     for sample in samples if unparsed else ():
@@ -100,8 +100,15 @@ def _meant(item: Answered) -> Counter[str]:
     return Counter(note for output in meant if not isinstance(output, Failure) for note in output.notes)
 
 
+def _is_usual(instance: Instance) -> bool:
+    """Whether a question has several different choices and one right place among them: nearly every one, told fast."""
+    choices, gold = instance.choices, instance.gold
+    size = len(choices)
+    return size > 1 and type(gold) is int and 0 <= gold < size and len({"", *choices}) > size
+
+
 def _choice_notes(instance: Instance) -> list[str]:
-    """What is odd about a multiple-choice question; nearly always nothing."""
+    """What is odd about a multiple-choice question."""
     choices = instance.choices
     found = ["invalid_gold"] if _has_invalid_gold(instance) else []
     if len(choices) == 1:

@@ -15,13 +15,12 @@ from assay.core.responses import Output, Text
 from assay.core.scores import Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.scoring.filters.custom import OwnFilter
-from assay.scoring.filters.extract import Extract
 from assay.scoring.filters.text import HASH_PATTERN
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.metrics.external import with_external_function
 from assay.scoring.packages import require
-from assay.scoring.provenance import Extractions, holds, joined, placed, watched
+from assay.scoring.provenance import Extractions, Traces, holds, joined, placed, watched
 from assay.scoring.registry import METRICS, SCORERS, View, make_filter, metric_definition
 from assay.scoring.scorers.answer import text_pair
 from assay.scoring.task_code import Process, function_value, processed, raised, restored, shown
@@ -38,6 +37,7 @@ class _Step:
     Attributes:
         fallbacks: what it gives where it finds no answer; empty for a filter that looks for none.
         pattern: of lm-eval's `regex`, the pattern and which match it takes.
+        tracer: the filter itself, where it tells where its answers come from.
     """
 
     name: str
@@ -45,6 +45,7 @@ class _Step:
     is_task_code: bool
     fallbacks: frozenset[str] = frozenset()
     pattern: tuple[re.Pattern[str], int] | None = None
+    tracer: Traces | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,8 @@ class DocumentScorer:
             given, found = filtered, ()
             if step.is_task_code:
                 filtered = self._filtered(step, pipeline.name, document, shown(filtered, instance))
-            elif isinstance(step.filter, Extract):
-                filtered, found = step.filter.traced(filtered, document.fields)
+            elif step.tracer is not None:
+                filtered, found = step.tracer.traced(filtered, document.fields)
             else:
                 filtered = step.filter(filtered, document.fields)
             if step.fallbacks:
@@ -238,12 +239,13 @@ def _step(spec: FilterSpec, where: str) -> _Step:
     pattern, which = None, spec.options.get("group_select", 0)
     if spec.name == "regex" and not is_task_code and isinstance(which, int):
         pattern = re.compile(spec.options.get("regex_pattern", HASH_PATTERN)), which
-    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern)
+    tracer = made if isinstance(made, Traces) else None
+    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer)
 
 
 def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:
     """What a filter gives when it finds no answer, if it is one that looks for answers."""
-    if isinstance(made, Extract):
+    if isinstance(made, Traces):
         return [made.fallback]
     if isinstance(made, OwnFilter):
         found = spec.options.get("fallback", getattr(made.filter, "fallback", None))

@@ -7,14 +7,29 @@ that the model wrote.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from assay.core.scores import NOWHERE, Extraction
 from assay.scoring.extraction.extractors import NOTHING
 
 Extractions = tuple[tuple[Extraction, ...], ...]
+
+
+@runtime_checkable
+class Traces(Protocol):
+    """A filter that looks for answers and tells where it found them.
+
+    Attributes:
+        fallback: what stands for no answer.
+    """
+
+    fallback: str
+
+    def traced(self, responses: list[Any], document: Mapping[str, Any]) -> tuple[list[Any], Extractions]:
+        """What the filter makes of the questions, and the extraction behind each draw."""
+        ...
 
 
 def watched(

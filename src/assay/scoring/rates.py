@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assay.core.requests import Generation
 from assay.core.responses import Failure, Text
 from assay.core.results import Answered
 from assay.core.scores import Estimate, MetricResult, Sample
@@ -25,14 +26,19 @@ def answer_rates(
 
     A document with several draws counts by the share of its draws.
     """
-    scored = [item for item in answered if not any(isinstance(output, Failure) for output in item.outputs)]
-    if kind != _GENERATED and not any(isinstance(output, Text) for item in scored for output in item.outputs):
+    if kind != _GENERATED and not any(_may_write(item) for item in answered):
         return ()
+    scored = [item for item in answered if not any(isinstance(output, Failure) for output in item.outputs)]
     rates = [
         _rate(NO_ANSWER, pipeline, [no_answer_share(scorer, sample) for sample in samples if sample.filter == pipeline])
         for pipeline in scorer.extracting
     ]
     return (*rates, _rate(TRUNCATED, _WHOLE_TASK, [truncated_share(item) for item in scored]))
+
+
+def _may_write(item: Answered) -> bool:
+    """Whether a document asks for text; a task of a Python class may do so whatever its kind."""
+    return any(type(request) is Generation for request in item.instance.requests)
 
 
 def no_answer_share(scorer: DocumentScorer, sample: Sample) -> float:
