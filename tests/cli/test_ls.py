@@ -16,6 +16,8 @@ KNOWN = {
     "models": "ngram",
     "metrics": "exact_match",
     "filters": "multi_choice_regex",
+    "styles": "letter+text",
+    "methods": "opencompass",
     "profiles": "olmes",
 }
 

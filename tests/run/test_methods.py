@@ -243,3 +243,22 @@ def test_a_conversation_has_no_whole_prompt(folder: Path, tmp_path: Path) -> Non
     assert "opencompass" not in {cell.method for cell in study.cells}
     with pytest.raises(UserError, match="reads the whole prompt"):
         made(folder, apply_chat_template=True, methods=["opencompass"])
+
+
+@pytest.mark.parametrize(
+    ("style", "count", "expected"),
+    [
+        ("letters", 12, True),
+        ("generate", 12, True),
+        ("cloze", 12, False),
+        ("letters:rotated", 12, False),
+        ("letters", 5, False),
+    ],
+)
+def test_an_order_that_gives_the_answer_away_is_noticed(folder: Path, style: str, count: int, expected: bool) -> None:
+    row = json.loads((folder / "heavy.jsonl").read_text().splitlines()[0])
+    rows = [{**row, "q": f"Which is heavy, number {n}?", "right": 0} for n in range(count)]
+    (folder / "heavy.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    notices = made(folder, styles=[style], methods=["raw"]).notices
+    words = f"heavy@{style}: the right choice stands at place 0 in all {count} documents, so listing them tells it"
+    assert any(notice.startswith(words) for notice in notices) is expected

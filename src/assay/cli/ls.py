@@ -92,6 +92,21 @@ def _filters(options: argparse.Namespace) -> Listing:
     return ("Name", "Settings", "What"), rows
 
 
+def _styles(options: argparse.Namespace) -> Listing:
+    from assay.tasks.styles import OWN, STYLES
+
+    own = (OWN, "as the task's file has it", "")
+    rows = [(style.name, style.description, style.prompt + style.delimiter + style.answer) for style in STYLES.values()]
+    return ("Name", "What", "Prompt and answer"), [own, *rows]
+
+
+def _methods(options: argparse.Namespace) -> Listing:
+    from assay.scoring.scorers.methods import METHODS
+
+    rows = [(method.name, method.metric, method.description) for method in METHODS.values()]
+    return ("Name", "Metric", "Score of a choice"), rows
+
+
 def _profiles(options: argparse.Namespace) -> Listing:
     from assay.tasks.profiles.reading import find_profile, profile_names
 
@@ -142,6 +157,8 @@ _LISTINGS: dict[str, Callable[[argparse.Namespace], Listing]] = {
     "models": _models,
     "metrics": _metrics,
     "filters": _filters,
+    "styles": _styles,
+    "methods": _methods,
     "profiles": _profiles,
     "runs": _runs,
 }

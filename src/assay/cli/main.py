@@ -18,7 +18,7 @@ COMMANDS = {
     "explain": "why two runs have different numbers",
     "show": "a document as it would be asked: prompt, answers, tokens",
     "check": "validate task files: every fault at once, with file and line",
-    "ls": "list tasks, groups, tags, models, metrics, filters, runs",
+    "ls": "list tasks, groups, tags, models, metrics, filters, styles, methods, profiles, runs",
 }
 
 

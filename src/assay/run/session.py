@@ -27,6 +27,10 @@ from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
 from assay.tasks.selection import Wanted
+from assay.tasks.styles import OWN, find_style, is_style
+
+# Fewer documents may well have the right choice at one place by chance.
+_FEW_DOCUMENTS = 10
 
 
 @dataclass(slots=True)
@@ -191,6 +195,10 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
         counts = result.denominators
         if counts.truncated:
             notices.append(f"{result.name}: {counts.truncated} of {counts.total} documents were cut to fit the model")
+        place = _constant_place(result)
+        if place is not None:
+            told = f"the right choice stands at place {place} in all {counts.total} documents, so listing them tells it"
+            notices.append(f"{result.name}: {told}; ask in all orders with --rotations")
         for note, count in counts.notes.items():
             text = _NOTE_TEXTS.get(note, f"{note}")
             notices.append(f"{result.name}: {text} ({count})")
@@ -201,6 +209,23 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
     if limited:
         notices.append(f"only a part of the documents was asked, which is no random sample: {', '.join(limited)}")
     return notices
+
+
+def _constant_place(result: TaskResult) -> int | None:
+    """The place that is right in every document of a task whose style lists the choices in one order; None for none.
+
+    Some benchmarks leave the order of the choices to the reader: the right one always comes first.
+    """
+    style = str(result.card.config.get("style") or OWN)
+    if style == OWN or len(result.answered) < _FEW_DOCUMENTS or not is_style(style):
+        return None
+    found = find_style(style)
+    if found.rotates or not found.shows_options:
+        return None
+    instances = [item.instance for item in result.answered]
+    golds = {item.gold if isinstance(item.gold, int) else item.target for item in instances if item.choices}
+    place = golds.pop() if len(golds) == 1 else None
+    return place if isinstance(place, int) and place >= 0 else None
 
 
 _NOTE_TEXTS = {
