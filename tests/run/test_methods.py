@@ -241,6 +241,7 @@ def test_tasks_without_choices_are_told() -> None:
 def test_a_conversation_has_no_whole_prompt(folder: Path, tmp_path: Path) -> None:
     study = made(folder, apply_chat_template=True)
     assert "opencompass" not in {cell.method for cell in study.cells}
+    assert study.notices[0].startswith("opencompass was left out")
     with pytest.raises(UserError, match="reads the whole prompt"):
         made(folder, apply_chat_template=True, methods=["opencompass"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
@@ -56,11 +57,19 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a study compares: prompt styles, methods, and the phrase of mutual information with one."""
+    """What a study compares.
+
+    Attributes:
+        styles: prompt styles.
+        methods: names of methods.
+        phrase: the prompt of mutual information with a phrase.
+        notices: what of it was left out, and why.
+    """
 
     styles: tuple[str, ...]
     methods: tuple[str, ...]
     phrase: str
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +119,12 @@ def wished(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: 
     if unknown:
         found = ", ".join(f'"{name}"{did_you_mean(name, METHODS)}' for name in unknown)
         raise UserError(Fault("--methods", f"no method {found}", "one of all, " + ", ".join(METHODS)))
+    notices: tuple[str, ...] = ()
     if is_chat and "opencompass" in wanted and "opencompass" not in methods:
-        wanted.remove("opencompass")  # the whole prompt of a conversation is known to the model alone
+        wanted.remove("opencompass")
+        notices = ("opencompass was left out: the whole prompt of a conversation is known to the model alone",)
     named = [_named(style, rotates) for style in styles or (OWN,)]
-    return Wish(tuple(dict.fromkeys(named)), tuple(wanted), phrase)
+    return Wish(tuple(dict.fromkeys(named)), tuple(wanted), phrase, notices)
 
 
 def _named(style: str, rotates: bool) -> str:
@@ -287,7 +298,7 @@ def _study(
         },
         requests=_extra_requests(runs, wish),
         runs=runs,
-        notices=tuple(dict.fromkeys(notice for label, result in runs.items() for notice in _notices(label, result))),
+        notices=tuple(dict.fromkeys(chain(wish.notices, *(_notices(label, result) for label, result in runs.items())))),
     )
 
 
