@@ -65,6 +65,8 @@ class Settings(TypedDict, total=False):
     rotations: bool
     metrics: str | Sequence[str] | None
     scoring: str | Path | Mapping[str, Any] | None
+    prompts: str | Path | None
+    original_task: bool
 
 
 def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
@@ -90,6 +92,8 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         samples=chosen,
         style=_style(settings.get("style"), settings.get("rotations", False)),
         scoring=scoring_changes(settings.get("metrics"), settings.get("scoring")),
+        prompts=_prompts(settings.get("prompts")),
+        original_task=settings.get("original_task", False),
     )
     include = settings.get("include_path") or ()
     folders = [include] if isinstance(include, (str, Path)) else include
@@ -133,6 +137,16 @@ def _style(style: str | None, rotates: bool) -> str | None:
         return style
     found_style = find_style(str(style))
     return find_style(f"{style}:rotated").name if rotates and not found_style.rotates else found_style.name
+
+
+def _prompts(place: str | Path | None) -> str | None:
+    """The whole path of the templates of a run, so that they are found again."""
+    if place is None:
+        return None
+    found = Path(place).expanduser()
+    if not found.exists():
+        raise UserError(Fault("--prompts", f'no file or folder "{found}"', "a templates.yaml, or a folder of such"))
+    return str(found.resolve())
 
 
 def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:
@@ -254,6 +268,7 @@ def _check_study(settings: Settings) -> None:
         "style": "Name the styles to compare with --styles",
         "metrics": "Name the methods to compare with --methods",
         "scoring": "Name the methods to compare with --methods",
+        "prompts": "See: assay run --prompts",
     }
     faults = [
         Fault(f"--{name}", "has no meaning in a study of methods", next=text)

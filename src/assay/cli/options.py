@@ -92,6 +92,8 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
         help="prompt style of multiple-choice tasks: cloze, letters, hybrid, …, or a YAML file",
     )
     group.add_argument("--rotations", action="store_true", help="ask in all rotations of the choices (with --style)")
+    group.add_argument("--prompts", metavar="PATH", help="ask in every template of a PromptSource file or folder")
+    group.add_argument("--original_task", action="store_true", help="of several prompts, only those marked so")
     group.add_argument("--metadata", nargs="+", metavar="K=V", help="settings for tasks that make their own data")
     group.add_argument("--num_fewshot", "-f", type=int, metavar="N", help="examples per prompt")
     group.add_argument("--limit", "-L", type=float, metavar="N", help="first N documents per task, or a share below 1")
@@ -179,6 +181,8 @@ def run_settings(options: argparse.Namespace) -> Settings:
         rotations=options.rotations,
         metrics=",".join(options.metrics) if options.metrics else None,
         scoring=options.scoring,
+        prompts=options.prompts,
+        original_task=options.original_task,
     )
 
 

@@ -13,6 +13,7 @@ from assay.cli.show import print_document
 from assay.core.errors import Fault, UserError
 from assay.core.results import RunResult
 from assay.report.files import check_output_path, write_results
+from assay.report.prompt_figure import check_figure, write_prompt_figure
 from assay.report.terminal import ProgressView, make_console, show_result
 
 
@@ -22,6 +23,8 @@ def main(arguments: list[str]) -> int:
     if (options.log_samples or options.predict_only) and not options.output_path:
         flag = "--log_samples" if options.log_samples else "--predict_only"
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
+    if options.prompt_figure:
+        check_figure(options.prompt_figure)
     if options.audit is not None:
         _most(options.audit)
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
@@ -52,6 +55,9 @@ def _finish(options: argparse.Namespace, result: RunResult) -> int:
             print_document(console, task.answered[0].document, task.answered[0].instance)
     # Shown before files are written: a full disk must not hide the numbers.
     show_result(result, console)
+    if options.prompt_figure:
+        path = write_prompt_figure(result.prompts, options.prompt_figure)
+        console.print(f"written: {path}", markup=False, soft_wrap=True)
     lines, audit = _audited(result, options.audit)
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
@@ -96,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         const="20",
         metavar="N",
         help="tell how answers were read from generated text, and where rules disagree (N documents, or all; 20)",
+    )
+    output.add_argument(
+        "--prompt_figure", metavar="FILE", help="draw the scores of all prompts of each task (.svg or .png)"
     )
     output.add_argument("--bootstrap_iters", type=int, default=100_000, metavar="N", help="0: no lm-eval errors")
     add_store_option(parser)

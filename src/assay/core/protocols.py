@@ -146,7 +146,7 @@ class Describes(Protocol):
 
 @runtime_checkable
 class Advises(Protocol):
-    """A model that has something to say about itself after it was loaded, such as a missing BOS."""
+    """A model, or a task, that has something to say about itself after it was loaded, such as a missing BOS."""
 
     def notices(self) -> Iterable[str]: ...
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from assay.core.documents import Document
+from assay.core.prompt_axes import PromptAxis
 from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample
@@ -119,6 +120,7 @@ class RunResult:
         timings: seconds per stage.
         store: path of the store, or `:memory:`.
         model_run: how the model ran, where it tells: engine and why, tokens read and written, seconds without loading.
+        prompts: tasks that were asked in several prompts, by metric.
     """
 
     run_id: str
@@ -132,6 +134,7 @@ class RunResult:
     timings: Mapping[str, float]
     store: str
     model_run: Mapping[str, Any] = field(default_factory=dict)
+    prompts: tuple[PromptAxis, ...] = ()
 
     def task(self, name: str) -> TaskResult:
         """The task of this name."""
@@ -166,4 +169,5 @@ class RunResult:
             "notices": list(self.notices),
             "timings": dict(self.timings),
             "model_run": dict(self.model_run),
+            **({"prompts": [axis.to_json() for axis in self.prompts]} if self.prompts else {}),
         }

@@ -56,6 +56,9 @@ class TaskOptions:
         style: how multiple-choice questions are put, as text: `letters`, `hybrid:rotated`; None as the tasks do it.
         scoring: `metric_list` and `filter_list` of task files, in place of the tasks' own; what does not fit a task's
             shape is left out there.
+        prompts: PromptSource's templates, a file or a folder of them, in every one of which tasks are asked; None as
+            the tasks have it.
+        original_task: of several prompts, only those that ask what the dataset was made for.
     """
 
     num_fewshot: int | None = None
@@ -72,6 +75,8 @@ class TaskOptions:
     samples: Mapping[str, tuple[int, ...]] | None = None
     style: str | None = None
     scoring: Mapping[str, Any] = field(default_factory=dict)
+    prompts: str | None = None
+    original_task: bool = False
 
     def shots(self, own: int | None) -> int:
         """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""

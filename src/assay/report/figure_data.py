@@ -147,6 +147,31 @@ def axis_limits(values: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+SCORE_BIN = 5  # points
+
+
+@dataclass(frozen=True, slots=True)
+class PromptColumn:
+    """A task in several prompts: its name, and prompt → score from 0 to 1."""
+
+    name: str
+    scores: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        for prompt, score in self.scores.items():
+            if not 0 <= score <= 1:
+                raise DataError(Fault(f"{self.name}, prompt {prompt}", f"a score of {score}", "one from 0 to 1"))
+
+    def histogram(self) -> dict[int, int]:
+        """Lower edge of a bin, in points → prompts in it; a score on an edge is in the upper bin, 100 in the last."""
+        counts: dict[int, int] = {}
+        for score in self.scores.values():
+            # A score such as 0.15 is a little less in binary, which must not move it down a bin.
+            edge = min(math.floor(100 * score / SCORE_BIN + 1e-9) * SCORE_BIN, 100 - SCORE_BIN)
+            counts[edge] = counts.get(edge, 0) + 1
+        return dict(sorted(counts.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Bin:
     """The documents whose confidence falls into one bin."""

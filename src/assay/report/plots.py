@@ -4,6 +4,7 @@ spread_chart        how far a score moves with the method that makes it
 length_figure       whether a method misses where the correct choice is long or short
 position_chart      which places are picked, beside those that are right
 reliability_chart   whether confidence keeps its promise
+prompt_chart        how far a score moves with the prompt
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from assay.core.errors import DataError, Fault, OutputError, missing_extra
 from assay.core.writing import whole_file
 from assay.report.figure_data import (
     BINS,
+    SCORE_BIN,
     Bin,
     LengthPanel,
     Lengths,
     PositionRow,
+    PromptColumn,
     SpreadBar,
     axis_limits,
     bin_edges,
@@ -42,9 +45,11 @@ if TYPE_CHECKING:
 __all__ = [
     "LengthPanel",
     "PositionRow",
+    "PromptColumn",
     "SpreadBar",
     "length_figure",
     "position_chart",
+    "prompt_chart",
     "reliability_chart",
     "spread_chart",
 ]
@@ -528,3 +533,38 @@ def _reliability_points(axes: Axes, bins: Sequence[Bin]) -> None:
         low, high = wilson_interval(one.hits, one.count)
         axes.vlines(x, 100 * low, 100 * high, color=BLUE, lw=1.4)
     axes.plot(xs, ys, color=BLUE, marker="o", ms=5.5, lw=1.2, zorder=3, clip_on=False)
+
+
+# How far a score moves with the prompt.
+
+
+def prompt_chart(columns: Sequence[PromptColumn], path: str | Path, title: str) -> None:
+    """Per task a dot for every prompt, a line at their mean, and beside them the histogram of the scores."""
+    rows = max(1, math.ceil(len(columns) / _TASKS_IN_A_ROW))
+    size = max(1, math.ceil(len(columns) / rows))
+    caption = f"Dots are prompts; bars count them in steps of {SCORE_BIN} points; the line is the mean over prompts."
+    caption = f"{caption} {_counted([len(column.scores) for column in columns], 'prompts')}".strip()
+    with _sheet(path, title, caption, 2.7 * rows + 0.3, []) as figure:
+        panels = list(figure.subplots(rows, 1, squeeze=False, sharey=True)[:, 0])
+        for row, axes in enumerate(panels):
+            shown = columns[row * size : (row + 1) * size]
+            for place, column in enumerate(shown):
+                _prompt_column(axes, place, column)
+            axes.set_xlim(-0.6, max(size, 3) - 0.4)
+            letters = int((WIDTH - 0.8) * 13 / max(size, 3))
+            axes.set_xticks(range(len(shown)), [broken_name(column.name, letters, 4) for column in shown], fontsize=8.5)
+            axes.set(ylabel="score (%)", ylim=(0, 102))
+        if not any(column.scores for column in columns):
+            _nothing(panels[0], "no scores")
+
+
+def _prompt_column(axes: Axes, place: int, column: PromptColumn) -> None:
+    histogram, scores = column.histogram(), sorted(column.scores.values())
+    if not scores:
+        return
+    widths = [0.42 * count / max(histogram.values()) for count in histogram.values()]
+    axes.barh(list(histogram), widths, SCORE_BIN * 0.9, place, align="edge", color=_paler(BLUE), linewidth=0)
+    # Neighbours in the order of scores stand apart, so that equal ones are all seen.
+    across = [place - 0.08 - 0.08 * (rank % 4) for rank in range(len(scores))]
+    axes.plot(across, [100 * score for score in scores], "o", ms=5, mfc=BLUE, mec="white", mew=0.5, zorder=4)
+    axes.hlines(100 * math.fsum(scores) / len(scores), place - 0.4, place + 0.42, INK, linewidth=1.2, zorder=3)

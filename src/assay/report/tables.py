@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from assay.core.prompt_axes import PromptAxis
 from assay.core.results import GroupResult, RunResult, TaskResult
 from assay.core.scores import MetricResult
 from assay.report.names import printable
@@ -29,6 +30,30 @@ class Row:
 
 HEADINGS = ("Task", "Version", "Filter", "Shots", "Metric", "", "Value", "Stderr", "95 % interval", "n")
 NARROW_HEADINGS = ("Task and metric", "Value ± stderr", "95 % interval", "n")
+
+
+def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
+    """A line for every task in several prompts and every metric: mean, deviation, lowest, highest, spread."""
+    for axis in axes:
+        known = axis.known
+        head = f"{axis.task}, {axis.metric}" + (f" ({axis.filter})" if axis.filter != "none" else "")
+        without = f", {len(axis.scores) - len(known)} without a score" if len(known) < len(axis.scores) else ""
+        if axis.lowest is None or axis.highest is None:
+            yield printable(f"{head}: no score in any of {len(axis.scores)} prompts")
+            continue
+        deviation = "" if axis.deviation is None else f" ± {axis.deviation:.4f} (standard deviation)"
+        noun = "prompt" if len(known) == 1 else "prompts"
+        yield printable(
+            f"{head}: {len(known)} {noun}{without}: mean {axis.mean:.4f}{deviation}, "
+            f"min {known[axis.lowest]:.4f} ({axis.lowest}), max {known[axis.highest]:.4f} ({axis.highest}), "
+            f"spread {axis.spread:.4f}{_differing(axis)}"
+        )
+
+
+def _differing(axis: PromptAxis) -> str:
+    """Says so where the prompts were not asked about as many documents."""
+    counts = [axis.documents[name] for name in axis.known]
+    return f", on {min(counts)} to {max(counts)} documents" if min(counts) < max(counts) else ""
 
 
 def result_rows(result: RunResult) -> list[Row]:

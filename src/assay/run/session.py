@@ -20,6 +20,7 @@ from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
 from assay.run.manifest import make_manifest, redacted
 from assay.run.posing import PosedTask, pose_task
+from assay.run.prompting import prompt_axes
 from assay.run.resolve import Setup, resolve
 from assay.run.scoring import score_task
 from assay.scoring.aggregate import aggregate_groups
@@ -156,6 +157,7 @@ def _result(
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked), *_task_notices(results))
     notices += best_of(setup.combined, results, groups)
+    notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(
         run_id=run_id,
         spec=session.spec,
@@ -168,6 +170,7 @@ def _result(
         timings=dict(session.timings),
         store=session.store.path,
         model_run=_model_run(setup.model, executed) if asked else {},
+        prompts=prompt_axes(setup.tasks, results),
     )
 
 

@@ -17,8 +17,9 @@ from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
-from assay.tasks.harness.definition import define
+from assay.tasks.harness.definition import TaskDefinition, define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
+from assay.tasks.harness.prompted import PromptWish, in_prompts
 from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.task import HarnessTask
@@ -89,6 +90,7 @@ class _Builder:
         self._made: dict[str, list[str]] = {}
         self._style: Style | None = None
         self._is_styled = False
+        self._prompt: str | None = None
         self.book = ProfileBook(names.metrics, find_profile(options.like) if options.like is not None else None)
         self.tasks: dict[str, Task] = {}
         self.groups: dict[str, GroupSpec] = {}
@@ -98,6 +100,9 @@ class _Builder:
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
         name, style = self._split_style(item) if isinstance(item, str) else (item, self._options.style)
+        # What is no style may be one of a task's prompts, which only the task knows.
+        self._prompt = style if isinstance(item, str) and self._may_be_prompt(name, style) else None
+        style = None if self._prompt is not None else style
         self._is_styled = isinstance(item, str) and style is not None
         try:
             self._style = find_style(style) if style is not None and style != OWN else None
@@ -118,6 +123,9 @@ class _Builder:
             self._add_folder(Path(item).expanduser())
         else:
             self._try(partial(self._add_pattern, item))
+
+    def _may_be_prompt(self, name: Wanted, style: str | None) -> bool:
+        return isinstance(name, str) and style not in (None, self._options.style) and not is_style(str(style))
 
     def _split_style(self, item: str) -> tuple[str, str | None]:
         """An item and the prompt style behind an @; the run's style for an item without one."""
@@ -238,7 +246,7 @@ class _Builder:
 
     def _add_collapsed(self, member: Member, changes: Changes) -> list[str]:
         inner = _Builder(self._catalog, self._options, self._names, self._code)
-        inner._style, inner._is_styled = self._style, self._is_styled
+        inner._style, inner._is_styled, inner._prompt = self._style, self._is_styled, self._prompt
         inner._add_name(member.name, changes)
         self.faults.extend(fault for fault in inner.faults if fault not in self.faults)
         self.refused.extend(inner.refused)
@@ -258,6 +266,8 @@ class _Builder:
 
     def _built(self, file: TaskFile) -> list[Task]:
         """The task of a file, in as many variants as it is asked; none when it names code that may not run."""
+        if self._options.prompts is not None:
+            file = file.changed({"prompts": self._options.prompts}, {})
         named = [(file, keys, reference) for keys, reference in references(file.data)]
         refused = [item for item in named if not self._code.consent.covers(item[2].folder)]
         self.refused.extend(refused)
@@ -270,9 +280,30 @@ class _Builder:
             return []
         if file.data.get("class") is not None and shim.make_task is not None:
             return [shim.make_task(bound["class"], file, self._options)]
-        definition = define(file, _with_table_names(bound, shim), self._code.may_draw())
+
+        def defined(task: TaskFile) -> TaskDefinition:
+            changed = {key: value for key, value in task.data.items() if file.data.get(key) is not value}
+            named = {key: value for key, value in bound.items() if key in task.data}
+            return define(task, _with_table_names({**named, **changed}, shim), self._code.may_draw())
+
         wish = Wish(self._options, self._is_styled, self._style)
-        return [HarnessTask(variant, self._options) for variant in self.book.variants(definition, wish)]
+        definitions = in_prompts(file, PromptWish.of(self._options, self._prompt), defined)
+        if definitions is not None:
+            self._check_one_way(file)
+        elif self._prompt is not None:
+            find_style(self._prompt)  # raises: it is neither
+        return [
+            HarnessTask(variant, self._options)
+            for definition in definitions or [defined(file)]
+            for variant in self.book.variants(definition, wish)
+        ]
+
+    def _check_one_way(self, file: TaskFile) -> None:
+        """Refuses prompts together with something else that says how a question is put."""
+        way = "a prompt style" if self._style is not None else "a profile" if self.book.has_rules else ""
+        if way:
+            found = f"its prompts and {way} both say how a question is put"
+            raise UserError(Fault(f"task {file.data['task']}", found, "one of the two", f"Leave {way} or prompts out"))
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
@@ -281,6 +312,9 @@ class _Builder:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
         if not isinstance(task, HarnessTask):
+            if self._prompt is not None or self._options.prompts is not None:
+                found = "is written in Python, so no other prompts can be put over its questions"
+                raise UserError(Fault(f"task {name}", found, "a task file", "Leave the prompts out"))
             self.book.leave(name)
         if name in self.tasks:
             self._check_same("task", name, changes, task.card.source)

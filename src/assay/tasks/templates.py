@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedErro
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from assay.core.errors import DataError, Fault, TaskFileError, did_you_mean
+from assay.core.errors import DataError, Fault, TaskFileError, UserError, did_you_mean
 
 # A literal in a template's result may be as long as any real list of choices, not as long as an attack.
 LONGEST_LITERAL = 1_000_000
@@ -48,13 +48,14 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().getattr(obj, attribute)
 
 
-def _make_environment() -> ImmutableSandboxedEnvironment:
+def make_environment() -> ImmutableSandboxedEnvironment:
+    """A sandbox for templates, to which a dialect may add filters and names of its own."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters["regex_replace"] = _regex_replace
     return environment
 
 
-_ENVIRONMENT = _make_environment()
+_ENVIRONMENT = make_environment()
 
 
 # What every template may use; a document's fields stand above them.
@@ -114,10 +115,15 @@ def _at(path: tuple[str, ...], fields: Mapping[str, Any]) -> Any:
     return value
 
 
-def check_syntax(text: str) -> str | None:
-    """What is wrong with a template's syntax; None when nothing is."""
+def check_syntax(text: str, compiled: Callable[[str], object] = _compile) -> str | None:
+    """What is wrong with a template's syntax; None when nothing is.
+
+    Args:
+        text: the template.
+        compiled: compiles it, in a dialect of its own.
+    """
     try:
-        _compile(text)
+        compiled(text)
     except TemplateSyntaxError as error:
         return f"template does not parse (line {error.lineno} of it): {error.message}"
     except (RecursionError, SyntaxError, MemoryError) as error:  # Jinja writes Python, which has limits of its own
@@ -147,14 +153,25 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
         # As `template.render` does, without walking over all that is global for every document.
         context = _ENVIRONMENT.context_class(_ENVIRONMENT, {**_GLOBALS, **fields}, template.name, template.blocks)
         return "".join(template.root_render_func(context))
-    except TemplateSyntaxError as error:
-        raise TaskFileError(Fault(where, f"template does not parse: {error.message}")) from error
-    except UndefinedError as error:
-        raise DataError(_undefined_fault(error, fields, where)) from error
-    except SecurityError as error:
-        raise TaskFileError(Fault(where, f"template does what the sandbox forbids: {error}")) from error
     except Exception as error:  # what a template computes may fail in any way
-        raise DataError(Fault(where, f"template fails on a document: {type(error).__name__}: {error}")) from error
+        raise failure(error, fields, where) from error
+
+
+def failure(error: Exception, fields: Mapping[str, Any], where: str) -> UserError:
+    """What a template raised, in our words.
+
+    Args:
+        error: what it raised.
+        fields: the variables it was filled with.
+        where: its place.
+    """
+    if isinstance(error, TemplateSyntaxError):
+        return TaskFileError(Fault(where, f"template does not parse: {error.message}"))
+    if isinstance(error, UndefinedError):
+        return DataError(_undefined_fault(error, fields, where))
+    if isinstance(error, SecurityError):
+        return TaskFileError(Fault(where, f"template does what the sandbox forbids: {error}"))
+    return DataError(Fault(where, f"template fails on a document: {type(error).__name__}: {error}"))
 
 
 def _undefined_fault(error: UndefinedError, fields: Mapping[str, Any], where: str) -> Fault:

@@ -73,6 +73,8 @@ class TaskDefinition:
         style: the prompt style that the definition was put in; None for the file's own.
         rotates: whether every question is asked in all rotations of its choices.
         questions: reads the question of a row, where the definition was put in a style.
+        prompt: the prompt that the definition was put in, of several, for the record: `task` and `name` at least.
+        passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
     """
 
     file: TaskFile
@@ -101,6 +103,8 @@ class TaskDefinition:
     style: str | None = None
     rotates: bool = False
     questions: Callable[[Mapping[str, Any]], MultipleChoice] | None = None
+    prompt: Mapping[str, Any] | None = None
+    passes_over: Callable[[Mapping[str, Any]], str | None] | None = None
 
     @property
     def evaluated_split(self) -> str:

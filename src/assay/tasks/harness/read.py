@@ -118,7 +118,7 @@ _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_BaseLoader):  # type: ignore[misc]
-    """PyYAML's safe loader plus the one tag of the dialect."""
+    """PyYAML's safe loader plus the one tag of the dialect, and PromptSource's two, which are mappings here."""
 
     file = Path()
 
@@ -133,7 +133,14 @@ def _construct_int(loader: _Loader, node: yaml.Node) -> int:
     return value
 
 
+def _construct_tagged(loader: _Loader, node: yaml.Node) -> dict[Any, Any]:
+    mapping: dict[Any, Any] = loader.construct_mapping(node, deep=True)
+    return mapping
+
+
 _Loader.add_constructor("!function", _construct_function)
+_Loader.add_constructor("!Template", _construct_tagged)
+_Loader.add_constructor("!TemplateMetadata", _construct_tagged)
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
+from assay.tasks.harness.prompt_list import list_faults, listed_prompts
 from assay.tasks.harness.read import FunctionReference, TaskFile, references
 from assay.tasks.harness.values import (
     advice,
@@ -116,6 +117,7 @@ TASK_KEYS: dict[str, Key] = {
     "metadata": Key("a mapping", lambda value: True),
     "task_list": Key("anything (it is ignored)", lambda value: True),
     "format": _MAPPING,
+    "prompts": Key("a list of prompts, or the path of PromptSource's templates", _is(str, list)),
 }
 
 # The parts of a multiple-choice question, from which every prompt style can be made.
@@ -183,6 +185,12 @@ def task_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     """Every fault of a task file."""
     if file.data.get("class") is not None:
         return _class_faults(file)
+    if isinstance(file.data.get("prompts"), list):
+        wrong = list_faults(file)
+        if wrong:
+            return wrong
+        found = [fault for prompt in listed_prompts(file) for fault in task_faults(prompt.file, names)]
+        return list(dict.fromkeys(found))
     faults = _field_faults(file)
     if not isinstance(file.data.get("task"), str):
         faults.append(Fault(file.where("task"), "has no name", "task: some_name"))
@@ -335,6 +343,8 @@ def _data_faults(file: TaskFile) -> list[Fault]:
         faults.append(Fault(file.where("test_split"), "no split to evaluate", "test_split or validation_split"))
     if isinstance(data.get("format"), dict) and data.get("doc_to_text") is None:
         return faults  # everything else can be made from the question's parts
+    if isinstance(data.get("prompts"), str):
+        return faults  # everything else is in the templates
     if data.get("output_type") == "multiple_choice" and data.get("doc_to_choice") is None:
         faults.append(Fault(file.where("doc_to_choice"), "is missing", "the choices of a multiple_choice task"))
     if data.get("doc_to_target") is None and "process_results" not in data:

@@ -37,6 +37,7 @@ class HarnessTask:
         self.options = options
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
+        self._left_out: tuple[tuple[int, str], ...] = ()
 
     @cached_property
     def card(self) -> TaskCard:
@@ -45,6 +46,8 @@ class HarnessTask:
         config["num_fewshot"] = self.num_fewshot
         if definition.style is not None:
             config["style"] = definition.style
+        if definition.prompt is not None:
+            config["prompt"] = dict(definition.prompt)
         if definition.output_type == "generate_until":
             config["generation_kwargs"] = plain_config(self._generation_kwargs)
         return TaskCard(
@@ -75,6 +78,16 @@ class HarnessTask:
 
     def documents(self) -> Sequence[Document]:
         return self._documents
+
+    @property
+    def left_out(self) -> Sequence[tuple[int, str]]:
+        """Rows of the split that the prompt cannot put: their places, and why."""
+        self.documents()
+        return self._left_out
+
+    def notices(self) -> list[str]:
+        """What is left out of the documents, and why."""
+        return left_out_notices(self.definition.name, self.left_out, len(self._documents))
 
     def pose(self, document: Document) -> Instance:
         return self._poser.pose(document)
@@ -118,7 +131,12 @@ class HarnessTask:
         key = "test_split" if self.definition.test_split else "validation_split"
         split, process = self.definition.evaluated_split, self.definition.process
         rows = self._rows(split, None, key) if process is None else self._made_rows(split, process, key)
-        return [Document(self.definition.name, place, row) for place, row in enumerate(rows)]
+        passes_over, kept = self.definition.passes_over, rows
+        if passes_over is not None:
+            reasons = [passes_over(row) for row in rows]
+            kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+            self._left_out = tuple((place, reason) for place, reason in enumerate(reasons) if reason is not None)
+        return [Document(self.definition.name, place, row) for place, row in enumerate(kept)]
 
     def _made_rows(self, split: str, process: Process, key: str) -> list[dict[str, Any]]:
         with seeded(self.options.python_seed, self.options.numpy_seed) as chance:
@@ -155,7 +173,10 @@ class HarnessTask:
         if definition.output_type == "generate_until":
             where = definition.file.where("generation_kwargs")
             settings = generation_settings(self._generation_kwargs, self.options.sampling_seed, where)
+        passes_over = definition.passes_over
         pool = self._all_examples() if self.num_fewshot else []
+        if passes_over is not None:
+            pool = [row for row in pool if passes_over(row) is None]
         sampler = self._sampler(pool) if self.num_fewshot else None
         return Poser(definition, self._documents[0].fields, pool, sampler, self.options.chat, settings)
 
@@ -212,6 +233,18 @@ class HarnessTask:
 
     def _row(self, place: int) -> Row:
         return self._documents[place].fields
+
+
+def left_out_notices(task: str, left_out: Sequence[tuple[int, str]], kept: int) -> list[str]:
+    """A line for every reason: how many documents, of how many, and the first of them."""
+    found: dict[str, list[int]] = {}
+    for place, reason in left_out:
+        found.setdefault(reason, []).append(place)
+    total = kept + len(left_out)
+    return [
+        f"{task}: {len(places)} of {total} documents are left out: {reason} (the first: document {places[0]})"
+        for reason, places in found.items()
+    ]
 
 
 def like_lm_eval(scoring: Scoring) -> Scoring:

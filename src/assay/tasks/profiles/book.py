@@ -61,6 +61,11 @@ class ProfileBook:
         self._inside: set[str] = set()
         self._remarks: dict[str, dict[str, None]] = {}
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether a profile says how questions are put."""
+        return self._profile is not None and self._profile.has_rules
+
     def variants(self, definition: TaskDefinition, wish: Wish) -> list[TaskDefinition]:
         """A task in every variant of the profile, or as it is, with the metrics that the run wants."""
         if self._profile is None:

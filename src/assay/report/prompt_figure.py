@@ -1,0 +1,32 @@
+"""The figure of a run in several prompts: which of its numbers it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.core.errors import Fault, OutputError, UserError
+from assay.core.prompt_axes import PromptAxis
+from assay.report.plots import PromptColumn, prompt_chart
+
+
+def check_figure(path: str | Path) -> None:
+    """Fails before a run when its figure could not be written after it."""
+    if Path(path).suffix.lower() not in (".svg", ".png"):
+        raise OutputError(Fault("--prompt_figure", f'"{path}" is no figure', "a file name that ends in .svg or .png"))
+
+
+def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:
+    """Draws a task's first metric from 0 to 1, for every task in several prompts."""
+    shown: dict[str, PromptAxis] = {}
+    for axis in axes:
+        if axis.known and all(0 <= score <= 1 for score in axis.known.values()):
+            shown.setdefault(axis.task, axis)
+    if not shown:
+        found = "no task of the run was asked in several prompts with a score from 0 to 1"
+        raise UserError(Fault("--prompt_figure", found, "--prompts, or a task file with prompts"))
+    columns = [PromptColumn(f"{axis.task} ({axis.metric})", axis.known) for axis in shown.values()]
+    target = Path(path).expanduser()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    prompt_chart(columns, target, "How far the score moves with the prompt")
+    return target

@@ -1,0 +1,285 @@
+"""PromptSource's template files: many prompts for one dataset, each with its target and its answer choices.
+
+Takes a `templates.yaml`, gives its templates; a template and a row of the dataset give prompt, target and choices, or
+say why not. Templates run in the sandbox of task files. `choice` draws by the row, so that a row is always put alike.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Template, pass_context
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from assay.core.errors import Fault, TaskFileError, UserError, did_you_mean
+from assay.core.identity import digest
+from assay.tasks.harness.read import TaskFile, read_task_file
+from assay.tasks.harness.values import show
+from assay.tasks.styles import is_style
+from assay.tasks.templates import check_syntax, failure, make_environment
+
+FILE_NAME = "templates.yaml"
+SEPARATOR = "|||"
+Row = Mapping[str, Any]
+
+# Stands for the separator within a row's own text while templates are filled; Unicode gives these to nobody.
+_GUARD = "\ue0fa\ue0fb\ue0fa"
+_DRAWS = "__draws__"
+_CHOICES = "answer_choices"
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A row as a template puts it.
+
+    Attributes:
+        prompt: what is asked.
+        target: the right answer, as text.
+        choices: the answers to choose from; None where the answer is free.
+    """
+
+    prompt: str
+    target: str
+    choices: tuple[str, ...] | None = None
+
+    @property
+    def place(self) -> int | None:
+        """The target's place among the choices: the same text, or else the same but for case; None for neither."""
+        choices = self.choices or ()
+        if self.target in choices:
+            return choices.index(self.target)
+        folded = [choice.casefold() for choice in choices]
+        return folded.index(self.target.casefold()) if self.target.casefold() in folded else None
+
+
+@dataclass(frozen=True, slots=True)
+class NotPut:
+    """Why a template does not put a row: what it renders is empty, which is its way to pass over a row, or it fails."""
+
+    reason: str
+    fails: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """One template of a file.
+
+    Attributes:
+        name: its name, as its authors gave it.
+        label: the name as it stands behind a task's: `can_we_infer`; no two of a file are equal.
+        id: PromptSource's own.
+        text: prompt and target, separated by `|||`.
+        answer_choices: renders the choices, separated by `|||`; None where the answer is free.
+        original_task: whether it asks what the dataset was made for.
+        choices_in_prompt: whether the prompt shows the choices.
+        metrics: names of metrics, as its authors gave them.
+        languages: of the prompt.
+        reference: where it comes from.
+        where: its place, for errors.
+    """
+
+    name: str
+    label: str
+    id: str
+    text: str
+    answer_choices: str | None
+    original_task: bool
+    choices_in_prompt: bool
+    metrics: tuple[str, ...]
+    languages: tuple[str, ...]
+    reference: str
+    where: str
+
+    def put(self, row: Row) -> Put | NotPut:
+        """A row as this template puts it."""
+        if _CHOICES in row:
+            return NotPut(f'the row has a column "{_CHOICES}", which the template cannot tell from its own', fails=True)
+        guarded = {key: _guarded(value) for key, value in row.items()}
+        try:
+            choices = self._choices(guarded, row)
+            parts = self._parts(self.text, {**guarded, _CHOICES: choices}, row)
+        except UserError as error:
+            return NotPut(error.faults[0].found, fails=True)
+        if len(parts) > 2:
+            return NotPut(f"it renders {len(parts)} parts where prompt and target are two", fails=True)
+        if not parts[0]:
+            return NotPut("the prompt is empty for them")
+        if len(parts) == 1 or not parts[1]:
+            return NotPut("the target is empty for them")
+        return Put(parts[0], parts[1], None if choices is None else tuple(choices))
+
+    def _choices(self, fields: Row, row: Row) -> list[str] | None:
+        return None if self.answer_choices is None else self._parts(self.answer_choices, fields, row)
+
+    def _parts(self, text: str, fields: Row, row: Row) -> list[str]:
+        try:
+            rendered = _compiled(text).render({**fields, _DRAWS: _Draws(row)})
+        except Exception as error:  # what a template computes may fail in any way
+            raise failure(error, row, self.where) from error
+        return [part.strip().replace(_GUARD, SEPARATOR) for part in rendered.split(SEPARATOR)]
+
+
+class _Draws:
+    """The random draws of one rendering: by the row alone, so that all templates draw alike from it."""
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+
+    @cached_property
+    def generator(self) -> random.Random:
+        return random.Random(digest(self._row))
+
+
+def _guarded(value: Any) -> Any:
+    """A value whose texts hold no separator."""
+    if isinstance(value, str):
+        return value.replace(SEPARATOR, _GUARD)
+    if isinstance(value, Mapping):
+        return {key: _guarded(item) for key, item in value.items()}
+    return [_guarded(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+# The dialect: what PromptSource's templates may use besides Jinja's own.
+
+
+@pass_context
+def _choice(context: Context, items: Iterable[Any]) -> Any:
+    return context[_DRAWS].generator.choice(list(items))
+
+
+def _most_frequent(items: Iterable[Any]) -> list[Any]:
+    counts = Counter(items)
+    return [item for item, count in counts.items() if count == max(counts.values())]
+
+
+def _make_environment() -> ImmutableSandboxedEnvironment:
+    environment = make_environment()
+    environment.filters["choice"] = _choice
+    environment.filters["most_frequent"] = _most_frequent
+    environment.filters["highlight"] = str  # marks what was filled in, in PromptSource's own viewer
+    environment.globals["zip"] = zip
+    return environment
+
+
+_ENVIRONMENT = _make_environment()
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> Template:
+    return _ENVIRONMENT.from_string(text)
+
+
+# Files
+
+
+_KEYS = ("name", "jinja")
+
+
+def read_templates(path: Path) -> tuple[PromptTemplate, ...]:
+    """The templates of a file, in its order; raises once, with every fault."""
+    file = read_task_file(path)
+    listed = file.data.get("templates")
+    if not isinstance(listed, dict) or not listed:
+        where = file.where("templates") if "templates" in file.data else str(path)
+        raise TaskFileError(Fault(where, "holds no templates", "PromptSource's form: templates: {id: !Template …}"))
+    faults = [fault for key, entry in listed.items() for fault in _faults(file, key, entry)]
+    if faults:
+        raise TaskFileError(*faults)
+    labels = labelled([str(entry["name"]) for entry in listed.values()])
+    return tuple(_template(file, key, entry, label) for (key, entry), label in zip(listed.items(), labels, strict=True))
+
+
+def _faults(file: TaskFile, key: Any, entry: Any) -> Iterable[Fault]:
+    above = ("templates", key)
+    if not isinstance(entry, dict):
+        yield Fault(file.where(*above), f"is {show(entry)}", "a template: !Template {name: …, jinja: …}")
+        return
+    for name in _KEYS:
+        if entry.get(name) in (None, ""):
+            yield Fault(file.where(*above, name), "is missing", "text")
+    for name in ("jinja", _CHOICES):
+        text = entry.get(name)
+        if text is not None and not isinstance(text, str):
+            yield Fault(file.where(*above, name), f"is {show(text)}", "text", "Quote it in the YAML file")
+        elif text is not None and (problem := check_syntax(text, _compiled)):
+            yield Fault(file.where(*above, name), problem)
+    if isinstance(entry.get("jinja"), str) and SEPARATOR not in entry["jinja"]:
+        yield Fault(file.where(*above, "jinja"), "has no |||", "prompt ||| target")
+    if not isinstance(entry.get("metadata") or {}, dict):
+        yield Fault(file.where(*above, "metadata"), f"is {show(entry['metadata'])}", "a mapping")
+
+
+def _template(file: TaskFile, key: Any, entry: Mapping[str, Any], label: str) -> PromptTemplate:
+    notes = entry.get("metadata") or {}
+    return PromptTemplate(
+        name=str(entry["name"]),
+        label=label,
+        id=str(entry.get("id") or key),
+        text=entry["jinja"],
+        answer_choices=entry.get(_CHOICES) or None,
+        original_task=notes.get("original_task") is True,
+        choices_in_prompt=notes.get("choices_in_prompt") is True,
+        metrics=_texts(notes.get("metrics")),
+        languages=_texts(notes.get("languages")),
+        reference=str(entry.get("reference") or ""),
+        where=file.where("templates", key, "jinja"),
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def labelled(names: Sequence[str]) -> list[str]:
+    """Names as they stand behind a task's: letters, digits and underscores; a number is added to equal ones.
+
+    Behind a task's name a prompt style may stand, too, so no label is the name of one.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        label = re.sub(r"[^\w.-]+", "_", name).strip("_") or "prompt"
+        base = label = f"{label}_prompt" if is_style(label) else label
+        number = 2
+        while label in found:
+            label, number = f"{base}_{number}", number + 1
+        found[label] = None
+    return list(found)
+
+
+def find_templates(place: Path, dataset: str, config: str | None, where: str) -> Path:
+    """The template file of a dataset.
+
+    Args:
+        place: a file, or a folder in PromptSource's order: `dataset/config/templates.yaml`.
+        dataset: the dataset's id, with its owner or without.
+        config: the part of it.
+        where: what names the place, for errors.
+    """
+    if not place.is_dir():
+        if not place.exists():
+            raise UserError(Fault(where, f'no file or folder "{place}"', "a templates.yaml, or a folder of such"))
+        return place
+    if (place / FILE_NAME).is_file():
+        return place / FILE_NAME
+    known = {path.parent.relative_to(place).as_posix(): path for path in sorted(place.rglob(FILE_NAME))}
+    plain = {_plain(name): path for name, path in reversed(known.items())}
+    for base in (dataset, dataset.rpartition("/")[2]):
+        for name in (f"{base}/{config}", base) if config else (base,):
+            if _plain(name) in plain:
+                return plain[_plain(name)]
+    asked = f"{dataset}/{config}" if config else dataset
+    found = f'"{place}" has no templates for the dataset {asked}{did_you_mean(dataset.rpartition("/")[2], known)}'
+    raise UserError(Fault(where, found, "one of " + ", ".join(known) if known else "templates.yaml files"))
+
+
+def _plain(name: str) -> str:
+    """A dataset's name as it is compared: `head_qa/en` is `headqa/en`."""
+    return re.sub(r"[^\w/]|_", "", name).lower()
