@@ -117,3 +117,14 @@ def test_settings_of_a_metric_are_no_slips(tmp_path: Path) -> None:
 def test_code_that_changes_documents_ends_the_check_of_columns(tmp_path: Path) -> None:
     report = check(tmp_path, {"a.yaml": GOOD + "process_docs: !function utils.f\n"}, ["other"])
     assert not [fault for fault in report.faults if "sample document" in str(fault)]
+
+
+def test_templates_are_checked_by_themselves_and_where_a_task_names_them(tmp_path: Path) -> None:
+    template = "templates:\n  1: !Template\n    name: a\n    jinja: '{{q}} ||| {{a}}'\n"
+    task = "task: t\ndataset_path: json\ntest_split: test\nprompts: templates.yaml\n"
+    assert not check(tmp_path, {"templates.yaml": template, "t.yaml": task}).faults
+    files = {"templates.yaml": template.replace("{{q}}", "{{q"), "u.yaml": task.replace("templates", "gone")}
+    found = [str(fault) for fault in check(tmp_path, {"t.yaml": task, **files}).faults]
+    assert len(found) == 2
+    assert "templates.yaml:4" in found[0] and "template does not parse" in found[0]
+    assert "u.yaml:4  prompts: no file or folder" in found[1]

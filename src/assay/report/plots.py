@@ -564,7 +564,9 @@ def _prompt_column(axes: Axes, place: int, column: PromptColumn) -> None:
         return
     widths = [0.42 * count / max(histogram.values()) for count in histogram.values()]
     axes.barh(list(histogram), widths, SCORE_BIN * 0.9, place, align="edge", color=_paler(BLUE), linewidth=0)
-    # Neighbours in the order of scores stand apart, so that equal ones are all seen.
-    across = [place - 0.08 - 0.08 * (rank % 4) for rank in range(len(scores))]
+    # The dots of one bin stand side by side, so that equal ones are all seen.
+    ranks = [rank for count in histogram.values() for rank in range(count)]
+    step = min(0.08, 0.36 / max(1, max(histogram.values()) - 1))
+    across = [place - 0.06 - step * rank for rank in ranks]
     axes.plot(across, [100 * score for score in scores], "o", ms=5, mfc=BLUE, mec="white", mew=0.5, zorder=4)
     axes.hlines(100 * math.fsum(scores) / len(scores), place - 0.4, place + 0.42, INK, linewidth=1.2, zorder=3)

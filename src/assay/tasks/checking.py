@@ -21,10 +21,12 @@ from assay.core.errors import Fault, TaskFileError, UserError
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
 from assay.tasks.harness.outline import outline_faults, registered_filters
+from assay.tasks.harness.prompted import templates_path
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.harness.values import GENERATION_KEYS
 from assay.tasks.indexing import Entry, task_files
+from assay.tasks.promptsource import read_templates
 
 # Keys that the reader itself understands, and what becomes of every other one.
 _METRIC_KEYS = ("metric", "aggregation", "higher_is_better", "hf_evaluate"), "goes to the metric as it is"
@@ -100,10 +102,31 @@ def _file_faults(file: TaskFile, names: KnownNames, columns: Collection[str] | N
     kind = _kind(file)
     if kind == "group":
         return [*_group_faults(file, catalog), *file.repeated]
+    if kind == "templates":
+        return _template_faults(file.path)
     names = replace(names, filters=names.filters | registered_filters(file))
     found = task_faults(file, names) if kind == "task" else base_faults(file, names)
-    found = [*found, *outline_faults(file), *_slips(file), *file.repeated]
+    found = [*found, *outline_faults(file), *_slips(file), *_named_template_faults(file), *file.repeated]
     return found if columns is None else [*found, *column_faults(file, columns)]
+
+
+def _template_faults(path: Path) -> list[Fault]:
+    """Faults of a file of PromptSource's templates."""
+    try:
+        read_templates(path)
+    except UserError as error:
+        return list(error.faults)
+    return []
+
+
+def _named_template_faults(file: TaskFile) -> list[Fault]:
+    """The same for the file that a task names."""
+    if not isinstance(file.data.get("prompts"), str):
+        return []
+    try:
+        return _template_faults(templates_path(file))
+    except UserError as error:
+        return list(error.faults)
 
 
 def _slips(file: TaskFile) -> Iterator[Fault]:
@@ -139,7 +162,9 @@ def _expanded(path: Path) -> list[Path]:
 def _kind(file: TaskFile) -> str:
     if "group" in file.data and "class" not in file.data:
         return "group"
-    return "task" if "task" in file.data else "base"
+    if "task" in file.data:
+        return "task"
+    return "templates" if isinstance(file.data.get("templates"), dict) else "base"
 
 
 def _group_faults(file: TaskFile, catalog: Catalog) -> list[Fault]:

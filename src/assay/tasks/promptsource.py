@@ -105,7 +105,7 @@ class PromptTemplate:
         guarded = {key: _guarded(value) for key, value in row.items()}
         try:
             choices = self._choices(guarded, row)
-            parts = self._parts(self.text, {**guarded, _CHOICES: choices}, row)
+            parts = self._parts(self.text, {**guarded, _CHOICES: _guarded(choices)}, row)
         except UserError as error:
             return NotPut(error.faults[0].found, fails=True)
         if len(parts) > 2:

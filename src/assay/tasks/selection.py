@@ -217,7 +217,8 @@ class _Builder:
         return self._made[name]
 
     def _styled_name(self, name: str) -> str:
-        return name if self._style is None else f"{name}@{self._style.name}"
+        way = self._style.name if self._style is not None else self._prompt
+        return name if way is None else f"{name}@{way}"
 
     def _add_member(self, group: GroupDefinition, member: Member, inherited: Changes) -> list[str]:
         # What stands at the member itself is nearer to it than what the group says to all of them.
@@ -312,7 +313,9 @@ class _Builder:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
         if not isinstance(task, HarnessTask):
-            if self._prompt is not None or self._options.prompts is not None:
+            if self._prompt is not None:
+                find_style(self._prompt)  # raises: nothing behind the name of such a task is a prompt
+            if self._options.prompts is not None:
                 found = "is written in Python, so no other prompts can be put over its questions"
                 raise UserError(Fault(f"task {name}", found, "a task file", "Leave the prompts out"))
             self.book.leave(name)

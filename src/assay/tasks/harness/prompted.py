@@ -66,23 +66,24 @@ def in_prompts(
         chosen = _chosen(listed_prompts(file), wish, file.where("prompts"))
         return [replace(define(prompt.file), prompt=prompt.notes) for prompt in chosen]
     definition = define(file)
-    templates, where = _templates(definition, wish)
-    return [_with_template(definition, template) for template in _chosen(templates, wish, where)]
+    path = templates_path(file, wish.place)
+    return [_with_template(definition, template) for template in _chosen(read_templates(path), wish, str(path))]
 
 
-def _templates(definition: TaskDefinition, wish: PromptWish) -> tuple[Sequence[PromptTemplate], str]:
-    source = definition.source
-    if wish.place is not None:
-        place, where = Path(wish.place).expanduser(), f"--prompts, task {definition.name}"
+def templates_path(file: TaskFile, place: str | None = None) -> Path:
+    """The template file of a task.
+
+    Args:
+        file: the task.
+        place: the run's file or folder; None for what the task file says.
+    """
+    if place is not None:
+        folder, where = Path(), f"--prompts, task {file.data.get('task')}"
     else:
-        said = definition.file.places.get(("prompts",))
-        folder = (said.file if said is not None else definition.file.path).parent
-        place, where = (
-            folder / Path(str(definition.file.data["prompts"])).expanduser(),
-            definition.file.where("prompts"),
-        )
-    path = find_templates(place, source.path, source.name, where)
-    return read_templates(path), str(path)
+        said = file.places.get(("prompts",))
+        folder, where = (said.file if said is not None else file.path).parent, file.where("prompts")
+    path = folder / Path(place or str(file.data["prompts"])).expanduser()
+    return find_templates(path, str(file.data.get("dataset_path", "")), file.data.get("dataset_name"), where)
 
 
 def _chosen(prompts: Sequence[_Named], wish: PromptWish, where: str) -> list[_Named]:
