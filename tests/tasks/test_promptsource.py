@@ -41,7 +41,7 @@ def test_a_separator_in_the_data_parts_nothing() -> None:
 
 @pytest.mark.parametrize(("target", "place"), [("yes", 1), ("NO", 2), ("Yes", 0), ("maybe", None)])
 def test_the_right_choice_is_the_same_text_or_else_the_same_but_for_case(target: str, place: int | None) -> None:
-    assert Put("p", target, ("Yes", "yes", "no")).place == place
+    assert Put("p", target, ("Yes", "yes", "No")).place == place
 
 
 @pytest.mark.parametrize(

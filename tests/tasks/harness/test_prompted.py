@@ -217,3 +217,21 @@ def test_a_recorded_run_in_prompts_is_rescored_with_its_axis(run: Callable[..., 
     second = rescore(first.run_id, metrics="+acc_bytes", store=store)
     assert [axis.metric for axis in second.prompts] == ["acc", "acc_norm", "acc_bytes", "exact_match"]
     assert second.prompts[0] == first.prompts[0]
+
+
+def test_rows_that_a_template_cannot_put_are_no_examples(run: Callable[..., RunResult], tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, reversed(ROWS))) + "\n", encoding="utf-8")
+    task = TASK.replace("test: d.jsonl", "test: d.jsonl, train: t.jsonl") + "prompts: templates.yaml\n"
+    result = run(task + "fewshot_config: {sampler: first_n, split: train}\n", "@pick_one", num_fewshot=1)
+    assert prompts(result.tasks[0])[0] == "Grass? Pick! GREEN\n\nSky? Pick!"
+
+
+def test_templates_read_the_rows_of_the_dataset_itself(run: Callable[..., RunResult], tmp_path: Path) -> None:
+    code = "def changed(rows):\n    return [{**row, 'q': 'changed'} for row in rows]\n"
+    (tmp_path / "prompted_rows.py").write_text(code, encoding="utf-8")
+    code_settings = {"allow_code": True, "include_path": tmp_path}
+    task = TASK + "doc_to_text: q\ndoc_to_target: label\nprocess_docs: !function prompted_rows.changed\n"
+    fewshot = "fewshot_config: {sampler: first_n, split: test}\n"
+    assert prompts(run(task, **code_settings).tasks[0])[0] == "changed"
+    result = run(task + fewshot, "@pick_one", prompts=tmp_path / "templates.yaml", num_fewshot=1, **code_settings)
+    assert prompts(result.tasks[0])[0] == "Grass? Pick! GREEN\n\nSky? Pick!"
