@@ -569,4 +569,4 @@ def _prompt_column(axes: Axes, place: int, column: PromptColumn) -> None:
     step = min(0.08, 0.36 / max(1, max(histogram.values()) - 1))
     across = [place - 0.06 - step * rank for rank in ranks]
     axes.plot(across, [100 * score for score in scores], "o", ms=5, mfc=BLUE, mec="white", mew=0.5, zorder=4)
-    axes.hlines(100 * math.fsum(scores) / len(scores), place - 0.4, place + 0.42, INK, linewidth=1.2, zorder=3)
+    axes.hlines(100 * math.fsum(scores) / len(scores), place - 0.44, place + 0.42, INK, linewidth=1.2, zorder=3)

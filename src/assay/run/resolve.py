@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from assay.tasks.harness.schema import KnownNames
 from assay.tasks.profiles.book import Combined
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
+_BEHIND_A_FILE = re.compile(r"(\.ya?ml)@.*$")
 # lm-eval's word for a task's shape → the kind of request that it poses.
 REQUEST_KIND = {
     "loglikelihood": Loglikelihood.kind,
@@ -67,11 +69,17 @@ def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
         return CodeLoader(Consent(), Shim())
     from assay.shim.table import SHIM  # most runs have no use for it
 
-    named = [Path(item).expanduser() for item in given or spec.tasks if isinstance(item, str)]
+    named = [_named_path(item) for item in given or spec.tasks if isinstance(item, str)]
     folders = [path.parent for path in named if path.suffix in (".yaml", ".yml")]
     folders += [path for path in named if path.is_dir()]
     own = [Path(folder).expanduser() for folder in spec.include_path]
     return CodeLoader(consent(spec.allow_code, [*own, *folders]), SHIM)
+
+
+def _named_path(item: str) -> Path:
+    """The path that an item may be, without the style or prompt behind it: `my/task.yaml@letters`."""
+    path = Path(item).expanduser()
+    return path if path.exists() else Path(_BEHIND_A_FILE.sub(r"\1", item)).expanduser()
 
 
 def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | None, listener: Listener) -> Setup:

@@ -229,7 +229,7 @@ def test_rows_that_a_template_cannot_put_are_no_examples(run: Callable[..., RunR
 def test_templates_read_the_rows_of_the_dataset_itself(run: Callable[..., RunResult], tmp_path: Path) -> None:
     code = "def changed(rows):\n    return [{**row, 'q': 'changed'} for row in rows]\n"
     (tmp_path / "prompted_rows.py").write_text(code, encoding="utf-8")
-    code_settings = {"allow_code": True, "include_path": tmp_path}
+    code_settings = {"allow_code": True}
     task = TASK + "doc_to_text: q\ndoc_to_target: label\nprocess_docs: !function prompted_rows.changed\n"
     fewshot = "fewshot_config: {sampler: first_n, split: test}\n"
     assert prompts(run(task, **code_settings).tasks[0])[0] == "changed"
