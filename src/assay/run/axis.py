@@ -1,0 +1,88 @@
+"""Several models in one text: `hf:pretrained=DIR,revision=a|b|c`, or `hf:pretrained=runs/step-*`.
+
+In: a model's name with its settings. Out: one model per value or folder, in natural order, each with what sets it
+apart.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from assay.core.arguments import parse_arguments, parse_value
+from assay.core.errors import Fault, UserError
+
+# The settings in which a pattern of folders may stand.
+_FOLDERS = ("pretrained", "peft")
+# A setting of the run, not of the model, that may differ from row to row.
+_SHOTS = "num_fewshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One model of several.
+
+    Attributes:
+        name: name in the model table.
+        arguments: its own settings; None where the text has none.
+        marks: what sets it apart from the others of its text, for its label: `step1000`, `4-shot`.
+        num_fewshot: examples per prompt; None where the text does not say.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | None = None
+    marks: tuple[str, ...] = ()
+    num_fewshot: int | None = field(default=None)
+
+
+def choices(text: str) -> list[Choice]:
+    """Every model that a text stands for."""
+    name, mark, given = text.partition(":")
+    if not mark:
+        return [Choice(name)]
+    settings = parse_arguments(given, f"model {name}")
+    options = [_values(name, key, value) for key, value in settings.items()]
+    return [_choice(name, dict(zip(settings, picked, strict=True)), settings) for picked in product(*options)]
+
+
+def _choice(name: str, picked: dict[str, Any], given: Mapping[str, Any]) -> Choice:
+    shots = picked.pop(_SHOTS, None)
+    if shots is not None and (type(shots) is not int or shots < 0):
+        raise UserError(Fault(f"model {name}", f'num_fewshot is "{shots}"', "0 or more"))
+    # A folder tells itself apart: it is the model's name.
+    marks = [str(picked[key]) for key in picked if key not in _FOLDERS and picked[key] != given[key]]
+    marks += [f"{shots}-shot"] if shots is not None else []
+    return Choice(name, picked, tuple(marks), shots)
+
+
+def _values(model: str, key: str, value: Any) -> list[Any]:
+    if not isinstance(value, str):
+        return [value]
+    parts = [part for part in value.split("|") if part.strip()] or [value]
+    if key in _FOLDERS:
+        return [folder for part in parts for folder in _folders(model, key, part.strip())]
+    return [parse_value(part) for part in parts] if len(parts) > 1 else [value]
+
+
+def _folders(model: str, key: str, pattern: str) -> list[str]:
+    """The folders and files of a pattern, by the numbers in their names; a plain path or name as it is."""
+    path = Path(pattern).expanduser()
+    if not glob.has_magic(pattern) or path.exists():
+        return [pattern]
+    found = sorted(glob.glob(str(path)), key=natural)
+    if not found:
+        raise UserError(
+            Fault(f"model {model}", f"{key}={pattern}: no folder matches", "checkpoints, as in runs/step-*")
+        )
+    return found
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key by which step-9 stands before step-10."""
+    parts = re.findall(r"\d+|\D+", text)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
