@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from assay.core.explanations import Explanation
-    from assay.core.matrices import Matrix
+    from assay.core.matrices import Matrix, Step
     from assay.core.studies import Study
     from assay.run.methods import Subject, Wish
 
@@ -280,12 +280,18 @@ def _subjects(
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """One of several models: a label that tells it apart, its name, its settings, and the model where one was given."""
+    """One of several models: a label that tells it apart, its name, its settings, and what else is known of it.
+
+    Attributes:
+        model: the model itself where one was given.
+        step: its place in a training run.
+    """
 
     label: str
     name: str
     settings: Settings
     model: Model | None = None
+    step: Step | None = None
 
 
 def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) -> list[ModelRow]:
@@ -310,7 +316,7 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
                 own["num_fewshot"] = choice.num_fewshot
             arguments = parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
             label = _label(choice.name, arguments, choice.marks, found)
-            found.append(ModelRow(label, choice.name, cast(Settings, own)))
+            found.append(ModelRow(label, choice.name, cast(Settings, own), None, choice.step))
     return found
 
 
@@ -348,7 +354,7 @@ def evaluate_matrix(
     wanted = _split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)
-    subjects = [Subject(row.label, make_spec(row.name, names, **row.settings), row.model) for row in rows]
+    subjects = [Subject(row.label, make_spec(row.name, names, **row.settings), row.model, row.step) for row in rows]
     if not subjects:
         raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
     with Store(store if store is not None else default_path()) as opened:

@@ -8,7 +8,8 @@ import pytest
 
 from assay.api import model_rows
 from assay.core.errors import UserError
-from assay.run.axis import Choice, choices, natural
+from assay.core.matrices import Step
+from assay.run.axis import Choice, choices, natural, step_numbers
 
 
 def test_a_plain_name_has_no_settings_of_its_own() -> None:
@@ -72,3 +73,19 @@ def test_equal_labels_are_numbered() -> None:
 
 def test_numbers_in_names_are_read_as_numbers() -> None:
     assert sorted(["s10b", "s9", "s10a", "t1"], key=natural) == ["s9", "s10a", "s10b", "t1"]
+
+
+def test_checkpoints_have_steps() -> None:
+    found = choices("hf:pretrained=org/model-70m,revision=step1000|step2000|main")
+    assert [item.step for item in found] == [Step("model-70m", 1000.0), Step("model-70m", 2000.0), None]
+
+
+def test_other_settings_are_no_steps() -> None:
+    assert [item.step for item in choices("ngram:order=2|3")] == [None, None]
+    assert [item.step for item in choices("hf:pretrained=x,revision=r1|r2,dtype=a|b")] == [None] * 4
+
+
+def test_the_number_in_which_names_differ_is_the_step() -> None:
+    assert step_numbers(["run7/step-10", "run7/step-200"]) == {"run7/step-10": 10.0, "run7/step-200": 200.0}
+    assert step_numbers(["v1-10", "v2-20"]) == {}
+    assert step_numbers(["a", "b"]) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from assay.api import evaluate_matrix
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
 
@@ -56,6 +58,15 @@ def test_other_tasks_have_no_baseline() -> None:
         ("word_perplexity", None, 0),
     ]
     assert [column.is_share for column in matrix.columns] == [True, False]
+
+
+def test_the_first_pipeline_is_shown() -> None:
+    """The second one reads nothing from any answer."""
+    nothing = PipelineSpec("nothing", (FilterSpec("regex", {"regex_pattern": "x(.)"}), FilterSpec("take_first")))
+    pipelines = (PipelineSpec("plain", (FilterSpec("take_first"),)), nothing)
+    task = replace(toy_generation_task(3), scoring=Scoring("generate_until", (MetricSpec("exact_match"),), pipelines))
+    (cell,) = evaluate_matrix(ScriptedModel(knows), task, store=":memory:", bootstrap_iters=0).cells
+    assert (cell.filter, cell.estimate.value, cell.values) == ("plain", 1.0, (1.0, 1.0, 1.0))
 
 
 def test_the_metric_may_be_chosen() -> None:
@@ -160,3 +171,13 @@ def test_groups_with_a_score_have_a_column_and_others_one_per_task() -> None:
     assert cell is not None
     assert cell.estimate.n == len(cell.values) == 16
     assert cell.estimate.value == pytest.approx(sum(cell.values) / 16)
+
+
+def test_checkpoints_of_a_pattern_have_their_steps(tmp_path: Path) -> None:
+    """The folders are empty, so nothing can be opened; what they are is known all the same."""
+    for step in (10, 9):
+        (tmp_path / f"step-{step}").mkdir()
+    matrix = evaluate_matrix(f"hf:pretrained={tmp_path}/step-*", ["demo_questions"], store=":memory:", limit=2)
+    assert matrix.models == ("step-9", "step-10")
+    assert [step.number for step in matrix.steps.values()] == [9.0, 10.0]
+    assert len(matrix.gaps) == 2

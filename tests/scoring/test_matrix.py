@@ -42,10 +42,10 @@ def test_no_baseline_no_improvement() -> None:
 
 
 def test_standings_by_hand() -> None:
-    """Scores 0.75 and 0.25, so 0.5 in the mean with an error of √(0.1² + 0.1²)/2; the perplexity counts for wins only:
-    b wins x, ties y, and loses the perplexity."""
+    """Scores 0.75 and 0.25, so 0.5 in the mean whatever the sizes, with an error of √(0.1² + 0.1²)/2; the perplexity
+    counts for wins only: b wins x, ties y, and loses the perplexity."""
     cells = [cell("a", "x", [1, 1, 1, 0]), cell("b", "x", [1, 1, 1, 1])]
-    cells += [cell("a", "y", [1, 0, 0, 0], baseline=None), cell("b", "y", [0, 1, 0, 0], baseline=None)]
+    cells += [cell("a", "y", [1, 1, *[0] * 6], baseline=None), cell("b", "y", [0, 1, 1, *[0] * 5], baseline=None)]
     a, b = made(*cells, perplexity("a", 10.0), perplexity("b", 20.0)).standings
     assert (a.score.value, a.score.stderr, a.score_columns) == (0.5, pytest.approx(0.0707107), 2)
     assert (a.relative, a.bounded, a.baseline_columns) == (0.5, 0.5, 1)

@@ -19,8 +19,9 @@ from assay.cli.options import (
 from assay.core.matrices import Matrix
 from assay.report.files import check_output_path, write_text
 from assay.report.matrix import csv_text, latex, markdown, matrix_data, sections
+from assay.report.matrix_curves import curves
 from assay.report.matrix_page import page
-from assay.report.names import printable
+from assay.report.names import file_name, printable
 from assay.report.terminal import ProgressView, make_console, plain_table, show_notices
 
 
@@ -59,11 +60,16 @@ def main(arguments: list[str]) -> int:
     else:
         print(_FORMATS[options.format][1](matrix), end="")
     if options.output_path:
-        console = make_console(stderr=True)
-        for ending, make in _FORMATS.values():
-            path = write_text(Path(options.output_path).expanduser() / f"matrix.{ending}", make(matrix))
-            console.print(f"written: {path}", markup=False, soft_wrap=True)
+        _write(matrix, Path(options.output_path).expanduser())
     return 3 if matrix.failed or matrix.gaps else 0
+
+
+def _write(matrix: Matrix, folder: Path) -> None:
+    console = make_console(stderr=True)
+    files = {f"matrix.{ending}": make(matrix) for ending, make in _FORMATS.values()}
+    files.update((f"curve_{file_name(task)}.svg", figure + "\n") for task, figure in curves(matrix).items())
+    for name, text in files.items():
+        console.print(f"written: {write_text(folder / name, text)}", markup=False, soft_wrap=True)
 
 
 def _show(matrix: Matrix) -> None:

@@ -97,6 +97,14 @@ class ModelRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
+
+    series: str
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Models in order, as far as the data can tell them apart.
 
@@ -198,6 +206,7 @@ class Matrix:
         task_links: between columns, over models; signs are turned so that agreement is positive.
         model_links: between models, over columns that are shares.
         runs: the run of each model that could be asked.
+        steps: model → its step, for checkpoints of a training run.
         notices: what the user ought to know.
     """
 
@@ -210,6 +219,7 @@ class Matrix:
     task_links: tuple[Link, ...]
     model_links: tuple[Link, ...]
     runs: tuple[ModelRun, ...] = ()
+    steps: Mapping[str, Step] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
     def cell(self, model: str, task: str) -> MatrixCell | None:

@@ -421,6 +421,7 @@ def matrix_data(matrix: Matrix) -> dict[str, Any]:
         "task_correlations": [asdict(link) for link in matrix.task_links],
         "model_correlations": [asdict(link) for link in matrix.model_links],
         "runs": [asdict(item) for item in matrix.runs],
+        "steps": {model: asdict(step) for model, step in matrix.steps.items()},
         "notices": list(matrix.notices),
     }
 

@@ -1,4 +1,4 @@
-"""A matrix as one HTML file: heat maps and tables, no scripts, nothing loaded from elsewhere.
+"""A matrix as one HTML file: heat maps, tables and curves, no scripts, nothing loaded from elsewhere.
 
 Shades follow cividis, and blue over white to orange, which people with any colour vision can tell apart; every number
 is also written out, in black or white, whichever is easier to read on its shade.
@@ -12,6 +12,7 @@ from html import escape
 from assay.core.matrices import Matrix
 from assay.core.version import __version__
 from assay.report.matrix import HeatTable, heat_tables
+from assay.report.matrix_curves import curves
 from assay.report.names import printable
 
 Colour = tuple[int, int, int]
@@ -35,6 +36,7 @@ p { margin: .3rem 0; } .legend, footer { color: #444; font-size: .9rem; }
 def page(matrix: Matrix) -> str:
     """The whole file."""
     tables = "\n".join(_table(table) for table in heat_tables(matrix))
+    figures = "\n".join(f"<figure>{figure}</figure>" for figure in curves(matrix).values())
     notices = "\n".join(f"<p>Note: {_text(notice)}</p>" for notice in matrix.notices)
     runs = "\n".join(f"<p>{_text(f'{run.model}: run {run.run_id} in {run.store}')}</p>" for run in matrix.runs)
     count = f"{len(matrix.models)} models on {len(matrix.columns)} tasks"
@@ -49,6 +51,7 @@ def page(matrix: Matrix) -> str:
 <body>
 <h1>{count}</h1>
 {tables}
+{figures}
 {notices}
 <footer>
 {runs}

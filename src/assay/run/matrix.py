@@ -82,7 +82,7 @@ def fill_matrix(
     for place, (subject, selection) in enumerate(zip(subjects, selections, strict=True), 1):
         listener(StageStarted("model", f"{subject.label} ({place} of {len(subjects)})"))
         rows.append(_row(subject, selection, units, metrics, Session(subject.spec, store, listener)))
-    return make_matrix(
+    matrix = make_matrix(
         [subject.label for subject in subjects],
         [unit.name for unit in units],
         [cell for row in rows for cell in row.cells],
@@ -91,6 +91,7 @@ def fill_matrix(
         list(dict.fromkeys(text for row in rows for text in row.notices)),
         _SEED,
     )
+    return replace(matrix, steps={subject.label: subject.step for subject in subjects if subject.step is not None})
 
 
 def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:

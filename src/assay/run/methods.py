@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.matrices import Step
 from assay.core.protocols import Model, Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure
@@ -48,11 +49,12 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model of a study: its short name, its run, and the model itself where one was given."""
+    """A model of a study or matrix: its short name, its run, the model where one was given, and its training step."""
 
     label: str
     spec: RunSpec
     model: Model | None = None
+    step: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
