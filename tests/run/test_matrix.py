@@ -181,3 +181,12 @@ def test_checkpoints_of_a_pattern_have_their_steps(tmp_path: Path) -> None:
     assert matrix.models == ("step-9", "step-10")
     assert [step.number for step in matrix.steps.values()] == [9.0, 10.0]
     assert len(matrix.gaps) == 2
+
+
+def test_a_task_that_keeps_its_number_of_examples_is_named() -> None:
+    """Of the demo tasks, sums have 4 examples unless the run says otherwise, and questions none whatever it says."""
+    matrix = evaluate_matrix(
+        "dummy:num_fewshot=2", "demo_arithmetic_2d,demo_questions", store=":memory:", limit=2, bootstrap_iters=0
+    )
+    told = "dummy@2-shot: not 2 examples per prompt but the task's own number: demo_questions (0)"
+    assert told in matrix.notices

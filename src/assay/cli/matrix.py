@@ -59,6 +59,7 @@ def main(arguments: list[str]) -> int:
         _show(matrix)
     else:
         print(_FORMATS[options.format][1](matrix), end="")
+        show_notices(matrix.notices, make_console(stderr=True))
     if options.output_path:
         _write(matrix, Path(options.output_path).expanduser())
     return 3 if matrix.failed or matrix.gaps else 0

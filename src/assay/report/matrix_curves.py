@@ -20,6 +20,8 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 340, 70, 20, 40, 70
 # Steps that lie further apart than this are shown on a logarithmic scale.
 _FAR = 50.0
 _TICKS = 5
+# Names of lines in a row below the picture, and the height of a row.
+_KEYS, _KEY_HEIGHT = 3, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,12 @@ def _figure(column: Column, series: dict[str, Points]) -> str:
         parts += _line(frame, points, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
         parts.append(_key(place, name))
     inner = "\n".join(parts)
+    height = _HEIGHT + _KEY_HEIGHT * ((len(series) - 1) // _KEYS)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
-        f'height="{_HEIGHT}" role="img" font-family="system-ui, sans-serif" font-size="12">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
+        f'height="{height}" role="img" font-family="system-ui, sans-serif" font-size="12">\n'
         f"<title>{_text(column.title)} over training steps</title>\n"
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>\n{inner}\n</svg>'
+        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>\n{inner}\n</svg>'
     )
 
 
@@ -147,11 +150,11 @@ def _places(frame: _Frame, points: Sequence[tuple[float, float]]) -> str:
 
 
 def _key(place: int, name: str) -> str:
-    x, y = _LEFT + place % 3 * 190, _HEIGHT - 20 + place // 3 * 14
+    x, y = _LEFT + place % _KEYS * 185, _HEIGHT - 14 + place // _KEYS * _KEY_HEIGHT
     colour, dashes = _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
     return (
         f'<line x1="{x}" y1="{y - 4}" x2="{x + 24}" y2="{y - 4}" stroke="{colour}" stroke-width="2" '
-        f'stroke-dasharray="{dashes or "none"}"/><text x="{x + 30}" y="{y}">{_text(shortened(name, 24))}</text>'
+        f'stroke-dasharray="{dashes or "none"}"/><text x="{x + 30}" y="{y}">{_text(shortened(name, 22))}</text>'
     )
 
 

@@ -184,6 +184,11 @@ def _refused(model: Model, tasks: Sequence[Task], subject: Subject) -> dict[str,
 
 def _notices(label: str, result: RunResult) -> Iterator[str]:
     yield from result.notices
+    wanted = result.spec.options.num_fewshot
+    others = [task for task in result.tasks if task.card.num_fewshot != wanted]
+    if wanted is not None and others:
+        told = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
+        yield f"{label}: not {wanted} examples per prompt but the task's own number: {told}"
     for kind, (count, example) in result.failures.items():
         yield f"{label}: {count} requests failed ({kind}: {example})"
 
