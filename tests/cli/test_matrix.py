@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,31 @@ def test_the_same_command_again_asks_nothing(cli: Cli, task_folder: Path) -> Non
     cli(*words(task_folder))
     out = cli(*words(task_folder)).out
     assert out.count("60 answers known, 0 asked, 0 failed") == 3
+
+
+def test_a_killed_matrix_goes_on_where_it_was(start: Cli, process: Cli, task_folder: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.log", tmp_path / "second.log"
+    tasks = ["--tasks", "colours", "--include_path", task_folder]
+    with start("matrix", "--models", "dummy", f"acme/slow:delay=0.02,log={first}", *tasks) as running:
+        while not first.exists() or len(first.read_text().split()) < 20:
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.kill()
+        running.communicate(timeout=30)
+    done = process("matrix", "--models", "dummy", f"acme/slow:log={second}", *tasks)
+    asked, again = first.read_text().split(), second.read_text().split()
+    assert done.code == 0
+    assert "record: dummy" in done.out and "60 answers known, 0 asked" in done.out
+    # Answers are committed twenty times a second: few of them may be lost, however busy the machine is.
+    assert len({*asked, *again}) == 60 and len(set(asked) & set(again)) < 20
+
+
+def test_a_fault_of_the_data_is_an_error_for_all(cli: Cli, task_folder: Path) -> None:
+    path = task_folder / "colours.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("{{q}}", "{{qq}}"), encoding="utf-8")
+    done = cli(*words(task_folder))
+    assert (done.code, done.out) == (2, "")
+    assert "'qq' is undefined" in done.err
 
 
 def test_formats_read_back(cli: Cli, task_folder: Path) -> None:

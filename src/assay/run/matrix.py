@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.core.errors import Fault, ModelError, StoreError, UserError, did_you_mean
+from assay.core.errors import DataError, Fault, ModelError, StoreError, TaskFileError, UserError, did_you_mean
 from assay.core.identity import digest_all
 from assay.core.matrices import Gap, Matrix, MatrixCell, ModelRun
 from assay.core.protocols import Model, Task
@@ -135,7 +135,7 @@ def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_Unit]:
 def _row(
     subject: Subject, selection: Selection, units: Sequence[_Unit], metrics: Sequence[str], session: Session
 ) -> _Row:
-    """Runs one model. Whatever goes wrong with it is the reason of its gaps; a broken store is not its fault."""
+    """Runs one model. Whatever goes wrong with it is the reason of its gaps; store and data are not its fault."""
     try:
         model = subject.model or opened_model(subject.spec, session.listener)
         try:
@@ -145,7 +145,7 @@ def _row(
         finally:
             if subject.model is None:
                 model.close()
-    except StoreError:
+    except (StoreError, DataError, TaskFileError):
         raise
     except UserError as error:
         reason = "; ".join(str(fault) for fault in error.faults)
