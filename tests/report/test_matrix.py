@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -76,6 +77,13 @@ def test_standings_say_on_how_many_tasks_they_stand(matrix: Matrix) -> None:
     assert found.rows[0][:8] == ("good", "95.0 ± 3.5", "2", "1.90", "0.90", "2", "1.00", "3")
     assert found.rows[2][6:8] == ("0.00", "2")
     assert found.notes[0] == "Means of models with different numbers of tasks are not comparable."
+
+
+def test_a_metric_without_direction_is_in_no_win_rate() -> None:
+    cells = [replace(cell(model, "x", right), higher_is_better=None) for model, right in (("a", 3), ("b", 9))]
+    found = table(make_matrix(["a", "b"], ["x"], cells, (), (), (), seed=1), "Over all")
+    assert [row[6:] for row in found.rows] == [("–", "0", "–")] * 2
+    assert "Win rates leave out metrics that do not say which way is better: x (acc)." in found.notes
 
 
 def test_ranks_have_letters(matrix: Matrix) -> None:

@@ -58,6 +58,11 @@ def test_examples_per_prompt_may_differ_from_row_to_row() -> None:
     assert rows[0].settings["model_args"] == {"seed": 1}
 
 
+def test_a_text_about_examples_alone_leaves_the_settings_of_all() -> None:
+    (row,) = model_rows("dummy:num_fewshot=4", {"model_args": "seed=3"})
+    assert (row.settings["model_args"], row.settings["num_fewshot"]) == ("seed=3", 4)
+
+
 def test_a_negative_number_of_examples_is_an_error() -> None:
     with pytest.raises(UserError, match="num_fewshot"):
         choices("dummy:num_fewshot=-1")

@@ -185,6 +185,9 @@ def _standings(matrix: Matrix) -> Section:
     left_out = [column.title for column in matrix.columns if not column.is_share]
     if left_out:
         notes.append(f"Mean score and rank leave out what is no share: {', '.join(left_out)}.")
+    aimless = [column.title for column in matrix.columns if column.higher_is_better is None and column.metric != NONE]
+    if aimless:
+        notes.append(f"Win rates leave out metrics that do not say which way is better: {', '.join(aimless)}.")
     if overall is not None:
         notes.append(f"Rank: {_RANK_NOTE}")
     return Section("Over all tasks, each counted once", headings, rows, tuple(notes))

@@ -88,7 +88,7 @@ def _choice(name: str, picked: dict[str, Any], given: Mapping[str, Any], steps: 
     marks = [str(picked[key]) for key in picked if key not in _FOLDERS and picked[key] != given[key]]
     marks += [f"{shots}-shot"] if shots is not None else []
     step = next((steps[picked[key]] for key in _CHECKPOINTS if key in picked and picked[key] in steps), None)
-    return Choice(name, picked, tuple(marks), shots, step)
+    return Choice(name, picked or None, tuple(marks), shots, step)
 
 
 def _values(model: str, key: str, value: Any) -> list[Any]:
