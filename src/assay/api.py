@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from assay.core.explanations import Explanation
+    from assay.core.matrices import Matrix, Step
     from assay.core.studies import Study
     from assay.run.methods import Subject, Wish
 
@@ -253,11 +255,10 @@ def study_methods(
 
     _check_study(settings)
     given = _split_tasks(tasks)
-    wanted = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
     chat = bool(settings.get("apply_chat_template"))
     wish = studies.wished(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
-    subjects = _subjects(wanted, given, wish, plain)
+    subjects = _subjects(models, given, wish, plain)
     with Store(store if store is not None else default_path()) as opened:
         return studies.study_methods(subjects, given, wish, opened, listener)
 
@@ -282,24 +283,97 @@ def _check_study(settings: Settings) -> None:
 
 
 def _subjects(
-    models: Sequence[str | Model], tasks: Sequence[str | Task], wish: Wish, settings: Settings
+    models: str | Model | Sequence[str | Model], tasks: Sequence[str | Task], wish: Wish, settings: Settings
 ) -> list[Subject]:
     """The models of a study under names that tell them apart."""
     from assay.run.methods import Subject, with_wish
 
-    found: list[Subject] = []
-    for item in models:
-        own, given = settings, None
-        if isinstance(item, str):
-            name, mark, arguments = item.partition(":")
-            own = cast(Settings, {**settings, "model_args": arguments}) if mark else settings
-        else:
-            name, given = item.fingerprint.name, item
-        spec = with_wish(make_spec(name, (), **own), tasks, wish)
-        label = Path(model_name(name, spec.model_args)).name
-        same = sum(subject.label.partition(" (")[0] == label for subject in found)
-        found.append(Subject(f"{label} ({same + 1})" if same else label, spec, given))
+    rows = model_rows(models, settings)
+    specs = [with_wish(make_spec(row.name, (), **row.settings), tasks, wish) for row in rows]
+    return [Subject(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """One of several models: a label that tells it apart, its name, its settings, and what else is known of it.
+
+    Attributes:
+        model: the model itself where one was given.
+        step: its place in a training run.
+    """
+
+    label: str
+    name: str
+    settings: Settings
+    model: Model | None = None
+    step: Step | None = None
+
+
+def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) -> list[ModelRow]:
+    """Every model that is meant, in order: `name`, `name:setting=value`, `name:setting=one|other`, patterns of folders.
+
+    Args:
+        models: texts or models.
+        settings: those of all; `model_args` are for models without settings of their own.
+    """
+    from assay.run.axis import choices
+
+    found: list[ModelRow] = []
+    for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:
+        if not isinstance(item, str):
+            found.append(ModelRow(_label(item.fingerprint.name, {}, (), found), item.fingerprint.name, settings, item))
+            continue
+        for choice in choices(item):
+            own = dict(settings)
+            if choice.arguments is not None:
+                own["model_args"] = choice.arguments
+            if choice.num_fewshot is not None:
+                own["num_fewshot"] = choice.num_fewshot
+            arguments = parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
+            label = _label(choice.name, arguments, choice.marks, found)
+            found.append(ModelRow(label, choice.name, cast(Settings, own), None, choice.step))
     return found
+
+
+def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:
+    """A short name; a number is added where another model has the same."""
+    label = "@".join((Path(model_name(name, arguments)).name, *marks))
+    same = sum(other.label.partition(" (")[0] == label for other in others)
+    return f"{label} ({same + 1})" if same else label
+
+
+def evaluate_matrix(
+    models: str | Model | Sequence[str | Model],
+    tasks: Tasks,
+    *,
+    metric: str | Sequence[str] = (),
+    store: str | Path | None = None,
+    listener: Listener = ignore,
+    **settings: Unpack[Settings],
+) -> Matrix:
+    """Every model on every task: scores, improvement over chance, win rates, shared ranks, correlations.
+
+    Only answers that the store lacks are asked for, so an interrupted call is continued by repeating it.
+
+    Args:
+        models: as in `study_methods`; one text may stand for several models, see `model_rows`.
+        tasks: names (also wildcards, groups, tags, files), task objects, or a list of either.
+        metric: what to show of each task: the first of these that it reports; else the first of its own list.
+        store: the store's file; the user's own when None; `:memory:` for none.
+        listener: is told what happens.
+        **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
+    """
+    from assay.run.matrix import fill_matrix
+    from assay.run.methods import Subject
+
+    wanted = _split_tasks(tasks)
+    names = [item if isinstance(item, str) else item.card.name for item in wanted]
+    rows = model_rows(models, settings)
+    subjects = [Subject(row.label, make_spec(row.name, names, **row.settings), row.model, row.step) for row in rows]
+    if not subjects:
+        raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
+    with Store(store if store is not None else default_path()) as opened:
+        return fill_matrix(subjects, wanted, [metric] if isinstance(metric, str) else metric, opened, listener)
 
 
 def rescore(

@@ -106,6 +106,25 @@ def test_without_tokens_the_time_left_counts_from_the_first_answer() -> None:
     assert "requests: 16/100 after 1 min 15 s, ETA 1 min 24 s\n" in stream.getvalue()
 
 
+def test_the_next_run_counts_its_own_time() -> None:
+    (screen, stream), clock = console(), Clock()
+    with ProgressView(screen, clock) as view:
+        for _ in range(2):
+            view.restart()
+            view.progress("requests", 0, 10)
+            clock.now += 60.0
+            view.progress("requests", 10, 10)
+    assert stream.getvalue().count("requests: 10/10 after 1 min 00 s\n") == 2
+
+
+def test_the_bar_of_the_next_run_begins_at_nothing() -> None:
+    with ProgressView(Console(file=io.StringIO(), force_terminal=True, width=100)) as view:
+        view.progress("requests", 10, 10)
+        view.restart()
+        view.progress("requests", 1, 10)
+        assert bar_of(view)[1] == 0.1
+
+
 def test_a_line_tells_requests_tokens_and_their_rate() -> None:
     line = lines_of_steady_work(loading=3.0, seconds=30)[-1][1]
     assert re.match(r"requests: \d+/50, \d+ of 1.00k tokens, 10/s after \d+\.0 s, ETA ", line)

@@ -22,7 +22,15 @@ class TerminalListener:
         elif isinstance(event, Planned):
             known = f", {event.known:,} already known" if event.known else ""
             self._view.say(f"{event.posed:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")
-        elif isinstance(event, StageStarted) and event.stage == "pose":
-            self._view.say(f"task {event.detail}", style="dim")
+        elif isinstance(event, StageStarted):
+            self._begin(event)
         elif isinstance(event, Noticed):
             self._view.say(f"note: {event.text}", style="yellow")
+
+    def _begin(self, event: StageStarted) -> None:
+        if event.stage == "resolve":
+            self._view.restart()
+        elif event.stage == "model":
+            self._view.say(f"model {event.detail}", style="bold")
+        elif event.stage == "pose":
+            self._view.say(f"task {event.detail}", style="dim")

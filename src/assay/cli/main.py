@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 COMMANDS = {
-    "run": "evaluate a model on tasks",
+    "run": "evaluate one or more models on tasks",
     "plan": "dry run: what would be asked, and how long it would take",
+    "matrix": "several models on several tasks, side by side",
     "methods": "every way of picking an answer, side by side",
     "rescore": "other metrics or filters on the answers of a run, without its model",
     "explain": "why two runs have different numbers",

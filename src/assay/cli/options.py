@@ -57,7 +57,7 @@ def add_model_options(parser: argparse.ArgumentParser, required: bool, several: 
     group = parser.add_argument_group("model")
     name = "name in the model table; see: assay ls models"
     if several:
-        told = name + "; several may be given, each also with its settings: hf:pretrained=DIR"
+        told = name + "; several may be given, each also with its settings: hf:pretrained=DIR,revision=main|step1000"
         group.add_argument("--model", "--models", "-M", required=required, nargs="+", metavar="MODEL", help=told)
     else:
         group.add_argument("--model", "-M", required=required, help=name)
@@ -132,10 +132,10 @@ def allowed_code(options: argparse.Namespace) -> bool | list[str]:
     return options.allow_code or options.trust_package or False
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """What `run` and its dry run share: tasks, model, and the options of lm-eval that scripts may carry along."""
     parser.add_argument("--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards or files")
-    add_model_options(parser, required=True)
+    add_model_options(parser, required=True, several=several)
     add_task_options(parser)
     add_ignored_options(parser)
 

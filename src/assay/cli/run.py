@@ -6,15 +6,16 @@ import argparse
 import gc
 from typing import Any
 
-from assay.api import evaluate
+from assay.api import ModelRow, evaluate, model_rows
 from assay.cli.listening import TerminalListener
 from assay.cli.options import add_run_options, add_store_option, ignored, make_parser, run_settings, split_names
 from assay.cli.show import print_document
-from assay.core.errors import Fault, UserError
+from assay.core.errors import Fault, StoreError, UserError
 from assay.core.results import RunResult
 from assay.report.files import check_output_path, write_results
+from assay.report.names import printable
 from assay.report.prompt_figure import check_figure, write_prompt_figure
-from assay.report.terminal import ProgressView, make_console, show_result
+from assay.report.terminal import ProgressView, make_console, show_notices, show_result
 
 
 def main(arguments: list[str]) -> int:
@@ -30,21 +31,37 @@ def main(arguments: list[str]) -> int:
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
     gc.set_threshold(5_000_000, 20, 20)
+    show_notices(ignored(options), make_console(stderr=True))
+    settings = run_settings(options)
+    settings["predict_only"] = options.predict_only
+    settings["bootstrap_iters"] = options.bootstrap_iters
+    if options.output_path:
+        check_output_path(options.output_path)
+    rows = model_rows(options.model, settings)
+    if len(rows) == 1:
+        return _finish(options, _evaluated(options, rows[0]))
+    codes = [_one_of_several(options, row) for row in rows]
+    return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
+
+
+def _evaluated(options: argparse.Namespace, row: ModelRow) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
-        for line in ignored(options):
-            view.say("note: " + line, style="yellow")
-        settings = run_settings(options)
-        settings["predict_only"] = options.predict_only
-        settings["bootstrap_iters"] = options.bootstrap_iters
-        if options.output_path:
-            check_output_path(options.output_path)
-        result = evaluate(
-            options.model,
-            split_names(options.tasks),
-            store=options.store,
-            listener=TerminalListener(view),
-            **settings,
-        )
+        listener = TerminalListener(view)
+        return evaluate(row.name, split_names(options.tasks), store=options.store, listener=listener, **row.settings)
+
+
+def _one_of_several(options: argparse.Namespace, row: ModelRow) -> int:
+    """Runs one model. One that cannot be asked leaves the others their turn; a broken store or disk is everyone's."""
+    make_console(stderr=True).print(printable(f"model {row.label}"), style="bold", markup=False)
+    try:
+        result = _evaluated(options, row)
+    except StoreError:
+        raise
+    except UserError as error:
+        for fault in error.faults:
+            make_console(stderr=True).print(printable(f"error: {row.label}: {fault}"), style="red", markup=False)
+        return error.exit_code
+    make_console().print(printable(f"model {row.label}"), style="bold", markup=False)
     return _finish(options, result)
 
 
@@ -89,8 +106,10 @@ def _most(text: str) -> int | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = make_parser("run", "Evaluates a model on tasks. Repeating the command continues an interrupted run.")
-    add_run_options(parser)
+    parser = make_parser(
+        "run", "Evaluates one or more models on tasks. Repeating the command continues an interrupted run."
+    )
+    add_run_options(parser, several=True)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="folder for result files")
     output.add_argument("--log_samples", "-s", action="store_true", help="also write every document's answers")

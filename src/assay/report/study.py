@@ -67,7 +67,8 @@ def _interval(estimate: Estimate) -> str:
     return f"{percent(estimate.value)} [{percent(estimate.low)}, {percent(estimate.high)}]"
 
 
-def _p(value: float | None) -> str:
+def p_value(value: float | None) -> str:
+    """A probability with three digits."""
     return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -111,7 +112,7 @@ def _spreads(study: Study) -> Section:
             percent(item.delta),
             item.lowest,
             item.highest,
-            _p(item.p),
+            p_value(item.p),
             str(item.n),
         )
         for item in study.spreads
@@ -162,7 +163,7 @@ def _place(pick: int) -> str:
 
 def _comparisons(study: Study) -> Section:
     rows = tuple(
-        (item.task, item.cell, f"{item.first} − {item.second}", *_difference(item), _p(item.adjusted), str(item.n))
+        (item.task, item.cell, f"{item.first} − {item.second}", *_difference(item), p_value(item.adjusted), str(item.n))
         for item in study.comparisons
     )
     headings = ("Task", "Method@style", "Models", "Difference in points", "95 % interval", "p (Holm)", "n")
@@ -185,8 +186,8 @@ def rank_sentence(change: RankChange) -> str:
     one, other = change.one, change.other
     told = (
         f"{change.task}: {one.first} is ahead of {one.second} by {percent(one.difference)} points under {one.cell} "
-        f"(p {_p(one.adjusted)}), but behind by {percent(-(other.difference or 0.0))} under {other.cell} "
-        f"(p {_p(other.adjusted)})."
+        f"(p {p_value(one.adjusted)}), but behind by {percent(-(other.difference or 0.0))} under {other.cell} "
+        f"(p {p_value(other.adjusted)})."
     )
     proven = "The ranking depends on the method, beyond chance."
     return f"{told} {proven if change.is_proven else 'The data cannot tell whether the ranking changes.'}"
@@ -254,10 +255,11 @@ def _requests(study: Study) -> Section:
 
 def markdown(study: Study, most_changes: int | None = _CHANGES_SHOWN) -> str:
     """The whole study as Markdown."""
-    return "\n\n".join(_markdown(section) for section in sections(study, most_changes)) + "\n"
+    return "\n\n".join(section_markdown(section) for section in sections(study, most_changes)) + "\n"
 
 
-def _markdown(section: Section) -> str:
+def section_markdown(section: Section) -> str:
+    """A table as Markdown, its title above and its notes below."""
     lines = [f"**{section.title}**", "", _line(section.headings), _line(["---"] * len(section.headings))]
     lines += [_line(row) for row in section.rows]
     return "\n".join([*lines, *(f"\n{note}" for note in section.notes)])

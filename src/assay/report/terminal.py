@@ -114,6 +114,13 @@ class ProgressView:
             self._bars.stop()
             self._bars = None
 
+    def restart(self) -> None:
+        """Another run begins: what its bars and times count starts anew."""
+        for line in self._lines.values():
+            if self._bars is not None and line.bar is not None:
+                self._bars.remove_task(line.bar)
+        self._lines.clear()
+
     def say(self, text: str, style: str = "") -> None:
         """One line above the bars."""
         self._console.print(printable(text), style=style or None, markup=False)

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.matrices import Step
 from assay.core.protocols import Model, Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure
@@ -48,11 +49,12 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model of a study: its short name, its run, and the model itself where one was given."""
+    """A model of a study or matrix: its short name, its run, the model where one was given, and its training step."""
 
     label: str
     spec: RunSpec
     model: Model | None = None
+    step: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +186,11 @@ def _questions(result: TaskResult, task: Task) -> Iterator[tuple[str, Question]]
             continue
         found = task.question(item.document) if isinstance(task, HarnessTask) else None
         texts = found.choices if found is not None else item.instance.choices
-        yield _document_key(result, item), Question(_right(item.instance), tuple(map(len, texts)))
+        yield _document_key(result, item), Question(right_places(item.instance), tuple(map(len, texts)))
 
 
-def _right(instance: Instance) -> tuple[int, ...]:
+def right_places(instance: Instance) -> tuple[int, ...]:
+    """Places of the right choices."""
     gold = instance.gold if isinstance(instance.gold, (int, tuple)) else instance.target
     return tuple(gold) if isinstance(gold, (list, tuple)) else (gold,)
 
@@ -222,7 +225,7 @@ def _scored(task: TaskResult, wish: Wish) -> Picked:
         if not instance.choices or any(isinstance(output, Failure) for output in item.outputs):
             continue
         views = rotated_view(instance, item.outputs) if instance.orders else (choice_view(instance, item.outputs),)
-        right, key = _right(instance), _document_key(task, item)
+        right, key = right_places(instance), _document_key(task, item)
         for name in wish.methods:
             if not _is_answered(name, instance, wish.phrase):
                 continue

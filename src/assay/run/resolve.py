@@ -89,14 +89,13 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     selection, model = None, given_model
     scorers: list[DocumentScorer] = []
     try:
-        selection = _with_metrics(resolve_tasks(spec, given_tasks, catalog), spec.options)
+        selection = with_metrics(resolve_tasks(spec, given_tasks, catalog), spec.options)
         scorers = [document_scorer(task.scoring, f"task {task.card.name}") for task in selection.tasks]
     except UserError as error:
         errors.append(error)
     try:
         if model is None and not (errors and must_fetch(spec.model)):
-            arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
-            model = open_model(spec.model, arguments, spec.settings, progress_to(listener))
+            model = opened_model(spec, listener)
     except UserError as error:
         errors.append(error)
     if len(errors) == 1:
@@ -110,7 +109,13 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     return Setup(selection.tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
 
 
-def _with_metrics(selection: Selection, options: TaskOptions) -> Selection:
+def opened_model(spec: RunSpec, listener: Listener) -> Model:
+    """The model that a run names, with its settings and those of the tool that the run follows."""
+    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
+    return open_model(spec.model, arguments, spec.settings, progress_to(listener))
+
+
+def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
     """A selection whose tasks, objects too, have the metrics that the run wants."""
     if not options.scoring or options.predict_only:
         return selection

@@ -1,0 +1,111 @@
+"""`assay matrix`: several models on several tasks, side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from assay.api import evaluate_matrix
+from assay.cli.listening import TerminalListener
+from assay.cli.options import (
+    add_model_options,
+    add_store_option,
+    add_task_options,
+    make_parser,
+    run_settings,
+    split_names,
+)
+from assay.core.matrices import Matrix
+from assay.report.files import check_output_path, write_text
+from assay.report.matrix import csv_text, latex, markdown, matrix_data, sections
+from assay.report.matrix_curves import curves
+from assay.report.matrix_page import page
+from assay.report.names import file_name, printable
+from assay.report.terminal import ProgressView, make_console, plain_table, show_notices
+
+
+def _json(matrix: Matrix) -> str:
+    return json.dumps(matrix_data(matrix), indent=1, ensure_ascii=False) + "\n"
+
+
+# Name of a format → the file's ending, and what makes its text.
+_FORMATS = {
+    "markdown": ("md", markdown),
+    "csv": ("csv", csv_text),
+    "latex": ("tex", latex),
+    "json": ("json", _json),
+    "html": ("html", page),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command; 3 when some requests failed or cells stayed empty."""
+    options = _parser().parse_args(arguments)
+    if options.output_path:
+        check_output_path(options.output_path)
+    settings = run_settings(options)
+    settings["bootstrap_iters"] = 0  # lm-eval's errors are not shown here
+    with ProgressView(make_console(stderr=True)) as view:
+        matrix = evaluate_matrix(
+            options.model,
+            split_names(options.tasks),
+            metric=split_names(options.metric or []),
+            store=options.store,
+            listener=TerminalListener(view),
+            **settings,
+        )
+    if options.format == "table":
+        _show(matrix)
+    else:
+        print(_FORMATS[options.format][1](matrix), end="")
+        show_notices(matrix.notices, make_console(stderr=True))
+    if options.output_path:
+        _write(matrix, Path(options.output_path).expanduser())
+    return 3 if matrix.failed or matrix.gaps else 0
+
+
+def _write(matrix: Matrix, folder: Path) -> None:
+    console = make_console(stderr=True)
+    files = {f"matrix.{ending}": make(matrix) for ending, make in _FORMATS.values()}
+    files.update((f"curve_{file_name(task)}.svg", figure + "\n") for task, figure in curves(matrix).items())
+    for name, text in files.items():
+        console.print(f"written: {write_text(folder / name, text)}", markup=False, soft_wrap=True)
+
+
+def _show(matrix: Matrix) -> None:
+    console = make_console()
+    for section in sections(matrix):
+        console.print(printable(section.title), style="bold", markup=False)
+        console.print(plain_table([printable(heading) for heading in section.headings], section.rows))
+        for note in section.notes:
+            console.print(printable(note), markup=False)
+        console.print()
+    show_notices(matrix.notices, console)
+    for run in matrix.runs:
+        counts = f"{run.counts.known:,} answers known, {run.counts.asked:,} asked, {run.counts.failed:,} failed"
+        console.print(printable(f"record: {run.model}, run {run.run_id} in {run.store}: {counts}"), markup=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser(
+        "matrix",
+        "Runs every model on every task and shows the scores side by side, with improvement over chance, win rates, "
+        "ranks that models share where the data cannot tell them apart, and correlations. Only what is missing is "
+        "asked: repeating the command continues an interrupted matrix.",
+    )
+    parser.add_argument(
+        "--tasks", "-t", nargs="+", required=True, metavar="TASK", help="names, groups, tags, wildcards or files"
+    )
+    parser.add_argument(
+        "--metric", nargs="+", metavar="NAME", help="shown of each task: the first of these that it has, else its first"
+    )
+    add_model_options(parser, required=True, several=True)
+    add_task_options(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--output_path", "-o", metavar="DIR", help="folder for matrix.md, .csv, .tex, .json and .html (a heat map)"
+    )
+    output.add_argument("--format", choices=("table", *_FORMATS), default="table", help="of what is printed")
+    add_store_option(parser)
+    return parser

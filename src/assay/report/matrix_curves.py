@@ -1,0 +1,162 @@
+"""Scores of checkpoints over training steps, as SVG: a line with its interval per training run, one figure per task.
+
+Lines differ in colour (Okabe and Ito's, for any colour vision) and in their dashes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from assay.core.matrices import Column, Matrix
+from assay.core.scores import Estimate
+from assay.report.names import printable, shortened
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_DASHES = ("", "7 3", "2 3", "9 3 2 3")
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 340, 70, 20, 40, 70
+# Steps that lie further apart than this are shown on a logarithmic scale.
+_FAR = 50.0
+_TICKS = 5
+# Names of lines in a row below the picture, and the height of a row.
+_KEYS, _KEY_HEIGHT = 3, 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where values lie on the picture."""
+
+    x_ends: tuple[float, float]
+    y_ends: tuple[float, float]
+    is_log: bool
+
+    def x(self, step: float) -> float:
+        low, high = (_scaled(end, self.is_log) for end in self.x_ends)
+        share = (_scaled(step, self.is_log) - low) / (high - low)
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        low, high = self.y_ends
+        return _HEIGHT - _BOTTOM - (value - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+
+
+Points = list[tuple[float, Estimate]]
+
+
+def _scaled(value: float, is_log: bool) -> float:
+    return math.log10(value) if is_log else value
+
+
+def curves(matrix: Matrix) -> dict[str, str]:
+    """Task → figure, for every task that has two checkpoints of one training run or more."""
+    found = {}
+    for column in matrix.columns:
+        series = {name: points for name, points in _series(matrix, column).items() if len(points) > 1}
+        if series:
+            found[column.name] = _figure(column, series)
+    return found
+
+
+def _series(matrix: Matrix, column: Column) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for model, step in matrix.steps.items():
+        cell = matrix.cell(model, column.name)
+        if cell is not None and cell.estimate.value is not None:
+            found.setdefault(step.series, []).append((step.number, cell.estimate))
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in found.items()}
+
+
+def _figure(column: Column, series: dict[str, Points]) -> str:
+    frame = _frame(column, list(series.values()))
+    parts = [*_axes(column, frame)]
+    for place, (name, points) in enumerate(series.items()):
+        parts += _line(frame, points, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
+        parts.append(_key(place, name))
+    inner = "\n".join(parts)
+    height = _HEIGHT + _KEY_HEIGHT * ((len(series) - 1) // _KEYS)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
+        f'height="{height}" role="img" font-family="system-ui, sans-serif" font-size="12">\n'
+        f"<title>{_text(column.title)} over training steps</title>\n"
+        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>\n{inner}\n</svg>'
+    )
+
+
+def _frame(column: Column, lines: Sequence[Points]) -> _Frame:
+    steps = [step for line in lines for step, _ in line]
+    ends = [end for line in lines for _, estimate in line for end in _interval(estimate)]
+    ends += [column.baseline] if column.baseline is not None else []
+    low, high = min(ends), max(ends)
+    room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+    is_log = min(steps) > 0 and max(steps) / min(steps) > _FAR
+    return _Frame((min(steps), max(steps)), (low - room, high + room), is_log)
+
+
+def _interval(estimate: Estimate) -> tuple[float, float]:
+    value = estimate.value or 0.0
+    is_known = estimate.low is not None and estimate.high is not None
+    return (estimate.low or 0.0, estimate.high or 0.0) if is_known else (value, value)
+
+
+def _axes(column: Column, frame: _Frame) -> list[str]:
+    left, right, bottom = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    parts = [f'<text x="{left}" y="20" font-size="14" font-weight="600">{_text(column.title)}</text>']
+    for value in _between(frame.y_ends, False):
+        y = frame.y(value)
+        shown = f"{100 * value:.0f} %" if column.is_share else f"{value:.4g}"
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>')
+    for step in _between(frame.x_ends, frame.is_log):
+        x = frame.x(step)
+        parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 4}" stroke="#333"/>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{step:,.0f}</text>')
+    if column.baseline is not None:
+        y = frame.y(column.baseline)
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#555" stroke-dasharray="3 3"/>')
+        parts.append(f'<text x="{right}" y="{y - 4:.1f}" text-anchor="end" fill="#555">picking at random</text>')
+    parts.append(f'<line x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}" stroke="#333"/>')
+    scale = ", logarithmic" if frame.is_log else ""
+    middle = (left + right) / 2
+    parts.append(f'<text x="{middle:.0f}" y="{bottom + 36}" text-anchor="middle">training step{scale}</text>')
+    return parts
+
+
+def _between(ends: tuple[float, float], is_log: bool) -> list[float]:
+    low, high = (_scaled(end, is_log) for end in ends)
+    marks = [low + (high - low) * place / (_TICKS - 1) for place in range(_TICKS)]
+    return [10**mark for mark in marks] if is_log else marks
+
+
+def _line(frame: _Frame, points: Points, colour: str, dashes: str) -> list[str]:
+    """The interval as a band, the scores as a line with dots."""
+    upper = [(step, _interval(estimate)[1]) for step, estimate in points]
+    lower = [(step, _interval(estimate)[0]) for step, estimate in reversed(points)]
+    scores = [(step, estimate.value or 0.0) for step, estimate in points]
+    dash = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return [
+        f'<polygon points="{_places(frame, upper + lower)}" fill="{colour}" fill-opacity="0.15"/>',
+        f'<polyline points="{_places(frame, scores)}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>',
+        *(
+            f'<circle cx="{frame.x(step):.1f}" cy="{frame.y(value):.1f}" r="3" fill="{colour}"/>'
+            for step, value in scores
+        ),
+    ]
+
+
+def _places(frame: _Frame, points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{frame.x(step):.1f},{frame.y(value):.1f}" for step, value in points)
+
+
+def _key(place: int, name: str) -> str:
+    x, y = _LEFT + place % _KEYS * 185, _HEIGHT - 14 + place // _KEYS * _KEY_HEIGHT
+    colour, dashes = _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
+    return (
+        f'<line x1="{x}" y1="{y - 4}" x2="{x + 24}" y2="{y - 4}" stroke="{colour}" stroke-width="2" '
+        f'stroke-dasharray="{dashes or "none"}"/><text x="{x + 30}" y="{y}">{_text(shortened(name, 22))}</text>'
+    )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text), quote=True)

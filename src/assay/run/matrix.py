@@ -1,0 +1,289 @@
+"""A matrix: every model is run once over all tasks; answers that the store has are not asked for again.
+
+In: models and tasks. Out: a score per model and task. A model that fails leaves its cells empty, with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from assay.core.errors import DataError, Fault, ModelError, StoreError, TaskFileError, UserError, did_you_mean
+from assay.core.identity import digest_all
+from assay.core.matrices import Gap, Matrix, MatrixCell, ModelRun
+from assay.core.protocols import Model, Task
+from assay.core.results import RunResult, TaskResult
+from assay.core.scores import MetricResult
+from assay.core.specs import GroupSpec
+from assay.core.studies import Question
+from assay.run.events import Listener, StageStarted
+from assay.run.methods import Subject, right_places
+from assay.run.resolve import check_model, check_tasks, open_catalog, opened_model, resolve_tasks, with_metrics
+from assay.run.session import Session, run
+from assay.scoring import study
+from assay.scoring.aggregate import aggregate_groups, leaves_of
+from assay.scoring.matrix import make_matrix
+from assay.store.store import Store
+from assay.tasks.selection import Selection, Wanted
+
+_SEED = 1234
+# Metrics that picking at random scores by the number of choices.
+_ACCURACIES = (
+    "acc",
+    "acc_bytes",
+    "acc_mutual_info",
+    "acc_mutual_phrase",
+    "acc_norm",
+    "acc_opencompass",
+    "acc_tokens",
+    "exact_match",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What has a column: a task, or a group that reports a score. With its tasks by their names in the run."""
+
+    name: str
+    tasks: tuple[str, ...]
+    group: GroupSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What became of one model."""
+
+    cells: tuple[MatrixCell, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    runs: tuple[ModelRun, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def fill_matrix(
+    subjects: Sequence[Subject], tasks: Sequence[Wanted], metrics: Sequence[str], store: Store, listener: Listener
+) -> Matrix:
+    """Runs every model over all tasks, one model after the other.
+
+    Args:
+        subjects: the models.
+        tasks: names or task objects.
+        metrics: metrics to show, the first that a task has; the first of the task's own list where it has none.
+        store: open store.
+        listener: is told what happens.
+    """
+    # Faults of tasks concern all models alike: they are raised before any model is opened.
+    catalog = open_catalog(subjects[0].spec.include_path)
+    selections = [with_metrics(resolve_tasks(item.spec, tasks, catalog), item.spec.options) for item in subjects]
+    check_tasks(selections[0].tasks, subjects[0].spec.options)
+    _check_metrics(metrics, selections[0].tasks)
+    units = _units(selections[0])
+    rows = []
+    for place, (subject, selection) in enumerate(zip(subjects, selections, strict=True), 1):
+        listener(StageStarted("model", f"{subject.label} ({place} of {len(subjects)})"))
+        rows.append(_row(subject, selection, units, metrics, Session(subject.spec, store, listener)))
+    matrix = make_matrix(
+        [subject.label for subject in subjects],
+        [unit.name for unit in units],
+        [cell for row in rows for cell in row.cells],
+        [gap for row in rows for gap in row.gaps],
+        [item for row in rows for item in row.runs],
+        list(dict.fromkeys(text for row in rows for text in row.notices)),
+        _SEED,
+    )
+    return replace(matrix, steps={subject.label: subject.step for subject in subjects if subject.step is not None})
+
+
+def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:
+    """A metric that no task has is most likely misspelt. Code that scores by itself may give any name."""
+    if any(task.scoring.process is not None for task in tasks):
+        return
+    known = list(dict.fromkeys(spec.name for task in tasks for spec in task.scoring.metrics))
+    unknown = [name for name in metrics if name not in known]
+    if unknown:
+        found = ", ".join(f'"{name}"{did_you_mean(name, known)}' for name in unknown)
+        advice = f"Add it to the tasks' own with --metrics +{unknown[0]}"
+        raise UserError(Fault("--metric", f"no task reports {found}", "one of " + ", ".join(known), advice))
+
+
+def _units(selection: Selection) -> list[_Unit]:
+    """Groups that report a score and stand in no other such group, and tasks that stand in none, in order."""
+    by_name = {group.name: group for group in selection.groups}
+    inner = {member for group in selection.groups for member in group.members}
+    order = {task.card.name: place for place, task in enumerate(selection.tasks)}
+    found: dict[str, _Unit] = {}
+    for name in (*by_name, *order):
+        if name not in inner:
+            found.update((unit.name, unit) for unit in _below(name, by_name))
+    return sorted(found.values(), key=lambda unit: order[unit.tasks[0]])
+
+
+def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_Unit]:
+    group = groups.get(name)
+    if group is None:
+        yield _Unit(name, (name,))
+    elif group.metrics:
+        yield _Unit(name, leaves_of(name, groups), group)
+    else:
+        for member in group.members:
+            yield from _below(member, groups)
+
+
+# One model
+
+
+def _row(
+    subject: Subject, selection: Selection, units: Sequence[_Unit], metrics: Sequence[str], session: Session
+) -> _Row:
+    """Runs one model. Whatever goes wrong with it is the reason of its gaps; store and data are not its fault."""
+    try:
+        model = subject.model or opened_model(subject.spec, session.listener)
+        try:
+            refused = _refused(model, selection.tasks, subject)
+            able = [task for task in selection.tasks if task.card.name not in refused]
+            result = _asked(able, model, session, not refused) if able else None
+        finally:
+            if subject.model is None:
+                model.close()
+    except (StoreError, DataError, TaskFileError):
+        raise
+    except UserError as error:
+        reason = "; ".join(str(fault) for fault in error.faults)
+        return _Row(gaps=tuple(Gap(subject.label, unit.name, reason) for unit in units))
+    except Exception as error:  # a plugin or a device may raise anything, and the other models still have their turn
+        reason = f"{type(error).__name__}: {error}"
+        return _Row(gaps=tuple(Gap(subject.label, unit.name, reason) for unit in units))
+    found = [_cell(subject.label, unit, result, refused, metrics) for unit in units]
+    return _Row(
+        tuple(item for item in found if isinstance(item, MatrixCell)),
+        tuple(item for item in found if isinstance(item, Gap)),
+        () if result is None else (ModelRun(subject.label, result.run_id, result.store, result.counts),),
+        () if result is None else tuple(_notices(subject.label, result)),
+    )
+
+
+def _asked(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
+    """The run over the tasks that a model can be asked about; its record names these alone."""
+    if not is_whole:
+        spec, names = session.spec, tuple(task.card.name for task in tasks)
+        chosen = spec.samples and {name: spec.samples[name] for name in names if name in spec.samples}
+        session.spec = replace(spec, tasks=names, samples=chosen)
+    return run(session, tasks, model)
+
+
+def _refused(model: Model, tasks: Sequence[Task], subject: Subject) -> dict[str, str]:
+    """Task → why this model cannot be asked about it."""
+    found = {}
+    for task in tasks:
+        try:
+            check_model(model, [task], subject.spec.options.chat)
+        except ModelError as error:
+            found[task.card.name] = "; ".join(str(fault) for fault in error.faults)
+    return found
+
+
+def _notices(label: str, result: RunResult) -> Iterator[str]:
+    yield from result.notices
+    wanted = result.spec.options.num_fewshot
+    others = [task for task in result.tasks if task.card.num_fewshot != wanted]
+    if wanted is not None and others:
+        told = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
+        yield f"{label}: not {wanted} examples per prompt but the task's own number: {told}"
+    for kind, (count, example) in result.failures.items():
+        yield f"{label}: {count} requests failed ({kind}: {example})"
+
+
+# One cell
+
+
+def _cell(
+    label: str, unit: _Unit, result: RunResult | None, refused: Mapping[str, str], metrics: Sequence[str]
+) -> MatrixCell | Gap:
+    missing = [refused[name] for name in unit.tasks if name in refused]
+    if missing or result is None:
+        return Gap(label, unit.name, missing[0] if missing else "nothing was asked")
+    leaves = [result.task(name) for name in unit.tasks]
+    known = leaves[0].metrics
+    if unit.group is not None:
+        flat = replace(unit.group, members=unit.tasks)
+        known = aggregate_groups([flat], leaves)[0].metrics
+    metric = _shown(known, metrics)
+    if metric is None or metric.estimate.value is None or not math.isfinite(metric.estimate.value):
+        return Gap(label, unit.name, _why_empty(metric, leaves))
+    values = _values(leaves, metric, unit.group)
+    asked = leaves[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in leaves)
+    return MatrixCell(
+        label,
+        unit.name,
+        metric.metric,
+        metric.filter,
+        metric.estimate,
+        metric.higher_is_better,
+        _baseline(leaves, metric, unit.group),
+        asked,
+        tuple(values),
+        tuple(values.values()),
+    )
+
+
+def _shown(known: Sequence[MetricResult], metrics: Sequence[str]) -> MetricResult | None:
+    for name in metrics:
+        for metric in known:
+            if metric.metric == name:
+                return metric
+    return known[0] if known else None
+
+
+def _why_empty(metric: MetricResult | None, leaves: Sequence[TaskResult]) -> str:
+    if metric is None:
+        return "no metric was computed"
+    failed, total = (sum(getattr(leaf.denominators, name) for leaf in leaves) for name in ("failed", "total"))
+    if failed and failed == total:
+        return f"all {total} documents failed"
+    return f"{metric.metric} is {metric.estimate.value} on {metric.estimate.n} documents"
+
+
+def _counts_by_size(metric: MetricResult, group: GroupSpec | None) -> bool:
+    """Whether a score is that of all documents together: so is a task's, and a group's that weighs tasks by size."""
+    return group is None or any(spec.weight_by_size for spec in group.metrics if spec.metric == metric.metric)
+
+
+def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> dict[str, float]:
+    """Document → value where the score is their mean; nothing otherwise."""
+    values = {
+        f"{leaf.name}#{sample.document_id}": sample.values[metric.metric]
+        for leaf in leaves
+        for sample in leaf.samples
+        if sample.filter == metric.filter and metric.metric in sample.values
+    }
+    if not values or not _counts_by_size(metric, group):
+        return {}
+    if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in values.values()):
+        return {}
+    mean = math.fsum(values.values()) / len(values)
+    is_mean = math.isclose(mean, metric.estimate.value or 0.0, rel_tol=1e-9, abs_tol=1e-12)
+    return {name: float(value) for name, value in values.items()} if is_mean else {}
+
+
+def _baseline(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> float | None:
+    """What picking at random would score on the documents that count, from the choices of each; None without."""
+    if metric.metric not in _ACCURACIES:
+        return None
+    found = [_chance(leaf, metric) for leaf in leaves]
+    known = [(chance, count) for chance, count in found if chance is not None]
+    if len(known) < len(leaves):
+        return None
+    if not _counts_by_size(metric, group):
+        return sum(chance for chance, _ in known) / len(known)
+    return sum(chance * count for chance, count in known) / sum(count for _, count in known)
+
+
+def _chance(leaf: TaskResult, metric: MetricResult) -> tuple[float | None, int]:
+    counted = {sample.document_id for sample in leaf.samples if metric.metric in sample.values}
+    instances = [item.instance for item in leaf.answered if item.document.id in counted]
+    if not instances or not all(instance.choices for instance in instances):
+        return None, len(instances)
+    questions = [Question(right_places(instance), tuple(map(len, instance.choices))) for instance in instances]
+    # A text that is to be written is at no place among the choices.
+    is_placed = all(isinstance(place, int) for question in questions for place in question.right)
+    return study.chance(questions) if is_placed else None, len(instances)

@@ -1,0 +1,81 @@
+"""Who is ahead: mean win rates, and ranks that models share as long as the data cannot tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from string import ascii_lowercase
+
+from assay.core.matrices import WinRate
+from assay.stats.paired import sign_flip_p
+
+
+def win_rates(models: Sequence[str], columns: Sequence[Mapping[str, float]]) -> dict[str, WinRate]:
+    """HELM's mean win rate: per column the share of the other models that a model beats, ties half, then the mean.
+
+    Args:
+        models: all models.
+        columns: per column, model → score, more being better; models without one are left out of the column, and a
+            column of one model says nothing.
+    """
+    shares: dict[str, list[float]] = {model: [] for model in models}
+    for column in columns:
+        for model, value in column.items():
+            others = [other for name, other in column.items() if name != model]
+            if others:
+                won = sum(1.0 if value > other else 0.5 if value == other else 0.0 for other in others)
+                shares[model].append(won / len(others))
+    return {model: WinRate(sum(own) / len(own) if own else None, len(own)) for model, own in shares.items()}
+
+
+def ranks(models: Sequence[str], separated: Collection[tuple[str, str]]) -> dict[str, int]:
+    """1 + how many models are better beyond chance.
+
+    Args:
+        models: all models.
+        separated: pairs that the data can tell apart, the better one first.
+    """
+    return {model: 1 + sum(worse == model for _, worse in separated) for model in models}
+
+
+def letters(models: Sequence[str], separated: Collection[tuple[str, str]]) -> dict[str, str]:
+    """A compact letter display: two models share a letter exactly when the data cannot tell them apart.
+
+    Piepho (2004), Journal of Computational and Graphical Statistics 13: begin with one group of all; every pair that
+    is told apart splits the groups that hold both; groups inside others are dropped.
+
+    Args:
+        models: all models, best first: the first has the letter a.
+        separated: pairs that the data can tell apart, in either order.
+    """
+    groups = [frozenset(models)]
+    for one, other in separated:
+        split: list[frozenset[str]] = []
+        for group in groups:
+            split += [group - {one}, group - {other}] if {one, other} <= group else [group]
+        whole = list(dict.fromkeys(split))
+        groups = [group for group in whole if not any(group < wider for wider in whole)]
+    places = {model: place for place, model in enumerate(models)}
+    groups.sort(key=lambda group: sorted(places[model] for model in group))
+    named = [(_letter(place), group) for place, group in enumerate(groups)]
+    return {model: "".join(letter for letter, group in named if model in group) for model in models}
+
+
+def _letter(place: int) -> str:
+    more, first = divmod(place, len(ascii_lowercase))
+    return ascii_lowercase[first] + "'" * more
+
+
+def macro_test(columns: Sequence[Sequence[float]], seed: int) -> tuple[float | None, float]:
+    """Two models over several columns, each counted once: the mean difference, and the p of sign flips.
+
+    Args:
+        columns: per column, the difference of every document.
+        seed: of the sign flips.
+    """
+    import numpy as np
+
+    known = [column for column in columns if column]
+    if not known:
+        return None, 1.0
+    weighted = [value / (len(known) * len(column)) for column in known for value in column]
+    return sum(weighted), sign_flip_p(weighted, np.random.default_rng(seed))

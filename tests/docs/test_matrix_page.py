@@ -1,0 +1,31 @@
+"""docs/matrix.md cannot rot: its commands run, and the rows of its table stand for what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from assay.cli.main import main
+from assay.run.axis import choices
+
+PAGE = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+(EXAMPLES,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("line", EXAMPLES.splitlines())
+def test_commands_run(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, *words = shlex.split(line)
+    assert program == "assay"
+    assert main([*words, "--store", str(tmp_path / "s.db")]) == 0
+    assert "demo_questions" in capsys.readouterr().out
+
+
+def test_the_written_models_are_read_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (9, 10):
+        (tmp_path / "runs" / f"step-{step}").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    texts = re.findall(r'^\| `"?([^`"]+)"?` \|', PAGE, re.MULTILINE)
+    assert [len(choices(text.replace("\\|", "|"))) for text in texts] == [1, 1, 2, 2, 2]

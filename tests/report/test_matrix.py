@@ -1,0 +1,168 @@
+"""A matrix as text: what the tables hold, and that every file can be read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from assay.core.matrices import Gap, Matrix, MatrixCell
+from assay.core.scores import Estimate
+from assay.report.matrix import csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
+from assay.report.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
+from assay.report.study import Section
+from assay.scoring.matrix import make_matrix
+
+ODD = 'a_b & <script>"100%"</script> | x'
+
+
+def cell(model: str, task: str, right: int, n: int = 10, baseline: float | None = 0.25) -> MatrixCell:
+    values = (1.0,) * right + (0.0,) * (n - right)
+    estimate = Estimate(right / n, 0.05, right / n - 0.1, right / n + 0.1, n, "wilson")
+    names = tuple(f"{task}#{place}" for place in range(n))
+    return MatrixCell(model, task, "acc", "none", estimate, True, baseline, "d", names, values)
+
+
+def perplexity(model: str, value: float) -> MatrixCell:
+    estimate = Estimate(value, 1.5, value - 3, value + 3, 9, "delta")
+    return MatrixCell(model, "text", "word_perplexity", "none", estimate, False)
+
+
+@pytest.fixture
+def matrix() -> Matrix:
+    """Three models, one with an odd name and a gap; two tasks with choices and one of text."""
+    cells = [cell("good", "x", 10), cell("fair", "x", 5), cell(ODD, "x", 0)]
+    cells += [cell("good", "y", 9, baseline=0.5), cell("fair", "y", 8, baseline=0.5), cell(ODD, "y", 7, baseline=0.5)]
+    cells += [perplexity("good", 20.0), perplexity("fair", 30.0)]
+    gaps = [Gap(ODD, "text", "cannot | read\nit")]
+    return make_matrix(["good", "fair", ODD], ["x", "y", "text"], cells, gaps, (), ("take <care>",), seed=1)
+
+
+def table(matrix: Matrix, start: str) -> Section:
+    return next(section for section in sections(matrix) if section.title.startswith(start))
+
+
+def test_scores_with_errors_and_chance(matrix: Matrix) -> None:
+    found = table(matrix, "Scores")
+    assert found.headings == ("Model", "x (acc)", "y (acc)", "text (word_perplexity)")
+    assert found.rows[0] == ("good", "100.0 ± 5.0", "90.0 ± 5.0", "20.0000 ± 1.5000")
+    assert found.rows[2] == (ODD, "0.0 ± 5.0", "70.0 ± 5.0", "–")
+    assert found.rows[3] == ("picking at random", "25.0", "50.0", "–")
+    assert found.notes == ("Not in percent: text (word_perplexity)",)
+
+
+def test_the_longer_side_goes_downwards(matrix: Matrix) -> None:
+    cells = [cell("good", task, 5) for task in "xyz"]
+    found = table(make_matrix(["good"], list("xyz"), cells, (), (), (), seed=1), "Scores")
+    assert found.headings == ("Task (metric)", "good", "picking at random")
+    assert found.rows[0] == ("x (acc)", "50.0 ± 5.0", "25.0")
+
+
+def test_improvements_by_hand(matrix: Matrix) -> None:
+    """x: (1 − 0.25)/0.25 = 3 with 0.05/0.25; bounded 0.75/0.75. y: (0.7 − 0.5)/0.5."""
+    relative, bounded = table(matrix, "Improvement"), table(matrix, "The same")
+    assert relative.rows[0] == ("good", "3.00 ± 0.20", "0.80 ± 0.10")
+    assert relative.rows[2] == (ODD, "-1.00 ± 0.20", "0.40 ± 0.10")
+    assert bounded.rows[0] == ("good", "1.00 ± 0.07", "0.80 ± 0.10")
+
+
+def test_standings_say_on_how_many_tasks_they_stand(matrix: Matrix) -> None:
+    found = table(matrix, "Over all")
+    assert found.rows[0][:8] == ("good", "95.0 ± 3.5", "2", "1.90", "0.90", "2", "1.00", "3")
+    assert found.rows[2][6:8] == ("0.00", "2")
+    assert found.notes[0] == "Means of models with different numbers of tasks are not comparable."
+
+
+def test_a_metric_without_direction_is_in_no_win_rate() -> None:
+    cells = [replace(cell(model, "x", right), higher_is_better=None) for model, right in (("a", 3), ("b", 9))]
+    found = table(make_matrix(["a", "b"], ["x"], cells, (), (), (), seed=1), "Over all")
+    assert [row[6:] for row in found.rows] == [("–", "0", "–")] * 2
+    assert "Win rates leave out metrics that do not say which way is better: x (acc)." in found.notes
+
+
+def test_ranks_have_letters(matrix: Matrix) -> None:
+    """x: 10 wins, and 5 wins twice without a loss, 2/32 times 2 after Holm: only the ends are told apart."""
+    found = table(matrix, "Ranks")
+    assert found.headings == ("Model", "x", "y")
+    assert [row[1:] for row in found.rows] == [("1 a", "1 a"), ("1 ab", "1 a"), ("2 b", "1 a")]
+    assert found.notes[1].endswith("text.")
+
+
+def test_correlations_are_tables_of_both_sides(matrix: Matrix) -> None:
+    found = table(matrix, "Spearman's ρ between tasks")
+    assert found.rows == (("x", "", "1.00", "–"), ("y", "1.00", "", "–"), ("text", "–", "–", ""))
+    assert found.notes[0].startswith("n = 2 to 3.")
+    assert not [section for section in sections(matrix) if "between models" in section.title]
+
+
+def test_gaps_say_why(matrix: Matrix) -> None:
+    assert table(matrix, "Cells").rows == ((ODD, "text", "cannot | read\nit"),)
+
+
+def test_markdown_keeps_its_columns(matrix: Matrix) -> None:
+    text = markdown(matrix)
+    assert f"| {ODD.replace('|', chr(92) + '|')} | text | cannot \\| read it |" in text
+    assert text.endswith("Note: take <care>\n")
+
+
+def test_csv_reads_back(matrix: Matrix) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(matrix))))
+    assert len(rows) == 9
+    assert rows[0]["model"] == "good" and float(rows[0]["value"]) == 1.0 and rows[0]["rank"] == "1"
+    (gap,) = [row for row in rows if row["reason"]]
+    assert (gap["model"], gap["task"], gap["value"], gap["reason"]) == (ODD, "text", "", "cannot | read\nit")
+
+
+def test_json_reads_back(matrix: Matrix) -> None:
+    data = json.loads(json.dumps(matrix_data(matrix)))
+    assert data["models"] == ["good", "fair", ODD]
+    assert data["cells"][0]["relative"] == 3.0
+    assert list(data["cells"][0]["documents"])[:2] == ["x#0", "x#1"]
+    assert data["rankings"][-1]["over_all_tasks"] is True
+
+
+def test_latex_is_escaped(matrix: Matrix) -> None:
+    assert latex_escaped(r"a_b&50%#{x}~^\|<±") == (
+        r"a\_b\&50\%\#\{x\}\textasciitilde{}\textasciicircum{}\textbackslash{}$|$$<$$\pm$"
+    )
+    text = latex(matrix)
+    assert r"a\_b \& $<$script$>$" in text
+    for tabular in re.findall(r"\\begin\{tabular\}\{(lr*)\}(.*?)\\end\{tabular\}", text, re.DOTALL):
+        lines = [line for line in tabular[1].splitlines() if line.endswith(r"\\")]
+        assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines} == {len(tabular[0])}
+
+
+def test_the_page_is_well_formed_and_stands_alone(matrix: Matrix) -> None:
+    text = page(matrix)
+    root = ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
+    assert len(root.findall(".//table")) == len(sections(matrix))
+    assert not root.findall(".//script")
+    assert not re.search(r"(src|href)=|url\(|@import", text)
+    names = [cell.text for cell in root.findall(".//th[@scope='row']")]
+    assert ODD in names
+
+
+def test_the_best_of_a_task_is_bright_and_the_worst_dark(matrix: Matrix) -> None:
+    shades = heat_tables(matrix)[0].shades
+    assert [row[0] for row in shades] == [1.0, 0.5, 0.0, None]
+    assert [row[2] for row in shades] == [1.0, 0.0, None, None]
+
+
+@pytest.mark.parametrize("scale", [_SEQUENTIAL, _DIVERGING])
+def test_numbers_can_be_read_on_every_shade(scale: Sequence[tuple[int, int, int]]) -> None:
+    for step in range(101):
+        back = luminance(mixed(step / 100, scale))
+        front = 0.0 if style(step / 100, scale).endswith("#000") else 1.0
+        assert (max(back, front) + 0.05) / (min(back, front) + 0.05) >= 4.5
+
+
+def test_colours_at_the_ends_and_between() -> None:
+    assert mixed(0.0, _SEQUENTIAL) == (0, 32, 77)
+    assert mixed(1.0, _SEQUENTIAL) == (255, 234, 70)
+    assert mixed(0.125, _SEQUENTIAL) == (32, 54, 92)

@@ -1,0 +1,192 @@
+"""A matrix from models and tasks to cells: what is asked, what survives, and what is said of gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assay.api import evaluate_matrix
+from assay.core.errors import UserError
+from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.responses import Failure
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
+
+
+def right_sum(prompt: str) -> int:
+    """`Question: What is 3 + 7?` → 10."""
+    left, right = prompt.split("What is ")[1].split("?")[0].split(" + ")
+    return int(left) + int(right)
+
+
+def knows(request: Request) -> float | str:
+    """Answers every sum right."""
+    if isinstance(request, Generation):
+        left, right = str(request.prompt).removesuffix(" =").split(" + ")
+        return str(int(left) + int(right))
+    if isinstance(request, RollingLoglikelihood):
+        return -10.0
+    assert isinstance(request, Loglikelihood)
+    return -1.0 if int(request.continuation) == right_sum(str(request.prompt)) else -2.0
+
+
+def first(request: Request) -> float | str:
+    """Takes the smallest number: the first choice, right where the document's id is a multiple of 4."""
+    if isinstance(request, Generation):
+        return "no"
+    return -float(request.continuation) if isinstance(request, Loglikelihood) else -20.0
+
+
+def test_cells_by_hand() -> None:
+    """8 documents with 4 choices each: all right; and the first, right for documents 0 and 4."""
+    models = [ScriptedModel(knows, "knows"), ScriptedModel(first, "first")]
+    matrix = evaluate_matrix(models, toy_choice_task(8), store=":memory:", bootstrap_iters=0)
+    one, other = matrix.cell("knows", "toy_choice"), matrix.cell("first", "toy_choice")
+    assert one is not None and other is not None
+    assert (one.metric, one.estimate.value, one.baseline, one.relative, one.bounded) == ("acc", 1.0, 0.25, 3.0, 1.0)
+    assert (other.estimate.value, other.relative, other.bounded) == (0.25, 0.0, 0.0)
+    assert other.values == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+def test_other_tasks_have_no_baseline() -> None:
+    tasks = [toy_generation_task(3), toy_perplexity_task(3)]
+    matrix = evaluate_matrix(ScriptedModel(knows), tasks, store=":memory:", bootstrap_iters=0)
+    assert [(cell.metric, cell.baseline, len(cell.values)) for cell in matrix.cells] == [
+        ("exact_match", None, 3),
+        ("word_perplexity", None, 0),
+    ]
+    assert [column.is_share for column in matrix.columns] == [True, False]
+
+
+def test_the_first_pipeline_is_shown() -> None:
+    """The second one reads nothing from any answer."""
+    nothing = PipelineSpec("nothing", (FilterSpec("regex", {"regex_pattern": "x(.)"}), FilterSpec("take_first")))
+    pipelines = (PipelineSpec("plain", (FilterSpec("take_first"),)), nothing)
+    task = replace(toy_generation_task(3), scoring=Scoring("generate_until", (MetricSpec("exact_match"),), pipelines))
+    (cell,) = evaluate_matrix(ScriptedModel(knows), task, store=":memory:", bootstrap_iters=0).cells
+    assert (cell.filter, cell.estimate.value, cell.values) == ("plain", 1.0, (1.0, 1.0, 1.0))
+
+
+def test_the_metric_may_be_chosen() -> None:
+    tasks = [toy_choice_task(4), toy_generation_task(3)]
+    matrix = evaluate_matrix(ScriptedModel(knows), tasks, metric="acc_norm", store=":memory:", bootstrap_iters=0)
+    assert [column.metric for column in matrix.columns] == ["acc_norm", "exact_match"]
+
+
+def test_a_misspelt_metric_is_an_error_before_anything_is_asked() -> None:
+    model = ScriptedModel(knows)
+    with pytest.raises(UserError, match=r'no task reports "acc_nrom" \(did you mean "acc_norm"'):
+        evaluate_matrix(model, toy_choice_task(4), metric="acc_nrom", store=":memory:")
+    assert model.asked == []
+
+
+def test_only_missing_cells_are_asked(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    one, other = ScriptedModel(knows, "one"), ScriptedModel(first, "other")
+    evaluate_matrix(one, toy_choice_task(4), store=store, bootstrap_iters=0)
+    assert len(one.asked) == 16
+    tasks = [toy_choice_task(4), toy_generation_task(3)]
+    whole = evaluate_matrix([one, other], tasks, store=store, bootstrap_iters=0)
+    assert (len(one.asked), len(other.asked)) == (16 + 3, 16 + 3)
+    again = evaluate_matrix([one, other], tasks, store=store, bootstrap_iters=0)
+    assert (len(one.asked), len(other.asked)) == (19, 19)
+    assert (again.cells, again.rankings) == (whole.cells, whole.rankings)
+
+
+def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The second model is interrupted at its tenth request: nine answers of it are kept, and all of the first."""
+    store, tasks, asked = tmp_path / "s.db", [toy_choice_task(4)], []
+
+    def interrupted(request: Request) -> float | str:
+        asked.append(request)
+        if len(asked) == 10:
+            raise KeyboardInterrupt
+        return first(request)
+
+    one, other = ScriptedModel(knows, "one"), ScriptedModel(interrupted, "other")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_matrix([one, other], tasks, store=store, bootstrap_iters=0)
+    matrix = evaluate_matrix([one, other], tasks, store=store, bootstrap_iters=0)
+    assert (len(one.asked), len(asked)) == (16, 10 + 7)
+    assert [cell.estimate.value for cell in matrix.cells] == [1.0, 0.25]
+
+
+def test_a_task_that_a_model_cannot_answer_is_a_gap() -> None:
+    scores = ScriptedModel(knows, "scores", kinds=(Loglikelihood.kind,))
+    matrix = evaluate_matrix(
+        [scores, ScriptedModel(knows, "all")],
+        [toy_choice_task(4), toy_generation_task(3)],
+        store=":memory:",
+        bootstrap_iters=0,
+    )
+    assert [(cell.model, cell.task) for cell in matrix.cells] == [
+        ("scores", "toy_choice"),
+        ("all", "toy_choice"),
+        ("all", "toy_generation"),
+    ]
+    (gap,) = matrix.gaps
+    assert (gap.model, gap.task) == ("scores", "toy_generation")
+    assert "cannot answer generation requests" in gap.reason
+
+
+def test_a_model_that_cannot_be_opened_leaves_the_others_their_turn() -> None:
+    matrix = evaluate_matrix(
+        ["hf:pretrained=/nowhere/at/all", "dummy"], ["demo_questions"], store=":memory:", limit=3, bootstrap_iters=0
+    )
+    assert [(gap.model, gap.task) for gap in matrix.gaps] == [("all", "demo_questions")]
+    assert "/nowhere/at/all" in matrix.gaps[0].reason
+    assert [cell.model for cell in matrix.cells] == ["dummy"]
+
+
+def test_a_model_that_crashes_is_a_gap() -> None:
+    def crash(request: Request) -> float:
+        raise RuntimeError("out of memory")
+
+    models = [ScriptedModel(crash, "crashes"), ScriptedModel(knows, "knows")]
+    matrix = evaluate_matrix(models, toy_choice_task(4), store=":memory:", bootstrap_iters=0)
+    assert [gap.reason for gap in matrix.gaps] == ["RuntimeError: out of memory"]
+    assert [cell.model for cell in matrix.cells] == ["knows"]
+
+
+def test_a_cell_without_an_answer_is_a_gap() -> None:
+    model = ScriptedModel(lambda request: Failure("too_long", "9 tokens"), "fails")
+    matrix = evaluate_matrix(model, toy_choice_task(4), store=":memory:", bootstrap_iters=0)
+    assert [gap.reason for gap in matrix.gaps] == ["all 4 documents failed"]
+    assert matrix.failed == 16
+    assert "fails: 16 requests failed (too_long: 9 tokens)" in matrix.notices
+
+
+def test_unknown_tasks_are_an_error_for_all() -> None:
+    with pytest.raises(UserError, match="demo_qestions"):
+        evaluate_matrix(["dummy", "ngram"], ["demo_qestions"], store=":memory:")
+
+
+def test_groups_with_a_score_have_a_column_and_others_one_per_task() -> None:
+    matrix = evaluate_matrix("dummy", "demo", store=":memory:", limit=4, bootstrap_iters=0)
+    names = [column.name for column in matrix.columns]
+    assert names[:3] == ["demo_arithmetic", "demo_scramble", "demo_questions"]
+    cell = matrix.cell("dummy", "demo_arithmetic")
+    assert cell is not None
+    assert cell.estimate.n == len(cell.values) == 16
+    assert cell.estimate.value == pytest.approx(sum(cell.values) / 16)
+
+
+def test_checkpoints_of_a_pattern_have_their_steps(tmp_path: Path) -> None:
+    """The folders are empty, so nothing can be opened; what they are is known all the same."""
+    for step in (10, 9):
+        (tmp_path / f"step-{step}").mkdir()
+    matrix = evaluate_matrix(f"hf:pretrained={tmp_path}/step-*", ["demo_questions"], store=":memory:", limit=2)
+    assert matrix.models == ("step-9", "step-10")
+    assert [step.number for step in matrix.steps.values()] == [9.0, 10.0]
+    assert len(matrix.gaps) == 2
+
+
+def test_a_task_that_keeps_its_number_of_examples_is_named() -> None:
+    """Of the demo tasks, sums have 4 examples unless the run says otherwise, and questions none whatever it says."""
+    matrix = evaluate_matrix(
+        "dummy:num_fewshot=2", "demo_arithmetic_2d,demo_questions", store=":memory:", limit=2, bootstrap_iters=0
+    )
+    told = "dummy@2-shot: not 2 examples per prompt but the task's own number: demo_questions (0)"
+    assert told in matrix.notices
