@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from assay import evaluate
 from assay.core.errors import ModelError
 from assay.core.requests import Loglikelihood
 from assay.core.responses import Logprob
@@ -92,3 +93,18 @@ def test_nothing_is_loaded_to_open_and_describe(t5: Path, tmp_path: Path) -> Non
     assert model.description() == {} and model.view(Loglikelihood("a", "b")).continuation_ids
     with pytest.raises(ModelError, match="the model cannot be loaded"):
         list(model.respond([Loglikelihood("a", "b")]))
+
+
+def test_a_perplexity_task_is_refused_before_anything_is_loaded(t5: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(t5, tmp_path / "copy"))
+    (copy / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(ModelError, match=r"\(encoder-decoder\): cannot answer rolling_loglikelihood requests"):
+        evaluate("hf", "demo_text", store=":memory:", model_args={"pretrained": str(copy)})
+
+
+def test_multiple_choice_and_generation_are_evaluated(t5: Path) -> None:
+    args = {"pretrained": str(t5), "max_length": 200, "max_gen_toks": 8}
+    result = evaluate("hf", ["demo_questions", "demo_arithmetic_2d"], store=":memory:", model_args=args, limit=2)
+    # Two questions of four choices and two sums.
+    assert (result.counts.asked, result.counts.failed) == (10, 0)
+    assert (result.model_run["engine"], result.model_run["encoded_contexts"]) == ("padded", 4)

@@ -14,9 +14,6 @@ from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
 from assay.models.causal_arguments import CausalArguments, read_causal_arguments
 
-# What a user may call them.
-SHOWN = {"causal": "a decoder", "encoder": "an encoder", "encoder-decoder": "an encoder-decoder"}
-
 
 def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
     """Opens a model of transformers; only its configuration is read, and of a Hub model its small files are fetched.
