@@ -24,8 +24,8 @@ TEMPLATE = (
 MAX_LENGTH = 48
 
 
-def train_tokenizer(adds_bos: bool, template: str | None = None) -> Any:
-    """A byte-level BPE of 320 entries; ids 0 and 1 are BOS and EOS."""
+def train_tokenizer(adds_bos: bool, template: str | None = None, frame: str = "<s> $A") -> Any:
+    """A byte-level BPE of 320 entries; ids 0 and 1 are BOS and EOS. `frame` is what a text is put in."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -38,7 +38,7 @@ def train_tokenizer(adds_bos: bool, template: str | None = None) -> Any:
     )
     backend.train_from_iterator(CORPUS, trainer)
     if adds_bos:
-        backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+        backend.post_processor = processors.TemplateProcessing(single=frame, special_tokens=[("<s>", 0), ("</s>", 1)])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
     tokenizer.chat_template = template
     return tokenizer
@@ -95,6 +95,46 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(6)
         GPT2LMHeadModel(config).save_pretrained(folder)
     train_tokenizer(False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A T5 as the real ones are: no BOS, texts end with EOS, the decoder starts with the padding token."""
+    import torch
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    folder = tmp_path_factory.mktemp("t5")
+    config = T5Config(
+        vocab_size=320, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, n_positions=MAX_LENGTH,
+        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, initializer_factor=2.0,
+    )  # fmt: skip
+    with torch.random.fork_rng([]):
+        torch.manual_seed(7)
+        T5ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer = train_tokenizer(True, frame="$A </s>")
+    tokenizer.bos_token, tokenizer.pad_token = None, "<s>"
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BART as the real ones are: texts between BOS and EOS, the decoder starts with EOS."""
+    import torch
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    folder = tmp_path_factory.mktemp("bart")
+    config = BartConfig(
+        vocab_size=320, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=MAX_LENGTH,
+        pad_token_id=2, bos_token_id=0, eos_token_id=1, decoder_start_token_id=1, forced_eos_token_id=None,
+        init_std=0.4,
+    )  # fmt: skip
+    with torch.random.fork_rng([]):
+        torch.manual_seed(8)
+        BartForConditionalGeneration(config).save_pretrained(folder)
+    train_tokenizer(True, frame="<s> $A </s>").save_pretrained(folder)
     return folder
 
 

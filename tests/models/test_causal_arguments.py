@@ -66,3 +66,25 @@ def test_template_options_gather_thinking() -> None:
 
 def test_every_argument_has_a_reader() -> None:
     assert list(READERS) == list(CausalArguments.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("args", "family"),
+    [
+        ({"family": "decoder"}, "decoder"),
+        ({"backend": "seq2seq"}, "encoder-decoder"),
+        ({"backend": "causal"}, "decoder"),
+        ({"backend": "default"}, None),
+    ],
+)
+def test_family_may_be_named_in_lm_evals_words(args: dict[str, str], family: str | None) -> None:
+    assert read_causal_arguments({"pretrained": "m", **args}).family == family
+
+
+def test_a_family_named_twice_or_unknown_is_a_fault() -> None:
+    with pytest.raises(ModelError, match="family is given too"):
+        read_causal_arguments({"pretrained": "m", "family": "decoder", "backend": "seq2seq"})
+    with pytest.raises(ModelError, match=r"model_args.backend: found 'seq3seq'.*causal"):
+        read_causal_arguments({"pretrained": "m", "backend": "seq3seq"})
+    with pytest.raises(ModelError, match=r"model_args.family: found 'encoder'.*decoder, encoder-decoder"):
+        read_causal_arguments({"pretrained": "m", "family": "encoder"})

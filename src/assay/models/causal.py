@@ -1,4 +1,4 @@
-"""The `hf` model: any causal language model that transformers loads, from a folder or the Hub.
+"""Decoders of the `hf` model: any causal language model that transformers loads, from a folder or the Hub.
 
 Takes lm-eval's model arguments; gives a `Model` that also satisfies `Tokenizes`, `Measures`, `Advises`, `Describes`.
 Opening reads nothing but a folder's names; what the model is, is read from small files; weights load when asked.
@@ -7,6 +7,7 @@ Opening reads nothing but a folder's names; what the model is, is read from smal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -88,17 +89,7 @@ class CausalModel:
     @cached_property
     def checkpoint(self) -> checkpoints.Checkpoint:
         """The folder and its small files; a Hub model is fetched here."""
-        args = self.arguments
-        folder = hub.local_folder(args.pretrained, args.subfolder)
-        weights = [args.gguf_file] if args.gguf_file else ["*.safetensors", "*.bin"]
-        code = ["*.py"] if args.trust_remote_code else []
-        place = (
-            hub.Place(folder) if folder else hub.fetch(args.pretrained, args.revision, weights, code, args.subfolder)
-        )
-        tokenizer_folder = place.folder
-        if args.tokenizer is not None:
-            tokenizer_folder = hub.local_folder(args.tokenizer) or hub.fetch(args.tokenizer, None, [], code).folder
-        return checkpoints.read_checkpoint(place.folder, tokenizer_folder, place.revision, args)
+        return checkpoints.find_checkpoint(self.arguments)
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
@@ -106,7 +97,8 @@ class CausalModel:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        return checkpoints.capabilities(self.checkpoint, self.arguments)
+        able = checkpoints.capabilities(self.checkpoint, self.arguments)
+        return able if able.family == "causal" else replace(able, kinds=frozenset())
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -153,7 +145,7 @@ class CausalModel:
 
     def _refusal(self) -> Failure:
         name, kind = self.arguments.pretrained, self.capabilities.family
-        message = f'"{name}" is an {kind} model; hf answers with causal language models only'
+        message = f'"{name}" is an {kind} model; a causal language model is needed here'
         return Failure("unsupported", message, retryable=False)
 
     def view(self, request: Request) -> TokenView:

@@ -14,6 +14,10 @@ from assay.core.errors import Fault, ModelError, did_you_mean
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ARITHMETICS = ("exact", "lm_eval")
+DECODER, ENCODER_DECODER = FAMILIES = ("decoder", "encoder-decoder")
+# lm-eval's argument `backend` says the same in other words.
+BACKEND = "backend"
+BACKENDS = {"default": None, "causal": DECODER, "seq2seq": ENCODER_DECODER}
 AUTO, TREE, PADDED = ENGINES = ("auto", "tree", "padded")
 
 
@@ -38,6 +42,7 @@ class CausalArguments:
         think_end_token: text or id that ends the thinking part of an answer, which is then cut off.
         chat_template_args: further arguments for the chat template.
         arithmetic: `exact` sums in float64; `lm_eval` in the number format of the logits.
+        family: `decoder` or `encoder-decoder`; None for what the configuration says.
         device: where to run; overrides the run's setting.
         batch_size: overrides the run's setting.
         engine: overrides the run's setting.
@@ -59,6 +64,7 @@ class CausalArguments:
     think_end_token: str | int | None = None
     chat_template_args: Mapping[str, Any] = field(default_factory=dict)
     arithmetic: str = "exact"
+    family: str | None = None
     device: str | None = None
     batch_size: str | None = None
     engine: str | None = None
@@ -79,7 +85,9 @@ def read_causal_arguments(args: Mapping[str, Any]) -> CausalArguments:
     faults: list[Fault] = []
     values: dict[str, Any] = {}
     for name, value in args.items():
-        if name not in READERS:
+        if name == BACKEND:
+            _read_backend(value, args, values, faults)
+        elif name not in READERS:
             found = f'unknown argument "{name}"{did_you_mean(name, READERS)}'
             faults.append(Fault("model_args", found, "one of: " + ", ".join(READERS)))
         elif value is not None:
@@ -97,6 +105,15 @@ def _read(name: str, value: Any, values: dict[str, Any], faults: list[Fault]) ->
         values[name] = READERS[name](value)
     except ValueError as error:
         faults.append(Fault(f"model_args.{name}", f"found {value!r}", str(error)))
+
+
+def _read_backend(value: Any, args: Mapping[str, Any], values: dict[str, Any], faults: list[Fault]) -> None:
+    if value not in BACKENDS:
+        faults.append(Fault(f"model_args.{BACKEND}", f"found {value!r}", "one of: " + ", ".join(BACKENDS)))
+    elif args.get("family") is not None:
+        faults.append(Fault(f"model_args.{BACKEND}", "family is given too", next="Leave one of the two out"))
+    else:
+        values["family"] = BACKENDS[value]
 
 
 def _text(value: Any) -> str:
@@ -170,6 +187,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "think_end_token": _text_or_id,
     "chat_template_args": _mapping,
     "arithmetic": _choice(ARITHMETICS),
+    "family": _choice(FAMILIES),
     "device": _text,
     "batch_size": _text,
     "engine": _choice(ENGINES),

@@ -15,8 +15,9 @@ from typing import Any
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.identity import digest
-from assay.core.requests import REQUEST_KINDS
-from assay.models.causal_arguments import CausalArguments
+from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood
+from assay.models import hub
+from assay.models.causal_arguments import DECODER, CausalArguments
 from assay.models.file_hashes import hash_files
 
 WEIGHT_SUFFIXES = (".safetensors", ".bin")
@@ -48,6 +49,15 @@ ENCODER_TYPES = (
     *("esm", "flaubert", "longformer", "mobilebert", "modernbert", "mpnet", "nomic_bert", "roberta"),
     *("roformer", "squeezebert", "xlm-roberta", "xlm-roberta-xl"),
 )
+# Said where config.json does not say is_encoder_decoder, as in a GGUF file.
+ENCODER_DECODER_TYPES = ("bart", "longt5", "marian", "mbart", "mt5", "pegasus", "t5", "umt5")
+# Parts of encoder-decoders, and such with another head: their embeddings would pass for a head that was never trained.
+HEADLESS_ENDINGS = ("EncoderModel", "ForSequenceClassification", "ForQuestionAnswering", "ForTokenClassification")
+# What each family answers. An encoder-decoder has no text of its own to roll over: something must go in first.
+FAMILY_KINDS = {
+    "causal": frozenset(REQUEST_KINDS),
+    "encoder-decoder": frozenset((Loglikelihood.kind, Generation.kind)),
+}
 LENGTH_KEYS = ("n_positions", "max_position_embeddings", "n_ctx")
 # transformers writes 1e30 for "no limit".
 UNLIMITED = 10**20
@@ -88,12 +98,28 @@ def check_folder(folder: Path, args: CausalArguments) -> None:
         raise ModelError(Fault(str(folder), "no config.json in it: not a model folder", "a transformers model", hint))
 
 
+def find_checkpoint(args: CausalArguments) -> Checkpoint:
+    """The checkpoint that the arguments name; a Hub model is fetched."""
+    folder = hub.local_folder(args.pretrained, args.subfolder)
+    weights = [args.gguf_file] if args.gguf_file else ["*.safetensors", "*.bin"]
+    code = ["*.py"] if args.trust_remote_code else []
+    place = hub.Place(folder) if folder else hub.fetch(args.pretrained, args.revision, weights, code, args.subfolder)
+    tokenizer_folder = place.folder
+    if args.tokenizer is not None:
+        tokenizer_folder = hub.local_folder(args.tokenizer) or hub.fetch(args.tokenizer, None, [], code).folder
+    return read_checkpoint(place.folder, tokenizer_folder, place.revision, args)
+
+
+def read_config(folder: Path, args: CausalArguments) -> dict[str, Any]:
+    """What config.json, or else the header of a GGUF file, says."""
+    config = _read_json(folder / "config.json")
+    return _gguf_config(folder / args.gguf_file) if args.gguf_file and not config else config
+
+
 def read_checkpoint(folder: Path, tokenizer_folder: Path, revision: str | None, args: CausalArguments) -> Checkpoint:
     """Reads what the small files of a folder say."""
     check_folder(folder, args)
-    config = _read_json(folder / "config.json")
-    if args.gguf_file and not config:
-        config = _gguf_config(folder / args.gguf_file)
+    config = read_config(folder, args)
     tokenizer_config = _read_json(tokenizer_folder / "tokenizer_config.json")
     template = _find_template(tokenizer_folder, tokenizer_config) or config.get("_gguf_template")
     return Checkpoint(args.pretrained, folder, tokenizer_folder, revision, config, tokenizer_config, template)
@@ -145,15 +171,22 @@ def _find_template(folder: Path, tokenizer_config: Mapping[str, Any]) -> str | N
 
 
 def family(config: Mapping[str, Any]) -> str:
-    """`causal`, `encoder-decoder` or `encoder`, from config.json alone."""
-    if config.get("is_encoder_decoder"):
-        return "encoder-decoder"
+    """`causal`, `encoder-decoder` or `encoder` (which has no head to write with), from config.json alone."""
     architectures = config.get("architectures") or []
+    if config.get("is_encoder_decoder", config.get("model_type") in ENCODER_DECODER_TYPES):
+        return "encoder" if any(name.endswith(HEADLESS_ENDINGS) for name in architectures) else "encoder-decoder"
     if any(name.endswith(CAUSAL_ENDINGS) for name in architectures):
         # BERT can be a decoder too, but only when its configuration says so.
         return "encoder" if config.get("model_type") in ENCODER_TYPES and not config.get("is_decoder") else "causal"
     # A decoder saved without its head (LlamaModel) would be given a random one: no causal model either.
     return "encoder" if architectures or config.get("model_type") in ENCODER_TYPES else "causal"
+
+
+def chosen_family(config: Mapping[str, Any], args: CausalArguments) -> str:
+    """The family that the user named, else the configuration's."""
+    if args.family is None:
+        return family(config)
+    return "causal" if args.family == DECODER else args.family
 
 
 def max_length(checkpoint: Checkpoint, args: CausalArguments) -> int:
@@ -183,9 +216,9 @@ def precision(checkpoint: Checkpoint, args: CausalArguments) -> str:
 
 def capabilities(checkpoint: Checkpoint, args: CausalArguments) -> Capabilities:
     """What the model can do. Batches change the last bits of its answers, so it is not deterministic."""
-    kind = family(checkpoint.config)
+    kind = chosen_family(checkpoint.config, args)
     return Capabilities(
-        kinds=frozenset(REQUEST_KINDS) if kind == "causal" else frozenset(),
+        kinds=FAMILY_KINDS.get(kind, frozenset()),
         max_tokens=max_length(checkpoint, args),
         has_chat=checkpoint.template is not None,
         can_tokenize=True,
@@ -212,6 +245,8 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
         "generation_config": digest(_spoken(_read_json(folder / "generation_config.json"))),
         "code": digest(code) if code else None,
     }
+    if (kind := chosen_family(checkpoint.config, args)) != "causal":
+        settings["family"] = kind
     weights = list(weight_files(folder, args.gguf_file))
     if not weights:
         expected = "model.safetensors, its shards, or pytorch_model.bin"

@@ -58,7 +58,11 @@ class Encoder:
                 yield Refused(place, rendered)
             else:
                 pairs.append(TextPair(place, rendered.text, request.continuation, rendered.notes))
-        yield from encode_pairs(self.rules, pairs)
+        yield from self.split(pairs)
+
+    def split(self, pairs: Iterable[TextPair]) -> Iterator[Scorable]:
+        """Contexts and continuations as ids."""
+        return encode_pairs(self.rules, pairs)
 
     def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[Page | Refused]:
         """The windows of every text."""
@@ -78,7 +82,11 @@ class Encoder:
                 yield Refused(place, seen)
                 continue
             most = self.max_new_tokens if request.max_tokens is None else request.max_tokens
-            yield encode_prompt(self.rules, place, request, encoded[seen.text], most, seen.notes)
+            yield self.fit(EncodedPrompt(place, tuple(encoded[seen.text]), request, most, notes=seen.notes))
+
+    def fit(self, prompt: EncodedPrompt) -> EncodedPrompt | Refused:
+        """A prompt, cut to what the model takes."""
+        return encode_prompt(self.rules, prompt.index, prompt.request, prompt.ids, prompt.max_tokens, prompt.notes)
 
     def view(self, request: Request) -> Seen | Refused:
         """One request as the model sees it."""

@@ -71,6 +71,23 @@ class Writer:
         stops = tuple(stop for stop in (*request.stop, self.end_text) if stop)
         return StopRule(self.tokenizer, stops, self.end_ids, self.think_end)
 
+    def inputs(self, batch: Sequence[EncodedPrompt]) -> tuple[dict[str, Any], int]:
+        """What `generate` is given of some prompts, and how many ids stand before each answer.
+
+        Prompts are padded on the left, and the padding is masked.
+        """
+        import torch
+
+        longest = max(len(prompt.ids) for prompt in batch)
+        gaps = [longest - len(prompt.ids) for prompt in batch]
+        ids = [[*[self.pad_id] * gap, *prompt.ids] for gap, prompt in zip(gaps, batch, strict=True)]
+        mask = [[*[0] * gap, *[1] * (longest - gap)] for gap in gaps]
+        device = self.network.device
+        return {
+            "input_ids": torch.tensor(ids, device=device),
+            "attention_mask": torch.tensor(mask, device=device),
+        }, longest
+
 
 def write_texts(prompts: Iterable[EncodedPrompt], writer: Writer, batching: Batching) -> Iterator[Written]:
     """The answer to every prompt; prompts with equal settings share batches, longest first."""
@@ -123,15 +140,15 @@ def generate_options(request: Generation) -> dict[str, Any]:
 def _write_batch(batch: Sequence[EncodedPrompt], writer: Writer) -> list[Written]:
     request, most = batch[0].request, batch[0].max_tokens
     options = generate_options(request)
-    longest = max(len(prompt.ids) for prompt in batch)
+    inputs, start = writer.inputs(batch)
     is_single_line = int(options.get("num_beams") or writer.network.module.generation_config.num_beams or 1) == 1
-    watch = StopWatch(writer.rule(request), longest, is_single_line)
-    guard = FiniteGuard(longest)
+    watch = StopWatch(writer.rule(request), start, is_single_line)
+    guard = FiniteGuard(start)
     with _random_stream(batch[0], writer.network.device if options["do_sample"] else None):
-        rows = _generate(batch, writer, {"max_new_tokens": most, **options}, watch, guard)
+        rows = _generate(writer, inputs, {"max_new_tokens": most, **options}, watch, guard)
     results: list[Written] = []
     for number, prompt in enumerate(batch):
-        ids = rows[number][longest:]
+        ids = rows[number][start:]
         count = watch.lengths.get(number) or _length(ids, writer.end_ids)
         if guard.first_bad.get(number, count) < count:
             results.append((prompt.index, BROKEN))
@@ -146,27 +163,21 @@ def _length(ids: Sequence[int], end_ids: Sequence[int]) -> int:
 
 
 def _generate(
-    batch: Sequence[EncodedPrompt],
     writer: Writer,
+    inputs: dict[str, Any],
     options: dict[str, Any],
     watch: StopWatch,
     guard: FiniteGuard,
 ) -> list[list[int]]:
-    """Ids of prompt and answer for each row; prompts are padded on the left, and the padding is masked."""
+    """Ids of each row: what stands before the answer, and the answer."""
     import torch
     from transformers import LogitsProcessorList, StoppingCriteriaList
 
     if "max_length" in options:
         del options["max_new_tokens"]
-    longest = max(len(prompt.ids) for prompt in batch)
-    device = writer.network.device
-    gaps = [longest - len(prompt.ids) for prompt in batch]
-    ids = [[*[writer.pad_id] * gap, *prompt.ids] for gap, prompt in zip(gaps, batch, strict=True)]
-    mask = [[*[0] * gap, *[1] * (longest - gap)] for gap in gaps]
     with quiet(), torch.inference_mode():
         sequences = writer.network.module.generate(
-            input_ids=torch.tensor(ids, device=device),
-            attention_mask=torch.tensor(mask, device=device),
+            **inputs,
             stopping_criteria=StoppingCriteriaList([cast(Any, watch)]),
             logits_processor=LogitsProcessorList([cast(Any, guard)]),
             pad_token_id=writer.pad_id,

@@ -67,7 +67,7 @@ def score_pairs(
     """The log-likelihood of every text's scored part."""
 
     def work(rows: Sequence[Row]) -> list[Scored]:
-        return _score_rows(rows, logits_of, arithmetic)
+        return score_rows(rows, logits_of, arithmetic)
 
     for rows, result in run_batches(group_rows(texts), lambda row: row.length, batching, work):
         if isinstance(result, Failure):
@@ -104,7 +104,7 @@ def join_windows(windows: Sequence[EncodedText], parts: Sequence[Logprob | Failu
     )
 
 
-def _score_rows(rows: Sequence[Row], logits_of: LogitsOf, arithmetic: str) -> list[Scored]:
+def score_rows(rows: Sequence[Row], logits_of: LogitsOf, arithmetic: str) -> list[Scored]:
     """Forwards one batch and reads every text's tokens from it."""
     import torch
 

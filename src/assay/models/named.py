@@ -168,6 +168,6 @@ def open_named(
     if "pretrained" in args:
         found = f'pretrained={args["pretrained"]}, but "{model.name}" brings its own weights'
         raise ModelError(Fault("model_args", found, next="Leave pretrained out, or use: --model hf"))
-    from assay.models.causal import open_causal
+    from assay.models.families import open_hf
 
-    return open_causal(opener_arguments(model, locate(model, progress), args), settings)
+    return open_hf(opener_arguments(model, locate(model, progress), args), settings)

@@ -156,10 +156,22 @@ def adds_bos(tokenizer: Tokenizer) -> bool:
 
 
 def load_network(checkpoint: Checkpoint, args: CausalArguments, device: torch.device) -> Network:
-    """Loads the weights onto a device."""
+    """Loads the weights of a causal model onto a device."""
+    module = load_module(checkpoint, args, device, ("AutoModelForCausalLM", "a complete causal language model"))
+    return wrap(module, device)
+
+
+def load_module(checkpoint: Checkpoint, args: CausalArguments, device: torch.device, kind: tuple[str, str]) -> Any:
+    """Loads weights onto a device.
+
+    Args:
+        kind: transformers' class that loads them, and what it should find, in words.
+    """
     require_transformers(f'loading "{checkpoint.name}"')
     import torch
-    from transformers import AutoModelForCausalLM
+    import transformers
+
+    loader, expected = kind
 
     options: dict[str, Any] = {
         "dtype": getattr(torch, precision(checkpoint, args)),
@@ -173,14 +185,14 @@ def load_network(checkpoint: Checkpoint, args: CausalArguments, device: torch.de
             options[name] = getattr(args, name)
     folder = str(checkpoint.folder)
     with _told(folder, "the model cannot be loaded"), quiet():
-        module, info = cast(Any, AutoModelForCausalLM).from_pretrained(folder, **options)
+        module, info = getattr(transformers, loader).from_pretrained(folder, **options)
         module = module.to(device).eval()
     missing = sorted(info["missing_keys"])
     if missing:
         # transformers would fill them with random numbers and go on.
         found = f"{len(missing)} weights are missing from its files, the first is {missing[0]}"
-        raise ModelError(Fault(folder, found, "a complete causal language model"))
-    return wrap(module, device)
+        raise ModelError(Fault(folder, found, expected))
+    return module
 
 
 def wrap(module: Any, device: torch.device) -> Network:

@@ -19,7 +19,7 @@ from assay.models.wheels import ProgressReport
 MODELS = Registry(
     "model",
     {
-        "hf": "assay.models.causal:open_causal",
+        "hf": "assay.models.families:open_hf",
         "dummy": "assay.models.dummy:open_dummy",
         "ngram": "assay.models.ngram:open_ngram",
     },
@@ -30,7 +30,7 @@ MODELS = Registry(
 ALIASES = {"hf-auto": "hf", "hf-causal": "hf", "huggingface": "hf"}
 
 DESCRIPTIONS = {
-    "hf": "a causal language model of transformers: pretrained=FOLDER[,dtype=…]",
+    "hf": "a decoder or encoder-decoder of transformers: pretrained=FOLDER[,dtype=…]",
     "dummy": "answers from a hash of the request; for trying things out: seed=0",
     "ngram": "a byte n-gram trained on the spot, real but weak: order=3,corpus=FILE",
 }

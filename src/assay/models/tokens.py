@@ -214,7 +214,7 @@ def _encode_pair(
     if start == 0:
         notes = (*notes, "empty_prompt")
         if rules.prefix_id is None:
-            return Refused(pair.index, _no_prefix())
+            return Refused(pair.index, no_prefix())
         if whole[:1] != [rules.prefix_id]:
             whole = [rules.prefix_id, *whole]
         start = 1
@@ -258,7 +258,8 @@ def start_notes(rules: TokenRules, ids: Sequence[int]) -> tuple[str, ...]:
     return ("double_bos",) if bos is not None and tuple(ids[:2]) == (bos, bos) else ()
 
 
-def _no_prefix() -> Failure:
+def no_prefix() -> Failure:
+    """The refusal of an empty context that no token can stand for."""
     message = "the context is empty and the tokenizer has no BOS and no EOS; set prefix_token_id"
     return Failure("unsupported", message, retryable=False)
 
@@ -291,7 +292,7 @@ def encode_rolling(
     if not stands_on_prefix:
         first_id, ids = (ids[0], ids[1:]) if ids else (0, ids)
     elif rules.prefix_id is None:
-        return Refused(index, _no_prefix())
+        return Refused(index, no_prefix())
     else:
         first_id = rules.prefix_id
     windows = rolling_windows(ids, first_id, rules.max_length, overlap)
@@ -317,7 +318,7 @@ def encode_prompt(
         return Refused(index, Failure("too_long", message, retryable=False))
     if not ids:
         if rules.prefix_id is None:
-            return Refused(index, _no_prefix())
+            return Refused(index, no_prefix())
         ids, notes = [rules.prefix_id], (*notes, "empty_prompt")
     kept = tuple(ids[-room:])
     return EncodedPrompt(index, kept, request, most, len(ids) - len(kept), (*notes, *start_notes(rules, kept)))

@@ -1,0 +1,57 @@
+"""Which family of networks a checkpoint belongs to, and who opens it: decoders or encoder-decoders.
+
+Takes the arguments of `hf`; gives a model that has loaded nothing yet, or an error that says why none can be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from assay.core.errors import Fault, ModelError
+from assay.core.protocols import Model
+from assay.core.specs import ModelSettings
+from assay.models import checkpoints, hub
+from assay.models.causal_arguments import CausalArguments, read_causal_arguments
+
+
+def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
+    """Opens a model of transformers; only its configuration is read, and of a Hub model its small files are fetched.
+
+    Raises:
+        ModelError: for wrong arguments, a folder that is no model's, and a model that can neither score nor write.
+    """
+    arguments = read_causal_arguments(args)
+    config = _config(arguments)
+    _check_family(config, arguments)
+    if checkpoints.chosen_family(config, arguments) == "encoder-decoder":
+        from assay.models.seq2seq import open_seq2seq
+
+        return open_seq2seq(arguments, settings)
+    from assay.models.causal import open_causal
+
+    return open_causal(args, settings)
+
+
+def _config(args: CausalArguments) -> dict[str, Any]:
+    folder = hub.local_folder(args.pretrained, args.subfolder)
+    if folder is not None:
+        checkpoints.check_folder(folder, args)
+    elif args.family is not None or args.gguf_file:
+        return {}  # nothing to find out: a Hub model is not asked before it is needed
+    else:
+        folder = hub.fetch(args.pretrained, args.revision, [], [], args.subfolder).folder
+    return checkpoints.read_config(folder, args)
+
+
+def _check_family(config: Mapping[str, Any], args: CausalArguments) -> None:
+    found, chosen = checkpoints.family(config), checkpoints.chosen_family(config, args)
+    names = ", ".join(config.get("architectures") or [config.get("model_type") or "config.json"])
+    if chosen == "encoder":
+        expected = "a decoder (GPT kind) or an encoder-decoder (T5, BART kind), saved with its language-model head"
+        hint = "If it is one of these all the same, say so: family=decoder or family=encoder-decoder"
+        what = f"{names} has no head that scores or writes text: it cannot answer requests"
+        raise ModelError(Fault(args.pretrained, what, expected, hint))
+    if chosen == "encoder-decoder" and found == "causal" and config.get("architectures"):
+        what = f"family=encoder-decoder, but {names} is a decoder: it has no encoder"
+        raise ModelError(Fault("model_args.family", what, next="Leave family out"))
