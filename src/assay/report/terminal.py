@@ -25,6 +25,7 @@ from assay.core.results import RunResult
 from assay.report.names import printable
 from assay.report.pace import Pace
 from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, format_seconds, result_rows
+from assay.report.texts import COUNT_HEADINGS, text_table
 
 _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
@@ -32,7 +33,7 @@ _WIDTH_BESIDE_BAR = 90
 _LOADING = "loading the model"
 _MOST_TABLE_ROWS = 300
 _WIDEST_COLUMN = 60
-_TEXT_HEADINGS = ("Task", NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
+_TEXT_HEADINGS = ("Task", COUNT_HEADINGS[0], NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
 
 Clock = Callable[[], float]
 
@@ -200,6 +201,9 @@ def format_count(value: float) -> str:
 def show_result(result: RunResult, console: Console, files: Sequence[Path] = ()) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
+    headings, texts = text_table(result)
+    if texts:
+        console.print(_filled_table(headings, texts))
     show_notices(result.notices, console)
     counts = result.counts
     console.print(

@@ -16,6 +16,7 @@ from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
+from assay.tasks.corpora import MARK, open_corpus
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
@@ -68,7 +69,8 @@ def select_tasks(
     if not builder.tasks:
         raise UserError(Fault("--tasks", "names no task", "a task, group or tag", "See: assay ls tasks"))
     book = builder.book
-    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), book.combined(), book.notices())
+    notices = (*book.notices(), *builder.notices)
+    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), book.combined(), notices)
 
 
 # What a group says about itself; a member that is a registered group says it in its own file.
@@ -94,9 +96,13 @@ class _Builder:
         self.groups: dict[str, GroupSpec] = {}
         self.faults: list[Fault] = []
         self.unknown: list[str] = []
+        self.notices: list[str] = []
 
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
+        if isinstance(item, str) and item.startswith(MARK):
+            self._try(partial(self._add_texts, item))
+            return
         name, style = self._split_style(item) if isinstance(item, str) else (item, self._options.style)
         self._is_styled = isinstance(item, str) and style is not None
         try:
@@ -108,6 +114,16 @@ class _Builder:
             self._collect_name(name)
         else:
             self._try(partial(self._add_task, name, {}))
+
+    def _add_texts(self, name: str) -> None:
+        """The user's own texts. Styles are ways to put a question, so they do not touch them."""
+        self._style, self._is_styled = None, False
+        corpus = open_corpus(name, self._options)
+        for task in corpus.tasks:
+            self._add_task(task, {})
+        if corpus.group is not None:
+            self.groups[corpus.group.name] = corpus.group
+        self.notices.extend(notice for notice in corpus.notices if notice not in self.notices)
 
     def _collect_name(self, item: str) -> None:
         if item.endswith((".yaml", ".yml")):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.requests import LONGEST, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.read import FunctionReference, TaskFile
@@ -73,6 +74,7 @@ class TaskDefinition:
         style: the prompt style that the definition was put in; None for the file's own.
         rotates: whether every question is asked in all rotations of its choices.
         questions: reads the question of a row, where the definition was put in a style.
+        windows: how whole texts are cut.
     """
 
     file: TaskFile
@@ -101,6 +103,7 @@ class TaskDefinition:
     style: str | None = None
     rotates: bool = False
     questions: Callable[[Mapping[str, Any]], MultipleChoice] | None = None
+    windows: Windows = LONGEST
 
     @property
     def evaluated_split(self) -> str:
@@ -145,7 +148,13 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
         metadata=metadata if isinstance(metadata, Mapping) else {"_metadata": metadata},
         may_draw=may_draw,
         format=data.get("format"),
+        windows=_windows(data),
     )
+
+
+def _windows(data: Mapping[str, Any]) -> Windows:
+    given = data.get("perplexity", {})
+    return Windows(given.get("window"), given.get("stride"))
 
 
 def version_of(data: Mapping[str, Any]) -> Any:
