@@ -141,3 +141,27 @@ def test_windows_reach_tasks_in_python() -> None:
     assert item.instance.requests == (RollingLoglikelihood("abcdefgh", windows=Windows(4, 1)),)
     assert result.task("lines").texts is not None and result.task("lines").texts.windows == 5
     assert result.task("lines").card.config["perplexity"] == {"window": 4, "stride": 1}
+
+
+def test_a_narrow_screen_tells_the_counts_in_sentences(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(own.parent)
+    monkeypatch.setenv("COLUMNS", "80")
+    out = cli("run", "--model", "ngram", "--tasks", "text:own.jsonl").out
+    assert "text:own.jsonl: documents 3, windows 3, tokens 18, words 5, bytes 18, per token" in " ".join(out.split())
+
+
+def test_styles_and_profiles_leave_texts_alone(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(own.parent)
+    command = ["run", "--model", "ngram", "--tasks", "text:own.jsonl"]
+    assert cli(*command, "--style", "letters").code == 0
+    done = cli(*command, "--like", "helm")
+    assert done.code == 0 and "3 already known, 0 asked" in done.out and "written in Python" not in done.out
+
+
+def test_a_document_is_shown_and_planned(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(own.parent)
+    assert "abcdefgh" in cli("show", "text:own.jsonl").out
+    assert (
+        "3 posed, 3 distinct, 0 already known, 3 to ask"
+        in cli("plan", "--model", "ngram", "--tasks", "text:own.jsonl").out
+    )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.errors import UserError
+from assay import Read, evaluate, task
+from assay.core.errors import ModelError, UserError
 from assay.core.requests import RollingLoglikelihood, Windows
 from assay.core.responses import Failure, Logprob
 from assay.models.causal import CausalModel
@@ -143,3 +144,13 @@ def test_ngram_by_hand(windows: Windows, expected: tuple[float, ...], count: int
     assert isinstance(answer, Logprob)
     assert answer.total == pytest.approx(sum(map(math.log, expected)))
     assert (answer.token_count, answer.windows) == (4, count)
+
+
+def test_a_window_that_the_model_does_not_take_is_told_before_anything_runs(llama: Path, opened: Opened) -> None:
+    asked_texts = task("texts", rows=[{"text": TEXT}])(lambda row: Read(row["text"]))
+    model = opened(llama, max_length=8)
+    with pytest.raises(ModelError, match='takes 8 tokens, and the task "texts" is read with a window of 9'):
+        evaluate(model, asked_texts, window=9, store=":memory:")
+    with pytest.raises(ModelError, match="a stride of 9"):
+        evaluate(model, asked_texts, stride=9, store=":memory:")
+    assert evaluate(model, asked_texts, window=8, store=":memory:").counts.failed == 0

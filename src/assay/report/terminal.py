@@ -201,9 +201,7 @@ def format_count(value: float) -> str:
 def show_result(result: RunResult, console: Console, files: Sequence[Path] = ()) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
-    headings, texts = text_table(result)
-    if texts:
-        console.print(_filled_table(headings, texts))
+    _show_texts(result, console)
     show_notices(result.notices, console)
     counts = result.counts
     console.print(
@@ -219,6 +217,18 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
     console.print(printable(f"record: run {result.run_id} in {result.store}"), markup=False)
     for path in files:
         console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
+
+
+def _show_texts(result: RunResult, console: Console) -> None:
+    """What perplexities stand on: a table, or sentences where the screen is too narrow for it."""
+    headings, rows = text_table(result)
+    columns = list(zip(headings, *rows, strict=True))
+    if rows and sum(max(map(cell_len, column)) + 3 for column in columns) <= console.width:
+        console.print(_filled_table(headings, rows))
+        return
+    for name, *cells in rows:
+        told = ", ".join(f"{heading.lower()} {cell}" for heading, cell in zip(headings[1:], cells, strict=True))
+        console.print(f"{name}: {told}", markup=False)
 
 
 def _rescored_line(result: RunResult) -> str:

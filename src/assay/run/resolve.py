@@ -150,22 +150,24 @@ def _needed_kinds(task: Task) -> list[str]:
     return [*kinds, RollingLoglikelihood.kind] if task.scoring.reads_prompts else kinds
 
 
-def _window_faults(model: Model, task: Task) -> Iterator[Fault]:
-    """Windows that a model cannot read."""
-    most, asked = model.capabilities.max_tokens, task.card.config.get("perplexity") or {}
-    for name in ("window", "stride"):
-        if most is not None and (asked.get(name) or 0) > most:
-            where = f"model {model.fingerprint.name}"
-            found = f'takes {most} tokens, and the task "{task.card.name}" is read with a {name} of {asked[name]}'
-            yield Fault(where, found, next=f"Choose a {name} of at most {most}")
+def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
+    """Windows that a model cannot read, each told once."""
+    most = model.capabilities.max_tokens
+    wide: dict[tuple[str, int], str] = {}
+    for task in tasks:
+        for name, asked in (task.card.config.get("perplexity") or {}).items():
+            if most is not None and (asked or 0) > most:
+                wide.setdefault((name, asked), task.card.name)
+    for (name, asked), task_name in wide.items():
+        found = f'takes {most} tokens, and the task "{task_name}" is read with a {name} of {asked}'
+        yield Fault(f"model {model.fingerprint.name}", found, next=f"Choose a {name} of at most {most}")
 
 
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     """What a model cannot do is said before anything runs."""
-    faults: list[Fault] = []
+    faults = list(_window_faults(model, tasks))
     able = model.capabilities
     for task in tasks:
-        faults.extend(_window_faults(model, task))
         for kind in _needed_kinds(task):
             if kind in able.kinds:
                 continue

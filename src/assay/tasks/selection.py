@@ -16,7 +16,7 @@ from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
-from assay.tasks.corpora import MARK, open_corpus
+from assay.tasks.corpora import MARK, TextTask, open_corpus
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
@@ -296,7 +296,7 @@ class _Builder:
         if self._style is not None and not is_styled:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
-        if not isinstance(task, HarnessTask):
+        if not isinstance(task, (HarnessTask, TextTask)):
             self.book.leave(name)
         if name in self.tasks:
             self._check_same("task", name, changes, task.card.source)
