@@ -77,9 +77,13 @@ def test_a_second_run_asks_nothing_and_another_stride_asks_anew(cli: Cli, own: P
     assert "0 already known, 3 asked" in cli(*command, "--stride", 2).out
 
 
-def test_other_metrics_of_a_recorded_run(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_metrics_of_a_recorded_run_from_another_folder(
+    cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(own.parent)
     assert cli("run", "--model", "ngram", "--tasks", "text:own.jsonl", "--stride", 2, "--window", 4).code == 0
+    (own.parent / "elsewhere").mkdir()
+    monkeypatch.chdir(own.parent / "elsewhere")
     done = cli("rescore", "last", "--metrics", "bits_per_byte")
     assert done.code == 0, done.err
     assert "no model was loaded" in done.out and "token_perplexity" not in done.out

@@ -39,12 +39,14 @@ class TextOptions:
         stride: tokens that a later window scores; None for what a task says, else as many as it holds.
         text_column: column of the user's own JSON Lines files that holds a document's text.
         domain_column: column of them that says where a document belongs; None to go by files.
+        folder: where a relative path of such files begins that leads nowhere from here: where a recorded run began.
     """
 
     window: int | None = None
     stride: int | None = None
     text_column: str = "text"
     domain_column: str | None = None
+    folder: str | None = None
 
 
 # The tool whose known defects a run can repeat, see docs/lm-eval-compatibility.md. Conventions of this and of other

@@ -23,7 +23,6 @@ from assay.run.resolve import check_tasks, known_names, open_catalog, progress_t
 from assay.run.session import Session
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.store.runs import RunRecord
-from assay.tasks.corpora import MARK
 from assay.tasks.harness.rescored import ALL
 from assay.tasks.selection import Selection, Wanted
 
@@ -60,15 +59,9 @@ def recorded_spec(record: RunRecord) -> RunSpec:
         raise UserError(
             *(Fault(_where(record), f'its folder of task files "{name}" is gone', "", advice) for name in gone)
         )
-    tasks = tuple(_task_from(base, name) for name in spec.tasks)
-    return replace(spec, include_path=folders, tasks=tasks)
-
-
-def _task_from(base: Path, name: str) -> str:
-    """A task's name; one that is a path means the same file as it did."""
-    if name.startswith(MARK):
-        return MARK + _from(base, name.removeprefix(MARK))
-    return _from(base, name) if name.endswith((".yaml", ".yml")) else name
+    tasks = tuple(_from(base, name) if name.endswith((".yaml", ".yml")) else name for name in spec.tasks)
+    texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
+    return replace(spec, include_path=folders, tasks=tasks, options=replace(spec.options, texts=texts))
 
 
 def _from(base: Path, name: str) -> str:

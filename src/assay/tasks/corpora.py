@@ -110,11 +110,12 @@ def open_corpus(name: str, options: TaskOptions) -> Corpus:
     Raises:
         DataError: with file and line, when there is nothing to read or something cannot be read.
     """
-    path = Path(name.removeprefix(MARK)).expanduser()
+    path = _located(name, options.texts)
     domains: dict[str, list[Passage]] = {}
     empty = 0
     for file in _files(path):
-        for passage in _passages(file, _domain_of(file, path), options.texts):
+        shown = (Path(name.removeprefix(MARK)) / file.relative_to(path)).as_posix()
+        for passage in _passages(file, shown, _domain_of(file, path), options.texts):
             if passage.text:
                 domains.setdefault(passage.domain, []).append(passage)
             else:
@@ -132,6 +133,11 @@ def open_corpus(name: str, options: TaskOptions) -> Corpus:
     )
     members = tuple(task.name for task in tasks)
     return Corpus(tasks, GroupSpec(name, name, members, version=_VERSION, is_pooled=True), notices)
+
+
+def _located(name: str, options: TextOptions) -> Path:
+    path = Path(name.removeprefix(MARK)).expanduser()
+    return Path(options.folder) / path if options.folder is not None and not path.exists() else path
 
 
 def _kind(path: Path) -> str:
@@ -167,22 +173,22 @@ def _domain_of(file: Path, root: Path) -> str:
     return (folder / stem).as_posix()
 
 
-def _passages(file: Path, domain: str, options: TextOptions) -> Iterator[Passage]:
-    """The documents of a file, in order."""
+def _passages(file: Path, shown: str, domain: str, options: TextOptions) -> Iterator[Passage]:
+    """The documents of a file, in order; `shown` is its path as the user knows it."""
     try:
         with _opened(file) as stream:
             if _kind(file) == _PLAIN:
-                yield Passage(domain, stream.read(), str(file))
+                yield Passage(domain, stream.read(), shown)
                 return
             for number, line in enumerate(stream, 1):
                 if not line.isspace():
-                    yield _passage(line, f"{file}:{number}", domain, options)
+                    yield _passage(line, f"{shown}:{number}", domain, options)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(Fault(str(file), f"is a damaged gzip file: {error}", next="Fetch it again")) from error
+        raise DataError(Fault(shown, f"is a damaged gzip file: {error}", next="Fetch it again")) from error
     except OSError as error:
-        raise DataError(Fault(str(file), f"cannot be read: {error.strerror or error}")) from error
+        raise DataError(Fault(shown, f"cannot be read: {error.strerror or error}")) from error
     except UnicodeDecodeError as error:
-        raise DataError(Fault(str(file), f"is not UTF-8: {error.reason} at byte {error.start}")) from error
+        raise DataError(Fault(shown, f"is not UTF-8: {error.reason} at byte {error.start}")) from error
 
 
 def _opened(file: Path) -> IO[str]:
