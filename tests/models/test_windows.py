@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,20 +30,28 @@ def asked(model: CausalModel, *requests: RollingLoglikelihood) -> list[Logprob]:
     return [answer for answer in answers if isinstance(answer, Logprob)]
 
 
-def by_single_tokens(model: CausalModel, ids: Sequence[int], prefix: int, length: int, stride: int) -> float:
-    """Every token from a pass of its own over the context that its window gives it."""
-    import torch
-
-    whole, total = [prefix, *ids], 0.0
-    for place, token in enumerate(ids):
+def by_single_tokens(passes: Callable[[tuple[int, ...]], Any], whole: Sequence[int], length: int, stride: int) -> float:
+    """Every token from a pass of its own over the context that its window gives it; `whole` begins with the prefix."""
+    total, count = 0.0, len(whole) - 1
+    for place, token in enumerate(whole[1:]):
         first = 0
         if place >= length:
             step = (place - length) // stride + 1
-            first = min(length + step * stride, len(ids)) - length
-        with torch.inference_mode():
-            logits = model._loaded().network.module(torch.tensor([whole[first : place + 1]])).logits[0, -1]
-        total += float(logits.double().log_softmax(-1)[token])
+            first = min(length + step * stride, count) - length
+        total += float(passes(tuple(whole[first : place + 1]))[token])
     return total
+
+
+def plain_passes(model: CausalModel) -> Callable[[tuple[int, ...]], Any]:
+    """Context → log-probabilities of the next token, by one forward pass."""
+    import torch
+
+    @functools.cache
+    def passed(context: tuple[int, ...]) -> Any:
+        with torch.inference_mode():
+            return model._loaded().network.module(torch.tensor([context])).logits[0, -1].double().log_softmax(-1)
+
+    return passed
 
 
 @pytest.mark.parametrize("engine", ["tree", "padded"])
@@ -49,11 +59,11 @@ def by_single_tokens(model: CausalModel, ids: Sequence[int], prefix: int, length
 def test_totals_equal_single_passes(name: str, engine: str, opened: Opened, request: pytest.FixtureRequest) -> None:
     model = opened(request.getfixturevalue(name), max_length=16, engine=engine)
     seen = model.view(RollingLoglikelihood(TEXT))
-    ids, prefix = seen.continuation_ids, seen.context_ids[0]
+    ids, passes = seen.continuation_ids, plain_passes(model)
     answers = asked(model, *(RollingLoglikelihood(TEXT, windows=Windows(*pair)) for pair in GRID))
     for (length, stride), answer in zip(GRID, answers, strict=True):
         longest = length or 16
-        expected = by_single_tokens(model, ids, prefix, longest, stride or longest)
+        expected = by_single_tokens(passes, (*seen.context_ids, *ids), longest, stride or longest)
         assert answer.total == pytest.approx(expected, abs=1e-4) and answer.token_count == len(ids) > 24
         assert answer.windows == 1 + -(-(len(ids) - longest) // (stride or longest))
 
