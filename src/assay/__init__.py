@@ -34,6 +34,7 @@ _PUBLIC = {
     "TaskResult": "assay.core.results",
     "Text": "assay.core.responses",
     "UserError": "assay.core.errors",
+    "Windows": "assay.core.requests",
     "Write": "assay.tasks.python",
     "evaluate": "assay.api",
     "explain": "assay.api",
@@ -67,6 +68,7 @@ __all__ = [
     "TaskResult",
     "Text",
     "UserError",
+    "Windows",
     "Write",
     "__version__",
     "evaluate",
@@ -83,7 +85,15 @@ if TYPE_CHECKING:
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint
     from assay.core.protocols import Model, Task
-    from assay.core.requests import Generation, Instance, Loglikelihood, Message, RollingLoglikelihood, Sampling
+    from assay.core.requests import (
+        Generation,
+        Instance,
+        Loglikelihood,
+        Message,
+        RollingLoglikelihood,
+        Sampling,
+        Windows,
+    )
     from assay.core.responses import Failure, Logprob, Text
     from assay.core.results import RunResult, TaskResult
     from assay.core.scores import Estimate

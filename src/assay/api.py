@@ -17,7 +17,7 @@ from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
-from assay.core.specs import LM_EVAL, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions
+from assay.core.specs import LM_EVAL, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
 from assay.models.causal_arguments import ENGINES
 from assay.report.files import check_output_path, write_results
 from assay.report.names import model_name
@@ -27,6 +27,7 @@ from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
 from assay.tasks.changes import scoring_changes
+from assay.tasks.corpora import asked_windows
 from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, find_style
 
@@ -69,6 +70,10 @@ class Settings(TypedDict, total=False):
     scoring: str | Path | Mapping[str, Any] | None
     prompts: str | Path | None
     original_task: bool
+    window: int | None
+    stride: int | None
+    text_column: str
+    domain_column: str | None
 
 
 def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
@@ -96,6 +101,7 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         scoring=scoring_changes(settings.get("metrics"), settings.get("scoring")),
         prompts=_prompts(settings.get("prompts")),
         original_task=settings.get("original_task", False),
+        texts=_texts(settings),
     )
     include = settings.get("include_path") or ()
     folders = [include] if isinstance(include, (str, Path)) else include
@@ -112,6 +118,17 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         bootstrap_iters=settings.get("bootstrap_iters", 100_000),
         allow_code=_allowed(settings.get("allow_code", False)),
     )
+
+
+def _texts(settings: Settings) -> TextOptions:
+    given = TextOptions(
+        window=settings.get("window"),
+        stride=settings.get("stride"),
+        text_column=settings.get("text_column", "text"),
+        domain_column=settings.get("domain_column"),
+    )
+    asked_windows(given)  # a wrong one is an error before anything is read
+    return given
 
 
 def _model_settings(settings: Settings) -> ModelSettings:

@@ -21,7 +21,7 @@ from assay.core.identity import (
     request_digest,
     response_key,
 )
-from assay.core.requests import Generation, Loglikelihood, Message, Request, RollingLoglikelihood, Sampling
+from assay.core.requests import Generation, Loglikelihood, Message, Request, RollingLoglikelihood, Sampling, Windows
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=30)
 
@@ -46,6 +46,10 @@ GOLDEN: list[tuple[Request, str]] = [
     (
         RollingLoglikelihood("It snowed all night.", stands_on_prefix=False),
         "fbfb89d19a6dfc83982f08b6bbff0e53fe161f6ff3713189c4d50b4dfd0ce5ee",
+    ),
+    (
+        RollingLoglikelihood("It snowed all night.", windows=Windows(512, 256)),
+        "42c29015f7e73162ccdec9b83364ff4776fb211033e5b24b210883b401cf1b21",
     ),
     (Generation("Once upon a time"), "9862f0ff6ceff81dacb1b419d8e1d81d98bc7e98bed18b98f8ed06d56c838489"),
     (
@@ -151,6 +155,11 @@ VARIANTS: list[Request] = [
     RollingLoglikelihood("p", 2),
     RollingLoglikelihood("p", stands_on_prefix=False),
     RollingLoglikelihood("p", 2, stands_on_prefix=False),
+    RollingLoglikelihood("p", windows=Windows(8)),
+    RollingLoglikelihood("p", windows=Windows(8, 4)),
+    RollingLoglikelihood("p", windows=Windows(stride=4)),
+    RollingLoglikelihood("p", windows=Windows(4)),
+    RollingLoglikelihood("p", stands_on_prefix=False, windows=Windows(8, 4)),
     BASE,
     Generation("p2", BASE.stop, 5, BASE.sampling, 1),
     Generation(TALK, BASE.stop, 5, BASE.sampling, 1),

@@ -16,7 +16,7 @@ NOTES = st.lists(st.text(max_size=10), max_size=3).map(tuple)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 # A high surrogate before a low one is excluded: JSON reads the two as one character.
 TEXTS = st.text(st.characters(codec=None)).filter(lambda text: not re.search("[\ud800-\udbff][\udc00-\udfff]", text))
-LOGPROBS = st.builds(Logprob, FLOATS, COUNT, st.booleans(), COUNT, COUNT, NOTES)
+LOGPROBS = st.builds(Logprob, FLOATS, COUNT, st.booleans(), COUNT, COUNT, NOTES, st.none() | COUNT)
 WRITTEN = st.builds(Text, TEXTS, st.sampled_from(["stop", "eos", "length"]), COUNT, COUNT, COUNT, NOTES)
 
 

@@ -143,7 +143,7 @@ def words_of_task_files() -> set[str]:
 
 def test_the_dialect_uses_every_key_there_is() -> None:
     unserved = {"doc_to_image", "doc_to_audio"}  # no model of this version takes them
-    ours = {"format", "prompts"}
+    ours = {"format", "perplexity", "prompts"}
     assert {*TASK_KEYS, *GROUP_KEYS, *FEWSHOT_KEYS, *CODE_KEYS} - unserved - ours <= words_of_task_files()
 
 
@@ -153,6 +153,8 @@ def test_the_dialect_uses_every_filter_metric_and_aggregation_of_lm_eval() -> No
     left_out |= {"acc_tokens", "greedy_choice", "choice_mass", "choice_margin", "mean_of_known", "ece", "position_bias"}
     left_out |= {"positions"}
     left_out |= {"acc_mutual_phrase", "acc_opencompass", "rotation_agreement", "rotation_all", "rotation_vote"}
+    left_out |= {"token_perplexity", "nats_per_token", "document_perplexity", "document_perplexity_median"}
+    left_out |= {"weighted_nats", "median_of_known"}
     left_out |= {"extract"}  # ours
     assert {*FILTERS.names(), *METRICS.names(), *AGGREGATIONS} - left_out <= words_of_task_files()
 

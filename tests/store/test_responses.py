@@ -19,6 +19,7 @@ MODEL = Fingerprint("m")
 OUTPUTS: list[Output] = [
     Logprob(-1.2345678901234567, 3, True, 10, 2, ("double_bos",)),
     Logprob(-0.0, 1, False),
+    Logprob(-9.0, 700, False, 1, windows=3),
     Logprob(-1e308, 1, False),
     Text("ü\n\x00 \ud800 🙂", "length", 5, 6, 7, ("stop_at_limit",)),
     Text(""),

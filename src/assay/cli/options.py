@@ -103,7 +103,21 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--fewshot_as_multiturn", nargs="?", const="true", metavar="BOOL")
     group.add_argument("--gen_kwargs", nargs="+", metavar="K=V", help="e.g. temperature=0.8,max_gen_toks=64")
     add_scoring_options(group)
+    _add_text_options(parser)
     group.add_argument("--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot")
+
+
+def _add_text_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("whole texts, for perplexity")
+    group.add_argument("--window", type=int, metavar="N", help="tokens of a window; as many as the model takes")
+    group.add_argument(
+        "--stride",
+        type=int,
+        metavar="N",
+        help="tokens that each window after the first scores; fewer give more context and take longer",
+    )
+    group.add_argument("--text_column", default="text", metavar="NAME", help="the text in files of text:PATH (text)")
+    group.add_argument("--domain_column", metavar="NAME", help="where a document of text:PATH belongs; else its file")
 
 
 def add_scoring_options(parser: argparse._ActionsContainer) -> None:
@@ -134,7 +148,9 @@ def allowed_code(options: argparse.Namespace) -> bool | list[str]:
 
 def add_run_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """What `run` and its dry run share: tasks, model, and the options of lm-eval that scripts may carry along."""
-    parser.add_argument("--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards or files")
+    parser.add_argument(
+        "--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards, files, text:PATH"
+    )
     add_model_options(parser, required=True, several=several)
     add_task_options(parser)
     add_ignored_options(parser)
@@ -183,6 +199,10 @@ def run_settings(options: argparse.Namespace) -> Settings:
         scoring=options.scoring,
         prompts=options.prompts,
         original_task=options.original_task,
+        window=options.window,
+        stride=options.stride,
+        text_column=options.text_column,
+        domain_column=options.domain_column,
     )
 
 

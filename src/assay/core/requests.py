@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Union
 
+from assay.core.errors import Fault, UserError
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -39,6 +41,38 @@ class Loglikelihood:
 
 
 @dataclass(frozen=True, slots=True)
+class Windows:
+    """How a text that is longer than one window is cut.
+
+    Attributes:
+        length: tokens that a window holds, the prefix token included; None for as many as the model takes.
+        stride: tokens that each window after the first scores, behind as much context as fits (Press et al. 2020);
+            None for as many as a window holds.
+    """
+
+    length: int | None = None
+    stride: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("window", self.length), ("stride", self.stride)):
+            if value is not None and value < 1:
+                raise UserError(Fault(name, f"is {value}", "a whole number of tokens, 1 or more"))
+        if self.length is not None and self.stride is not None and self.stride > self.length:
+            found = f"is {self.stride}, more than the {self.length} tokens of a window: some would not be scored"
+            raise UserError(Fault("stride", found, f"1 to {self.length}"))
+
+    def counted(self, tokens: int) -> int:
+        """How many windows a text of so many scored tokens has, where the model itself sets no length."""
+        if self.length is None:
+            return min(tokens, 1)
+        step = self.length if self.stride is None else self.stride
+        return min(tokens, 1) + max(-(-(tokens - self.length) // step), 0)
+
+
+LONGEST = Windows()
+
+
+@dataclass(frozen=True, slots=True)
 class RollingLoglikelihood:
     """How likely is this whole text? Every token is scored once, in windows as long as the model takes.
 
@@ -49,17 +83,21 @@ class RollingLoglikelihood:
             read as the prompt of a `Loglikelihood` is, token for token (where a model moves a prompt's trailing white
             space to the continuation, without that); its first token is given, every later one is scored. The answer's
             `token_count` + `prompt_tokens` is then the number of tokens; a text without any has 0 of both.
+        windows: other windows than the longest; a stride that they name takes the place of `overlap`.
     """
 
     kind: ClassVar[str] = "rolling_loglikelihood"
     text: str
     overlap: int = 1
     stands_on_prefix: bool = True
+    windows: Windows = LONGEST
 
     def identity(self) -> tuple[Any, ...]:
-        # The usual case has no third entry: answers stored before there was one keep their keys.
+        # Usual cases have fewer entries: answers stored before there were more keep their keys.
         usual = (self.text, self.overlap)
-        return usual if self.stands_on_prefix else (*usual, self.stands_on_prefix)
+        if self.windows == LONGEST:
+            return usual if self.stands_on_prefix else (*usual, self.stands_on_prefix)
+        return (*usual, self.stands_on_prefix, self.windows.length, self.windows.stride)
 
 
 @dataclass(frozen=True, slots=True)

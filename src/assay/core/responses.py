@@ -30,6 +30,7 @@ class Logprob:
         prompt_tokens: tokens of context that the model saw.
         truncated: tokens of context that were cut from the left because the model takes no more.
         notes: names of oddities, see `NOTE_TEXTS`.
+        windows: in how many windows a whole text with tokens was read; None where that is not told.
     """
 
     total: float
@@ -38,6 +39,7 @@ class Logprob:
     prompt_tokens: int = 0
     truncated: int = 0
     notes: tuple[str, ...] = ()
+    windows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Response(NamedTuple):
 
 
 # (total, is_greedy, token_count, prompt_tokens, truncated, extra): an output as flat values for a table. `extra` is
-# JSON with whatever is no number: the text, why it ended, notes. A plain log-probability has none.
+# JSON with what few outputs have: the text, why it ended, notes, windows. A plain log-probability has none.
 FlatOutput = tuple[Union[float, None], Union[int, None], int, int, int, Union[str, None]]
 
 
@@ -97,7 +99,10 @@ def flatten(output: Output) -> FlatOutput:
     Only a high surrogate right before a low one comes back as the one character that the two stand for.
     """
     if isinstance(output, Logprob):
-        extra = json.dumps({"notes": output.notes}) if output.notes else None
+        told: dict[str, Any] = {"notes": output.notes} if output.notes else {}
+        if output.windows is not None:
+            told["windows"] = output.windows
+        extra = json.dumps(told) if told else None
         greedy = 1 if output.is_greedy else 0
         return output.total, greedy, output.token_count, output.prompt_tokens, output.truncated, extra
     data: dict[str, Any] = {"text": output.text, "finish": output.finish_reason}
@@ -114,7 +119,7 @@ def unflatten(row: FlatOutput) -> Output:
     data = json.loads(extra or "{}")
     notes = tuple(data.get("notes", ()))
     if total is not None:
-        return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated, notes)
+        return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated, notes, data.get("windows"))
     if "text" in data:
         return Text(data["text"], data["finish"], token_count, prompt_tokens, truncated, notes)
     raise AssayError("a stored output is neither a log-probability nor a text: written by a newer Assay?")

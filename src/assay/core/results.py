@@ -10,7 +10,7 @@ from assay.core.documents import Document
 from assay.core.prompt_axes import PromptAxis
 from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
-from assay.core.scores import Denominators, MetricResult, Sample
+from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
 
 
@@ -38,6 +38,7 @@ class TaskResult:
         directions: metric that the task lists, or that one of them gave → whether higher is better.
         rates: of generated answers: how many were cut off, and per pipeline how many held no answer.
         pipelines: the task's filter chains, to go through its answers once more.
+        texts: what perplexities stand on, for a task of whole texts.
     """
 
     card: TaskCard
@@ -50,6 +51,7 @@ class TaskResult:
     directions: Mapping[str, bool | None] = field(default_factory=dict, repr=False)
     rates: tuple[MetricResult, ...] = ()
     pipelines: tuple[PipelineSpec, ...] = field(default=(), repr=False)
+    texts: TextCounts | None = None
 
     @property
     def name(self) -> str:
@@ -77,12 +79,13 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """One group of a run: what it reports over its leaf tasks."""
+    """One group of a run: what it reports over its leaf tasks; `texts` where it is computed over all their texts."""
 
     spec: GroupSpec
     leaves: tuple[str, ...]
     metrics: tuple[MetricResult, ...]
     sample_len: int
+    texts: TextCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +163,11 @@ class RunResult:
                     "denominators": asdict(task.denominators),
                     "documents_fingerprint": task.fingerprint,
                     "prompts_fingerprint": task.prompts,
+                    **({"texts": asdict(task.texts)} if task.texts is not None else {}),
                 }
                 for task in self.tasks
             },
+            "texts": {group.spec.name: asdict(group.texts) for group in self.groups if group.texts is not None},
             "groups": {group.spec.name: [asdict(metric) for metric in group.metrics] for group in self.groups},
             "requests": asdict(self.counts),
             "failures": {kind: {"count": count, "example": text} for kind, (count, text) in self.failures.items()},

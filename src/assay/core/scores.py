@@ -71,6 +71,24 @@ class Denominators:
     notes: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class TextCounts:
+    """What the perplexities of a task stand on: sums over its scored documents.
+
+    Attributes:
+        windows: in how many windows the texts were read; None where a model does not tell.
+        tokens: tokens that were scored.
+        words: pieces between white space, as `word_perplexity` divides by them.
+        bytes: UTF-8 bytes.
+    """
+
+    documents: int
+    windows: int | None
+    tokens: int
+    words: int
+    bytes: int
+
+
 NOWHERE = -1
 
 

@@ -30,6 +30,25 @@ class ChatSpec:
     multiturn: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """How a run reads whole texts.
+
+    Attributes:
+        window: tokens of a window, see `Windows`; None for what a task or the model says.
+        stride: tokens that a later window scores; None for what a task says, else as many as it holds.
+        text_column: column of the user's own JSON Lines files that holds a document's text.
+        domain_column: column of them that says where a document belongs; None to go by files.
+        folder: where a relative path of such files begins that leads nowhere from here: where a recorded run began.
+    """
+
+    window: int | None = None
+    stride: int | None = None
+    text_column: str = "text"
+    domain_column: str | None = None
+    folder: str | None = None
+
+
 # The tool whose known defects a run can repeat, see docs/lm-eval-compatibility.md. Conventions of this and of other
 # tools are in profiles, see docs/profiles.md.
 LM_EVAL = "lm-eval"
@@ -59,6 +78,7 @@ class TaskOptions:
         prompts: PromptSource's templates, a file or a folder of them, in every one of which tasks are asked; None as
             the tasks have it.
         original_task: of several prompts, only those that ask what the dataset was made for.
+        texts: how whole texts are read.
     """
 
     num_fewshot: int | None = None
@@ -77,6 +97,7 @@ class TaskOptions:
     scoring: Mapping[str, Any] = field(default_factory=dict)
     prompts: str | None = None
     original_task: bool = False
+    texts: TextOptions = field(default_factory=TextOptions)
 
     def shots(self, own: int | None) -> int:
         """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""
@@ -133,6 +154,8 @@ class RunSpec:
         options = _kept(TaskOptions, data.get("options") or {})
         if "chat" in options:
             options["chat"] = ChatSpec(**_kept(ChatSpec, options["chat"]))
+        if "texts" in options:
+            options["texts"] = TextOptions(**_kept(TextOptions, options["texts"]))
         if options.get("samples") is not None:
             options["samples"] = _places(options["samples"])
         given = _kept(cls, data)
@@ -283,10 +306,16 @@ class GroupMetricSpec:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """A group in a run: its direct members, in order, and what it reports."""
+    """A group in a run: its direct members, in order, and what it reports.
+
+    Attributes:
+        metrics: means over the leaves.
+        is_pooled: whether it reports, instead, what the leaves report, computed over all their documents at once.
+    """
 
     name: str
     alias: str
     members: tuple[str, ...]
     metrics: tuple[GroupMetricSpec, ...] = ()
     version: Any = None
+    is_pooled: bool = False

@@ -14,6 +14,7 @@ from typing import Any
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.identity import canonical_json, to_bytes
 from assay.core.requests import (
+    LONGEST,
     REQUEST_KINDS,
     Generation,
     Loglikelihood,
@@ -97,13 +98,16 @@ class _Scorer:
             state = self._empty.copy()
             given = 0 if request.stands_on_prefix else 1
             state.update(b"%s%d:" % (b"w" if given else b"r", request.overlap))
+            if request.windows != LONGEST:
+                state.update(to_bytes(f"{request.windows.length}/{request.windows.stride}:"))
         state.update(to_bytes(scored))
         value = int.from_bytes(state.digest(), "big")
         count = (len(scored.split()) or 1) - given
+        windows = None if isinstance(request, Loglikelihood) else request.windows.counted(count)
         if not count:
             return Logprob(0.0, 0, True, prompt_tokens=given)
         share = (value >> 11) / (1 << 53)
-        return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1), given)
+        return Logprob(LOWEST_PER_WORD * count * share, count, bool(value & 1), given, windows=windows)
 
     def _after(self, prompt: Prompt) -> hashlib.blake2b:
         """The state of the hash after a prompt. Its length says where the prompt ends."""

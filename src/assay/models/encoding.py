@@ -69,7 +69,8 @@ class Encoder:
         encoded = encode_texts(self.rules, (_read_text(request) for _, request in requests))
         for place, request in requests:
             ids = encoded[_read_text(request)]
-            windows = encode_rolling(self.rules, place, ids, request.overlap, request.stands_on_prefix)
+            stands = request.stands_on_prefix
+            windows = encode_rolling(self.rules, place, ids, request.overlap, stands, request.windows)
             given = 0 if request.stands_on_prefix else len(ids[:1])
             yield windows if isinstance(windows, Refused) else Page(place, tuple(windows), given)
 

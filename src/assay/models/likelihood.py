@@ -101,6 +101,7 @@ def join_windows(windows: Sequence[EncodedText], parts: Sequence[Logprob | Failu
         is_greedy=all(part.is_greedy for part in whole),
         prompt_tokens=1 if windows else 0,
         notes=tuple(note for window in windows for note in window.notes),
+        windows=len(windows) or None,
     )
 
 

@@ -37,6 +37,7 @@ from assay.core.requests import (
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.specs import ModelSettings
 from assay.models.registry import reject_unknown_arguments, whole_number
+from assay.models.tokens import rolling_windows
 
 # Counts in the fingerprint; raise it when an answer changes.
 VERSION = 1
@@ -216,10 +217,24 @@ class NgramModel:
             prompt, scored = to_bytes(to_text(request.prompt)), to_bytes(request.continuation)
             return self._score(prompt, scored)
         if isinstance(request, RollingLoglikelihood):
-            text = to_bytes(request.text)
-            given = 0 if request.stands_on_prefix else 1
-            return self._score(text[:given], text[given:])
+            return self._read(request)
         return self._generate(request)
+
+    def _read(self, request: RollingLoglikelihood) -> Logprob:
+        """A whole text; its tokens are bytes, and a window is as long as the text unless the request says otherwise."""
+        text, windows = to_bytes(request.text), request.windows
+        given = 0 if request.stands_on_prefix else 1
+        first, rest = text[:given], text[given:]
+        length = len(rest) if windows.length is None else windows.length
+        cut = rolling_windows(rest, 0, length, request.overlap, windows.stride)
+        # There is no prefix byte: without a first one, the text begins after nothing.
+        parts = [
+            self._score(bytes(context) if number else first, bytes(scored))
+            for number, (context, scored) in enumerate(cut)
+        ]
+        total = math.fsum(part.total for part in parts)
+        is_greedy = all(part.is_greedy for part in parts)
+        return Logprob(total, len(rest), is_greedy, prompt_tokens=len(first), windows=len(parts) or None)
 
     def _score(self, prompt: bytes, scored: bytes) -> Logprob:
         total, is_greedy = self.table.score(prompt, scored)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from assay.core.requests import Generation
+from assay.core.requests import LONGEST, Generation, Windows
 from assay.core.responses import Failure
 
 # Encodings of the fast tokenizer carry offsets and masks; a small chunk keeps that memory small.
@@ -265,16 +265,16 @@ def no_prefix() -> Failure:
 
 
 def rolling_windows(
-    ids: Sequence[int], prefix: int, max_length: int, overlap: int = 1
+    ids: Sequence[int], prefix: int, max_length: int, overlap: int = 1, stride: int | None = None
 ) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
     """(context, scored) for every window; every token is scored once.
 
-    The first window stands on the prefix token. Each later one scores the next tokens, after at least
-    `overlap` tokens of context, and is filled up with context to the model's full length.
+    The first window stands on the prefix token. Each later one scores the next `stride` tokens, or else as many as
+    come after at least `overlap` tokens of context, and is filled up with context to the full length.
     """
     if ids:
         yield [prefix], ids[:max_length]
-    step = max(max_length - max(overlap, 1) + 1, 1)
+    step = max(max_length - max(overlap, 1) + 1, 1) if stride is None else stride
     start = max_length
     while start < len(ids):
         end = min(start + step, len(ids))
@@ -283,24 +283,39 @@ def rolling_windows(
 
 
 def encode_rolling(
-    rules: TokenRules, index: int, ids: Sequence[int], overlap: int, stands_on_prefix: bool = True
+    rules: TokenRules,
+    index: int,
+    ids: Sequence[int],
+    overlap: int,
+    stands_on_prefix: bool = True,
+    windows: Windows = LONGEST,
 ) -> list[EncodedText] | Refused:
     """The windows of one text, in order; none for a text without tokens to score.
 
     A text that does not stand on the prefix token stands on its own first token.
     """
+    length = rules.max_length if windows.length is None else windows.length
+    stride = windows.stride
+    if length > rules.max_length:
+        return _too_wide(index, f"a window of {length} tokens is asked for, the model takes {rules.max_length}")
+    if stride is not None and stride > length:
+        return _too_wide(index, f"a stride of {stride} tokens would leave out some: a window has {length}")
     if not stands_on_prefix:
         first_id, ids = (ids[0], ids[1:]) if ids else (0, ids)
     elif rules.prefix_id is None:
         return Refused(index, no_prefix())
     else:
         first_id = rules.prefix_id
-    windows = rolling_windows(ids, first_id, rules.max_length, overlap)
-    encoded = [EncodedText(index, (*context, *scored), len(scored)) for context, scored in windows]
+    cut = rolling_windows(ids, first_id, length, overlap, stride)
+    encoded = [EncodedText(index, (*context, *scored), len(scored)) for context, scored in cut]
     if encoded:
         first = encoded[0]
         encoded[0] = EncodedText(index, first.ids, first.scored, 0, start_notes(rules, first.ids))
     return encoded
+
+
+def _too_wide(index: int, message: str) -> Refused:
+    return Refused(index, Failure("too_long", message, retryable=False))
 
 
 def encode_prompt(

@@ -25,6 +25,7 @@ from assay.core.results import RunResult
 from assay.report.names import printable
 from assay.report.pace import Pace
 from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, format_seconds, prompt_lines, result_rows
+from assay.report.texts import COUNT_HEADINGS, text_table
 
 _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
@@ -32,7 +33,7 @@ _WIDTH_BESIDE_BAR = 90
 _LOADING = "loading the model"
 _MOST_TABLE_ROWS = 300
 _WIDEST_COLUMN = 60
-_TEXT_HEADINGS = ("Task", NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
+_TEXT_HEADINGS = ("Task", COUNT_HEADINGS[0], NARROW_HEADINGS[0], "Version", "Filter", "Metric", "")
 
 Clock = Callable[[], float]
 
@@ -209,6 +210,7 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
     console.print(_results_table(result_rows(result), console.width))
     for line in prompt_lines(result.prompts):
         console.print(line, markup=False)
+    _show_texts(result, console)
     show_notices(result.notices, console)
     counts = result.counts
     console.print(
@@ -224,6 +226,18 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
     console.print(printable(f"record: run {result.run_id} in {result.store}"), markup=False)
     for path in files:
         console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
+
+
+def _show_texts(result: RunResult, console: Console) -> None:
+    """What perplexities stand on: a table, or sentences where the screen is too narrow for it."""
+    headings, rows = text_table(result)
+    columns = list(zip(headings, *rows, strict=True))
+    if rows and sum(max(map(cell_len, column)) + 3 for column in columns) <= console.width:
+        console.print(_filled_table(headings, rows))
+        return
+    for name, *cells in rows:
+        told = ", ".join(f"{heading.lower()} {cell}" for heading, cell in zip(headings[1:], cells, strict=True))
+        console.print(f"{name}: {told}", markup=False)
 
 
 def _rescored_line(result: RunResult) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError
 from assay.core.protocols import Example, ShowsExamples, Task
-from assay.core.requests import Instance
-from assay.core.specs import Scoring, TaskCard
+from assay.core.requests import LONGEST, Instance, RollingLoglikelihood, Windows
+from assay.core.specs import Scoring, TaskCard, TextOptions
+from assay.tasks.corpora import KIND, TextTask, asked_windows
 from assay.tasks.harness.rescored import ALL, changed_scoring
 from assay.tasks.harness.task import HarnessTask
 
@@ -34,6 +35,52 @@ class Rescored:
 
     def examples(self, document: Document) -> Sequence[Example]:
         return self.task.examples(document) if isinstance(self.task, ShowsExamples) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """A task of any make whose whole texts are read in the run's windows."""
+
+    task: Task
+    windows: Windows
+
+    @property
+    def card(self) -> TaskCard:
+        card, windows = self.task.card, self.windows
+        config = {**card.config, "perplexity": {"window": windows.length, "stride": windows.stride}}
+        return replace(card, config=config)
+
+    @property
+    def scoring(self) -> Scoring:
+        return self.task.scoring
+
+    def documents(self) -> Sequence[Document]:
+        return self.task.documents()
+
+    def pose(self, document: Document) -> Instance:
+        instance = self.task.pose(document)
+        changed = tuple(
+            replace(request, windows=self.windows) if isinstance(request, RollingLoglikelihood) else request
+            for request in instance.requests
+        )
+        return replace(instance, requests=changed)
+
+    def examples(self, document: Document) -> Sequence[Example]:
+        return self.task.examples(document) if isinstance(self.task, ShowsExamples) else ()
+
+
+def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...]:
+    """The tasks of a run that says how texts are cut. Those of task files and of texts have it already."""
+    windows = asked_windows(texts)
+    if windows == LONGEST:
+        return tuple(tasks)
+    if not any(task.card.kind == KIND for task in tasks):
+        flag = "--stride" if texts.window is None else "--window"
+        raise UserError(Fault(flag, "no task of this run reads whole texts", f"a task with output_type: {KIND}"))
+    return tuple(
+        task if isinstance(task, (HarnessTask, TextTask)) or task.card.kind != KIND else Windowed(task, windows)
+        for task in tasks
+    )
 
 
 def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> Task:

@@ -60,7 +60,8 @@ def recorded_spec(record: RunRecord) -> RunSpec:
             *(Fault(_where(record), f'its folder of task files "{name}" is gone', "", advice) for name in gone)
         )
     tasks = tuple(_from(base, name) if name.endswith((".yaml", ".yml")) else name for name in spec.tasks)
-    return replace(spec, include_path=folders, tasks=tasks)
+    texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
+    return replace(spec, include_path=folders, tasks=tasks, options=replace(spec.options, texts=texts))
 
 
 def _from(base: Path, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
 from assay.models.named import cache_folder
 from assay.models.registry import arguments_like, must_fetch, open_model
 from assay.models.wheels import ProgressReport
-from assay.run.changing import check_metrics, rescored_task
+from assay.run.changing import check_metrics, rescored_task, windowed_tasks
 from assay.run.events import Listener, Progressed
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
@@ -60,7 +60,8 @@ def open_catalog(include_path: Sequence[str]) -> Catalog:
 
 def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> Selection:
     """The tasks and groups of a run."""
-    return select_tasks(given or spec.tasks, catalog, spec.options, known_names(), code_loader(spec, given))
+    selection = select_tasks(given or spec.tasks, catalog, spec.options, known_names(), code_loader(spec, given))
+    return replace(selection, tasks=windowed_tasks(selection.tasks, spec.options.texts))
 
 
 def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
@@ -162,9 +163,22 @@ def _needed_kinds(task: Task) -> list[str]:
     return [*kinds, RollingLoglikelihood.kind] if task.scoring.reads_prompts else kinds
 
 
+def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
+    """Windows that a model cannot read, each told once."""
+    most = model.capabilities.max_tokens
+    wide: dict[tuple[str, int], str] = {}
+    for task in tasks:
+        for name, asked in (task.card.config.get("perplexity") or {}).items():
+            if most is not None and (asked or 0) > most:
+                wide.setdefault((name, asked), task.card.name)
+    for (name, asked), task_name in wide.items():
+        found = f'takes {most} tokens, and the task "{task_name}" is read with a {name} of {asked}'
+        yield Fault(f"model {model.fingerprint.name}", found, next=f"Choose a {name} of at most {most}")
+
+
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     """What a model cannot do is said before anything runs."""
-    faults = []
+    faults = list(_window_faults(model, tasks))
     able = model.capabilities
     for task in tasks:
         for kind in _needed_kinds(task):

@@ -14,6 +14,7 @@ from assay.run.posing import PosedTask
 from assay.scoring.aggregate import aggregate_task, directions
 from assay.scoring.documents import DocumentScorer
 from assay.scoring.rates import answer_rates
+from assay.scoring.texts import text_counts
 from assay.store.responses import Responses
 
 _DOCUMENTS_AT_ONCE = 5000
@@ -47,6 +48,7 @@ def score_task(
         directions=directions(scoring, metrics),
         rates=answer_rates(posed.task.card.kind, scorer, answered, samples),
         pipelines=scoring.pipelines,
+        texts=text_counts(posed.task.card.kind, answered, samples),
     )
 
 

@@ -14,6 +14,7 @@ from assay.scoring.metrics.aggregations import AGGREGATIONS, own_aggregation
 from assay.scoring.metrics.reading import Unreadable
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.task_code import raised
+from assay.scoring.texts import add_counts
 from assay.scoring.values import Values
 from assay.stats.pooled import group_estimate, harness_group_stderr
 
@@ -155,7 +156,24 @@ def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -
         leaves = leaves_of(group.name, by_name)
         results = [by_task[leaf] for leaf in leaves]
         metrics = tuple(result for spec in group.metrics for result in _group_metrics(spec, results))
-        found.append(GroupResult(group, leaves, metrics, sum(task.sample_len for task in results)))
+        if group.is_pooled:
+            metrics = _pooled_metrics(group.name, results)
+        counts = [task.texts for task in results if task.texts is not None] if group.is_pooled else []
+        texts = add_counts(counts) if counts else None
+        found.append(GroupResult(group, leaves, metrics, sum(task.sample_len for task in results), texts))
+    return tuple(found)
+
+
+def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResult, ...]:
+    """What the first leaf reports, over the documents of all. Metrics that a table does not know stay with the leaves.
+
+    A ratio of sums, such as a perplexity, is then that of all texts together, which no mean over leaves gives.
+    """
+    found = []
+    for reported in tasks[0].metrics if tasks else ():
+        if reported.metric in METRICS:
+            own = [sample for task in tasks for sample in task.samples if sample.filter == reported.filter]
+            found.append(_metric_result(_rule(MetricSpec(reported.metric)), reported.filter, own, 0, f"group {name}"))
     return tuple(found)
 
 

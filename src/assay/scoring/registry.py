@@ -54,12 +54,15 @@ _METRIC_NAMES = (
     "choice_mass",
     "chrf",
     "chrf++",
+    "document_perplexity",
+    "document_perplexity_median",
     "ece",
     "exact_match",
     "f1",
     "greedy_choice",
     "likelihood",
     "mcc",
+    "nats_per_token",
     "perplexity",
     "position_bias",
     "positions",
@@ -71,6 +74,7 @@ _METRIC_NAMES = (
     "rougeL",
     "rougeLsum",
     "ter",
+    "token_perplexity",
     "word_perplexity",
 )
 METRICS = Registry(

@@ -100,6 +100,11 @@ def ratio_perplexity_estimate(log_probabilities: Sequence[float], weights: Seque
     return _exponential(_negated(ratio_estimate(log_probabilities, weights)))
 
 
+def nats_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
+    """−Σa/Σb, the cross-entropy in nats."""
+    return _negated(ratio_estimate(log_probabilities, weights))
+
+
 def bits_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """−(Σa/Σb)/ln 2, bits per byte."""
     return _scaled(_negated(ratio_estimate(log_probabilities, weights)), 1 / math.log(2))
@@ -109,14 +114,15 @@ def _exponential(inner: Estimate) -> Estimate:
     """exp of an estimate: ends are carried over, the error is multiplied by the slope."""
     if inner.value is None:
         return inner
-    value = _exp(inner.value)
+    value = perplexity_of(inner.value)
     error = None if inner.stderr is None or math.isinf(value) else value * inner.stderr
-    low = None if inner.low is None else _exp(inner.low)
-    high = None if inner.high is None else _exp(inner.high)
+    low = None if inner.low is None else perplexity_of(inner.low)
+    high = None if inner.high is None else perplexity_of(inner.high)
     return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level)
 
 
-def _exp(value: float) -> float:
+def perplexity_of(value: float) -> float:
+    """exp of a mean negative log-likelihood."""
     # A document of hopeless likelihood gives an infinite perplexity, not a crash.
     return math.exp(value) if value < 709.0 else math.inf
 

@@ -70,7 +70,9 @@ class Responses:
         # In the order of their keys, which are hashes, the rows of a batch meet every page of the tree once.
         for key, output in sorted(responses, key=itemgetter(0)):
             # A bytearray, because sqlite3 asks every other type, bytes too, how it wants to be adapted.
-            if type(output) is Logprob and not output.notes:  # as `flatten` has it, in half the time
+            if (
+                type(output) is Logprob and not output.notes and output.windows is None
+            ):  # as `flatten` has it, in half the time
                 greedy = 1 if output.is_greedy else 0
                 plain += (bytearray(key), model, now, output.total, greedy)
                 plain += (output.token_count, output.prompt_tokens, output.truncated)

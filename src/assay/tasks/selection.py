@@ -16,6 +16,7 @@ from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
+from assay.tasks.corpora import MARK, TextTask, open_corpus
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import TaskDefinition, define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
@@ -69,7 +70,8 @@ def select_tasks(
     if not builder.tasks:
         raise UserError(Fault("--tasks", "names no task", "a task, group or tag", "See: assay ls tasks"))
     book = builder.book
-    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), book.combined(), book.notices())
+    notices = (*book.notices(), *builder.notices)
+    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), book.combined(), notices)
 
 
 # What a group says about itself; a member that is a registered group says it in its own file.
@@ -96,9 +98,13 @@ class _Builder:
         self.groups: dict[str, GroupSpec] = {}
         self.faults: list[Fault] = []
         self.unknown: list[str] = []
+        self.notices: list[str] = []
 
     def collect(self, item: Wanted) -> None:
         """Adds what one item of the user's list means."""
+        if isinstance(item, str) and item.startswith(MARK):
+            self._try(partial(self._add_texts, item))
+            return
         name, style = self._split_style(item) if isinstance(item, str) else (item, self._options.style)
         # What is no style may be one of a task's prompts, which only the task knows.
         self._prompt = style if isinstance(item, str) and self._may_be_prompt(name, style) else None
@@ -113,6 +119,16 @@ class _Builder:
             self._collect_name(name)
         else:
             self._try(partial(self._add_task, name, {}))
+
+    def _add_texts(self, name: str) -> None:
+        """The user's own texts. Styles are ways to put a question, so they do not touch them."""
+        self._style, self._is_styled = None, False
+        corpus = open_corpus(name, self._options)
+        for task in corpus.tasks:
+            self._add_task(task, {})
+        if corpus.group is not None:
+            self.groups[corpus.group.name] = corpus.group
+        self.notices.extend(notice for notice in corpus.notices if notice not in self.notices)
 
     def _collect_name(self, item: str) -> None:
         if item.endswith((".yaml", ".yml")):
@@ -312,7 +328,7 @@ class _Builder:
         if self._style is not None and not is_styled:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
-        if not isinstance(task, HarnessTask):
+        if not isinstance(task, (HarnessTask, TextTask)):
             if self._prompt is not None:
                 find_style(self._prompt)  # raises: nothing behind the name of such a task is a prompt
             if self._options.prompts is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +98,27 @@ def _weighted_perplexity(values: Sequence[Any]) -> Estimate:
     return means.ratio_perplexity_estimate(*_columns(values))
 
 
+def _weighted_nats(values: Sequence[Any]) -> Estimate:
+    return means.nats_estimate(*_columns(values))
+
+
+def _mean_of_known(values: Sequence[Any]) -> Estimate:
+    known = [value for value in values if not math.isnan(value)]
+    return _without_error(known, statistics.fmean) if math.inf in known else means.mean_estimate(known)
+
+
+def _median_of_known(values: Sequence[Any]) -> Estimate:
+    from assay.scoring.metrics import resampling
+
+    known = [value for value in values if not math.isnan(value)]
+    return _without_error(known, statistics.median) if math.inf in known else resampling.estimate(known, "middle")
+
+
+def _without_error(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> Estimate:
+    """A statistic of values of which some have no number (a hopeless perplexity), and so no spread."""
+    return Estimate(statistic(values), None, None, None, len(values), "none", means.LEVEL)
+
+
 def _bits_per_byte(values: Sequence[Any]) -> Estimate:
     return means.bits_estimate(*_columns(values))
 
@@ -104,10 +126,12 @@ def _bits_per_byte(values: Sequence[Any]) -> Estimate:
 AGGREGATIONS: dict[str, Aggregation] = {
     "mean": Aggregation(means.mean_estimate, _mean_stderr),
     "nanmean": Aggregation(_nanmean, _resampled("nanmean"), reading.numbers_or_gaps),
-    "mean_of_known": Aggregation(_nanmean, _no_stderr, reading.numbers_or_gaps),
+    "mean_of_known": Aggregation(_mean_of_known, _no_stderr, reading.numbers_or_gaps),
     "median": _by_bootstrap("median"),
+    "median_of_known": Aggregation(_median_of_known, _no_stderr, reading.numbers_or_gaps),
     "perplexity": Aggregation(means.perplexity_estimate, _resampled("perplexity")),
     "weighted_perplexity": Aggregation(_weighted_perplexity, _no_stderr, reading.number_pairs),
+    "weighted_nats": Aggregation(_weighted_nats, _no_stderr, reading.number_pairs),
     "bits_per_byte": Aggregation(_bits_per_byte, _no_stderr, reading.number_pairs),
     "brier_score": Aggregation(means.mean_estimate, _no_stderr, reading.brier_scores),
     # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.

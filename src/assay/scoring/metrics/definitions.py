@@ -197,6 +197,26 @@ byte_perplexity = MetricDefinition(
 bits_per_byte = MetricDefinition(
     "bits_per_byte", "bits_per_byte", False, {_ROLLING: continuation.per_byte}, "bits that coding a byte takes"
 )
+token_perplexity = MetricDefinition(
+    "token_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_token}, "perplexity per token"
+)
+nats_per_token = MetricDefinition(
+    "nats_per_token", "weighted_nats", False, {_ROLLING: continuation.per_token}, "cross-entropy per token, in nats"
+)
+document_perplexity = MetricDefinition(
+    "document_perplexity",
+    "mean_of_known",
+    False,
+    {_ROLLING: continuation.token_perplexity},
+    "mean of the documents' own perplexities per token",
+)
+document_perplexity_median = MetricDefinition(
+    "document_perplexity_median",
+    "median_of_known",
+    False,
+    {_ROLLING: continuation.token_perplexity},
+    "median of the documents' own perplexities per token",
+)
 bypass = MetricDefinition(
     "bypass",
     "bypass",

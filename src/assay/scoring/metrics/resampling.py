@@ -39,6 +39,11 @@ def median_rows(values: Floats) -> Floats:
     return np.asarray(np.sort(values, axis=1)[:, values.shape[1] // 2])
 
 
+def middle_rows(values: Floats) -> Floats:
+    """The usual median: the mean of the two middle values where n is even."""
+    return np.asarray(np.median(values, axis=1))
+
+
 def nanmean_rows(values: Floats) -> Floats:
     filled = ~np.isnan(values)
     counts = filled.sum(axis=1)
@@ -101,6 +106,7 @@ def _sums_by_place(places: NDArray[np.int64], size: int, weights: Floats | None 
 STATISTICS: dict[str, bootstrap.Statistic] = {
     "perplexity": perplexity_rows,
     "median": median_rows,
+    "middle": middle_rows,
     "nanmean": nanmean_rows,
     "f1": f1_rows,
     "matthews": matthews_rows,

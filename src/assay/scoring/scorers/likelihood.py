@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
+from assay.stats.means import perplexity_of
 
 _WHITE_SPACE = re.compile(r"\s+")
 
@@ -39,6 +41,17 @@ def greedy(view: LikelihoodView, options: Mapping[str, Any]) -> float:
 def per_word(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
     """(log-likelihood, words). White space at an end counts an empty word more, as lm-eval does."""
     return view.logprob.total, len(_WHITE_SPACE.split(view.text))
+
+
+def per_token(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:
+    """(log-likelihood, tokens that were scored)."""
+    return view.logprob.total, view.logprob.token_count
+
+
+def token_perplexity(view: LikelihoodView, options: Mapping[str, Any]) -> float:
+    """The document's own perplexity per token; not a number for a document without tokens."""
+    count = view.logprob.token_count
+    return perplexity_of(-view.logprob.total / count) if count else math.nan
 
 
 def per_byte(view: LikelihoodView, options: Mapping[str, Any]) -> tuple[float, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.requests import LONGEST, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.read import FunctionReference, TaskFile
@@ -75,6 +76,7 @@ class TaskDefinition:
         questions: reads the question of a row, where the definition was put in a style.
         prompt: the prompt that the definition was put in, of several, for the record: `task` and `name` at least.
         passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
+        windows: how whole texts are cut.
     """
 
     file: TaskFile
@@ -105,6 +107,7 @@ class TaskDefinition:
     questions: Callable[[Mapping[str, Any]], MultipleChoice] | None = None
     prompt: Mapping[str, Any] | None = None
     passes_over: Callable[[Mapping[str, Any]], str | None] | None = None
+    windows: Windows = LONGEST
 
     @property
     def evaluated_split(self) -> str:
@@ -149,7 +152,13 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
         metadata=metadata if isinstance(metadata, Mapping) else {"_metadata": metadata},
         may_draw=may_draw,
         format=data.get("format"),
+        windows=_windows(data),
     )
+
+
+def _windows(data: Mapping[str, Any]) -> Windows:
+    given = data.get("perplexity", {})
+    return Windows(given.get("window"), given.get("stride"))
 
 
 def version_of(data: Mapping[str, Any]) -> Any:

@@ -147,7 +147,7 @@ class Poser:
     def _requests(self, document: Document, choices: tuple[str, ...], target: Any) -> list[Request]:
         kind = self._definition.output_type
         if kind == "loglikelihood_rolling":
-            return [RollingLoglikelihood(self._text_target(target))]
+            return [RollingLoglikelihood(self._text_target(target), windows=self._definition.windows)]
         if kind == "multiple_choice":
             return self._choice_requests(document, choices, target)
         prompt = self._prompt(document, self._question(document.fields))

@@ -118,7 +118,12 @@ TASK_KEYS: dict[str, Key] = {
     "task_list": Key("anything (it is ignored)", lambda value: True),
     "format": _MAPPING,
     "prompts": Key("a list of prompts, or the path of PromptSource's templates", _is(str, list)),
+    "perplexity": _MAPPING,
 }
+
+_TOKENS = Key("a whole number of tokens, 1 or more", lambda value: _count(value) and value >= 1)
+# How the texts of a loglikelihood_rolling task are cut.
+PERPLEXITY_KEYS: dict[str, Key] = {"window": _TOKENS, "stride": _TOKENS}
 
 # The parts of a multiple-choice question, from which every prompt style can be made.
 FORMAT_KEYS: dict[str, Key] = {
@@ -221,8 +226,25 @@ def _field_faults(file: TaskFile) -> list[Fault]:
         above = ("fewshot_config",)
         faults += _key_faults(file, FEWSHOT_KEYS, inner, above)
         faults += [*_template_faults(file, inner, above), *choice_faults(file, inner, above)]
+    windows = file.data.get("perplexity")
+    if isinstance(windows, dict):
+        faults += _window_faults(file, windows)
     stated = file.data.get("format")
     return [*faults, *format_faults(file, stated)] if isinstance(stated, dict) else faults
+
+
+def _window_faults(file: TaskFile, given: Mapping[Any, Any]) -> list[Fault]:
+    """Faults of the windows in which texts are read."""
+    faults = _key_faults(file, PERPLEXITY_KEYS, given, ("perplexity",))
+    kind = file.data.get("output_type")
+    if kind != "loglikelihood_rolling" and "task" in file.data:
+        found = f"is for tasks that read whole texts, and this one's output_type is {_show(kind)}"
+        faults.append(Fault(file.where("perplexity"), found, "output_type: loglikelihood_rolling"))
+    window, stride = given.get("window"), given.get("stride")
+    if not faults and window is not None and stride is not None and stride > window:
+        found = f"is {stride}, more than the {window} tokens of a window: some would not be scored"
+        faults.append(Fault(file.where("perplexity", "stride"), found, f"1 to {window}"))
+    return faults
 
 
 def format_faults(file: TaskFile, stated: Mapping[Any, Any]) -> list[Fault]:

@@ -13,8 +13,9 @@ from typing import Any
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.protocols import Example
-from assay.core.requests import Instance
-from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions
+from assay.core.requests import LONGEST, Instance
+from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions
+from assay.tasks.corpora import KIND, asked_windows
 from assay.tasks.fewshot import BalancedSampler, CodeSampler, FirstSampler, RandomSampler, Sampler
 from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.chance import seeded
@@ -33,6 +34,8 @@ class HarnessTask:
     """One task file in one run."""
 
     def __init__(self, definition: TaskDefinition, options: TaskOptions, source: Source | None = None) -> None:
+        if definition.output_type == KIND and options.texts != TextOptions():
+            definition = replace(definition, windows=asked_windows(options.texts, definition.windows))
         self.definition = definition
         self.options = options
         self._given_source = source
@@ -48,6 +51,8 @@ class HarnessTask:
             config["style"] = definition.style
         if definition.prompt is not None:
             config["prompt"] = dict(definition.prompt)
+        if definition.windows != LONGEST:
+            config["perplexity"] = {"window": definition.windows.length, "stride": definition.windows.stride}
         if definition.output_type == "generate_until":
             config["generation_kwargs"] = plain_config(self._generation_kwargs)
         return TaskCard(
