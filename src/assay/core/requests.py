@@ -7,7 +7,7 @@ holds a response; the two meet by key, when scoring.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar, NamedTuple, Union
 
 from assay.core.errors import Fault, UserError
 
@@ -151,6 +151,13 @@ Request = Union[Loglikelihood, RollingLoglikelihood, Generation]
 REQUEST_KINDS = (Loglikelihood.kind, RollingLoglikelihood.kind, Generation.kind)
 
 
+class Part(NamedTuple):
+    """What a request of a document is for: a `choice` (or the whole question), the same after a `null`, a `prompt`."""
+
+    kind: str
+    null: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A document as asked.
@@ -180,3 +187,20 @@ class Instance:
     nulls: tuple[str, ...] = ()
     prompts: int = 0
     orders: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def right_places(self) -> tuple[Any, ...]:
+        """Places of the right choices. Of an answer that is to be written, what the task states: a place, or a text."""
+        golds = self.gold if isinstance(self.gold, tuple) else (self.gold,)
+        if golds and all(isinstance(gold, int) for gold in golds):
+            return golds
+        return tuple(self.target) if isinstance(self.target, (list, tuple)) else (self.target,)
+
+    def part(self, place: int) -> Part:
+        """What the request at a place of `requests` is for."""
+        size = len(self.choices)
+        choices = size * (1 + len(self.nulls))
+        within = (place // self.draws) % (choices + self.prompts) if size else 0
+        if within >= choices and size:
+            return Part("prompt")
+        return Part("null", self.nulls[within // size - 1]) if within >= size > 0 else Part("choice")

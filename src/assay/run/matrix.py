@@ -18,27 +18,19 @@ from assay.core.scores import MetricResult
 from assay.core.specs import GroupSpec
 from assay.core.studies import Question
 from assay.run.events import Listener, StageStarted
-from assay.run.methods import Subject, right_places
+from assay.run.methods import Subject, told_notices
 from assay.run.resolve import check_model, check_tasks, open_catalog, opened_model, resolve_tasks, with_metrics
 from assay.run.session import Session, run
 from assay.scoring import study
 from assay.scoring.aggregate import aggregate_groups, leaves_of
 from assay.scoring.matrix import make_matrix
+from assay.scoring.scorers.methods import METHODS
 from assay.store.store import Store
 from assay.tasks.selection import Selection, Wanted
 
 _SEED = 1234
 # Metrics that picking at random scores by the number of choices.
-_ACCURACIES = (
-    "acc",
-    "acc_bytes",
-    "acc_mutual_info",
-    "acc_mutual_phrase",
-    "acc_norm",
-    "acc_opencompass",
-    "acc_tokens",
-    "exact_match",
-)
+_ACCURACIES = frozenset({"exact_match", *(method.metric for method in METHODS.values())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +175,12 @@ def _refused(model: Model, tasks: Sequence[Task], subject: Subject) -> dict[str,
 
 
 def _notices(label: str, result: RunResult) -> Iterator[str]:
-    yield from result.notices
+    yield from told_notices(label, result)
     wanted = result.spec.options.num_fewshot
     others = [task for task in result.tasks if task.card.num_fewshot != wanted]
     if wanted is not None and others:
         told = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
         yield f"{label}: not {wanted} examples per prompt but the task's own number: {told}"
-    for kind, (count, example) in result.failures.items():
-        yield f"{label}: {count} requests failed ({kind}: {example})"
 
 
 # One cell
@@ -283,7 +273,7 @@ def _chance(leaf: TaskResult, metric: MetricResult) -> tuple[float | None, int]:
     instances = [item.instance for item in leaf.answered if item.document.id in counted]
     if not instances or not all(instance.choices for instance in instances):
         return None, len(instances)
-    questions = [Question(right_places(instance), tuple(map(len, instance.choices))) for instance in instances]
+    questions = [Question(instance.right_places, tuple(map(len, instance.choices))) for instance in instances]
     # A text that is to be written is at no place among the choices.
     is_placed = all(isinstance(place, int) for question in questions for place in question.right)
     return study.chance(questions) if is_placed else None, len(instances)

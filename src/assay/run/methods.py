@@ -186,13 +186,7 @@ def _questions(result: TaskResult, task: Task) -> Iterator[tuple[str, Question]]
             continue
         found = task.question(item.document) if isinstance(task, HarnessTask) else None
         texts = found.choices if found is not None else item.instance.choices
-        yield _document_key(result, item), Question(right_places(item.instance), tuple(map(len, texts)))
-
-
-def right_places(instance: Instance) -> tuple[int, ...]:
-    """Places of the right choices."""
-    gold = instance.gold if isinstance(instance.gold, (int, tuple)) else instance.target
-    return tuple(gold) if isinstance(gold, (list, tuple)) else (gold,)
+        yield _document_key(result, item), Question(item.instance.right_places, tuple(map(len, texts)))
 
 
 # Picks
@@ -225,7 +219,7 @@ def _scored(task: TaskResult, wish: Wish) -> Picked:
         if not instance.choices or any(isinstance(output, Failure) for output in item.outputs):
             continue
         views = rotated_view(instance, item.outputs) if instance.orders else (choice_view(instance, item.outputs),)
-        right, key = right_places(instance), _document_key(task, item)
+        right, key = instance.right_places, _document_key(task, item)
         for name in wish.methods:
             if not _is_answered(name, instance, wish.phrase):
                 continue
@@ -253,7 +247,7 @@ def _written(task: TaskResult) -> Picked:
         if not item.instance.choices:
             continue
         picks = _labels_said(item.instance, sample)
-        right = _places(item.instance)
+        right = item.instance.right_places
         hit = sum(pick in right for pick in picks) / len(picks)
         picked.setdefault(sample.filter, []).append((_document_key(task, item), elected(picks), hit))
     return picked
@@ -264,10 +258,6 @@ def _labels_said(instance: Instance, sample: Sample) -> list[int]:
         return [found.picked for found in rotated_answers(instance, sample.filtered)]
     said = sample.filtered[0]
     return [instance.choices.index(said) if said in instance.choices else NONE_PICKED]
-
-
-def _places(instance: Instance) -> tuple[int, ...]:
-    return tuple(instance.target) if isinstance(instance.target, (list, tuple)) else (instance.target,)
 
 
 # The whole
@@ -301,11 +291,14 @@ def _study(
         },
         requests=_extra_requests(runs, wish),
         runs=runs,
-        notices=tuple(dict.fromkeys(chain(wish.notices, *(_notices(label, result) for label, result in runs.items())))),
+        notices=tuple(
+            dict.fromkeys(chain(wish.notices, *(told_notices(label, result) for label, result in runs.items())))
+        ),
     )
 
 
-def _notices(label: str, result: RunResult) -> Iterator[str]:
+def told_notices(label: str, result: RunResult) -> Iterator[str]:
+    """What a run of one of several models says: its notices, and what failed."""
     yield from result.notices
     for kind, (count, example) in result.failures.items():
         yield f"{label}: {count} requests failed ({kind}: {example})"
@@ -362,16 +355,11 @@ def _extra_requests(runs: Mapping[str, RunResult], wish: Wish) -> dict[str, int]
 
 def _purposes(instance: Instance, wish: Wish) -> Iterator[tuple[str, Request]]:
     """Each request of an instance with the method that needs it."""
-    size = len(instance.choices)
-    blocks = len(instance.orders) or 1
-    length = len(instance.requests) // blocks
-    for start in range(0, blocks * length, length or 1):
-        own = instance.requests[start : start + length]
-        yield from (("raw", request) for request in own[:size])
-        for place, null in enumerate(instance.nulls):
-            name = "mutual-phrase" if null == wish.phrase and "mutual-phrase" in wish.methods else "mutual"
-            yield from ((name, request) for request in own[size * (place + 1) : size * (place + 2)])
-        yield from (("opencompass", request) for request in own[len(own) - instance.prompts :] if instance.prompts)
+    names = {"choice": "raw", "prompt": "opencompass"}
+    for place, request in enumerate(instance.requests):
+        part = instance.part(place)
+        is_phrase = part.null == wish.phrase and "mutual-phrase" in wish.methods
+        yield names.get(part.kind) or ("mutual-phrase" if is_phrase else "mutual"), request
 
 
 def with_wish(spec: RunSpec, tasks: Sequence[Wanted], wish: Wish) -> RunSpec:

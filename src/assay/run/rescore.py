@@ -18,13 +18,13 @@ from assay.core.requests import Instance, Request
 from assay.core.responses import Failure, Output
 from assay.core.results import RunResult
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
-from assay.plan.planning import Plan, make_plan, work
-from assay.run.events import Listener, Noticed, Planned
+from assay.plan.planning import Plan, work
+from assay.run.events import Listener, Noticed
 from assay.run.manifest import make_manifest
 from assay.run.posing import PosedTask
 from assay.run.reopen import Reopened, open_recorded, recorded_spec, reopen
 from assay.run.resolve import Setup, check_model
-from assay.run.session import Session, conduct
+from assay.run.session import Session, conduct, plan_missing
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
 from assay.tasks.selection import Wanted
@@ -116,12 +116,7 @@ class _Lacking:
 
 def _lacking(session: Session, reopened: Reopened) -> _Lacking:
     with session.stage("plan"):
-        requests: dict[bytes, Request] = {}
-        for item in reopened.posed:
-            requests.update(item.keys.requests)
-        known = session.store.responses.known(requests)
-        plan = make_plan(sum(item.keys.posed for item in reopened.posed), requests, known)
-    session.listener(Planned(plan.posed, plan.unique, plan.known, len(plan.missing), sum(plan.works)))
+        plan = plan_missing(session, reopened.posed)
     if not plan.missing:
         return _Lacking(plan, frozenset(), frozenset())
     own = {key for item in reopened.own for keys in item.keys.by_instance for key in keys}
@@ -179,18 +174,13 @@ def _missing_requests(posed: PosedTask, missing: set[bytes]) -> Iterator[tuple[b
 
 
 def _purpose(instance: Instance, place: int, scoring: Scoring) -> str:
-    """What a request of a document is for, in the order of `Instance.requests`."""
-    size = len(instance.choices)
-    if not size:
-        return "the questions"
-    choices = size * (1 + len(instance.nulls))
-    within = (place // instance.draws) % (choices + instance.prompts)
-    if within >= choices:
+    """What a request of a document is for, in words."""
+    kind, null = instance.part(place)
+    if kind == "prompt":
         names = [spec.name for spec in scoring.metrics if spec.name in WHOLE_PROMPT_METRICS]
         return f"{', '.join(names)} (whole prompts)"
-    if within < size:
-        return "the choices"
-    null = instance.nulls[within // size - 1]
+    if kind == "choice":
+        return "the choices" if instance.choices else "the questions"
     names = [spec.name for spec in scoring.metrics if spec.name in NULL_PROMPTS and null_prompt(spec) == null]
     return f"{', '.join(names)} (choices {f'after {null!r} alone' if null else 'without a question'})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from assay.core.requests import Instance, Loglikelihood
+from assay.core.requests import Instance
 from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
@@ -96,9 +96,7 @@ def _denominators(
 
 def _meant(item: Answered) -> Counter[str]:
     """Notes of prompts that are empty because a metric wants them so."""
-    size = len(item.instance.choices)
-    pairs = zip(item.instance.requests[size:], item.outputs[size:], strict=True)
-    meant = [output for request, output in pairs if isinstance(request, Loglikelihood) and request.prompt == ""]
+    meant = [output for place, output in enumerate(item.outputs) if item.instance.part(place) == ("null", "")]
     return Counter(note for output in meant if not isinstance(output, Failure) for note in output.notes)
 
 

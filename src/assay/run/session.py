@@ -104,14 +104,15 @@ def prepared(
             with session.stage("pose", task.card.name):
                 posed.append(pose_task(task, session.spec, setup.model.fingerprint.digest))
         with session.stage("plan"):
-            plan = _plan(session, posed)
+            plan = plan_missing(session, posed)
         yield setup, posed, plan
     finally:
         if model is None:
             setup.model.close()
 
 
-def _plan(session: Session, posed: Sequence[PosedTask]) -> Plan:
+def plan_missing(session: Session, posed: Sequence[PosedTask]) -> Plan:
+    """What is asked that the store cannot answer."""
     requests: dict[bytes, Request] = {}
     for item in posed:
         requests.update(item.keys.requests)
@@ -226,9 +227,9 @@ def _constant_place(result: TaskResult) -> int | None:
     if found.rotates or not found.shows_options:
         return None
     instances = [item.instance for item in result.answered]
-    golds = {item.gold if isinstance(item.gold, int) else item.target for item in instances if item.choices}
-    place = golds.pop() if len(golds) == 1 else None
-    return place if isinstance(place, int) and place >= 0 else None
+    found_places = {item.right_places for item in instances if item.choices}
+    places = found_places.pop() if len(found_places) == 1 else ()
+    return places[0] if len(places) == 1 and isinstance(places[0], int) and places[0] >= 0 else None
 
 
 _NOTE_TEXTS = {

@@ -91,8 +91,7 @@ class RotatedAnswer(NamedTuple):
 
 def rotated_answers(instance: Instance, results: Sequence[Any]) -> tuple[RotatedAnswer, ...]:
     """One answer per order; the instance's choices are the labels, its target is the place of the right choice."""
-    target = instance.target
-    golds = tuple(target) if isinstance(target, (list, tuple)) else (target,)
+    golds = instance.right_places
     found = []
     for order, result in zip(instance.orders, results, strict=True):
         right = tuple(instance.choices[order.index(gold)] for gold in golds if gold in order)
