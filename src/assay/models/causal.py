@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.protocols import Progress, TokenView, Workload
 from assay.core.requests import Request
@@ -21,8 +20,7 @@ from assay.models import checkpoints, hub
 from assay.models.advice import missing_bos
 from assay.models.batches import BatchLimit, read_batch_size
 from assay.models.causal_arguments import AUTO, CausalArguments, read_causal_arguments
-from assay.models.chat import ChatRenderer
-from assay.models.encoding import Encoder
+from assay.models.encoding import Encoder, make_encoder, token_view
 from assay.models.engine.account import Meter, rates_of
 from assay.models.engine.choosing import choose
 from assay.models.engine.engine import Engine
@@ -31,11 +29,8 @@ from assay.models.generation import Writer
 from assay.models.network import (
     choose_device,
     load_network,
-    load_tokenizer,
     require_transformers,
-    token_rules,
 )
-from assay.models.tokens import Refused, show_pieces
 
 Answer = tuple[int, Output | Failure]
 
@@ -103,10 +98,7 @@ class CausalModel:
     @cached_property
     def _encoder(self) -> Encoder:
         """Turns requests into ids; needs the tokenizer, not the weights."""
-        tokenizer = load_tokenizer(self.checkpoint, self.arguments)
-        rules = token_rules(tokenizer, checkpoints.max_length(self.checkpoint, self.arguments), self.arguments)
-        renderer = ChatRenderer(tokenizer, self.arguments.template_options)
-        return Encoder(rules, renderer, self.arguments.max_gen_toks)
+        return make_encoder(Encoder, self.checkpoint, self.arguments)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Scores continuations and whole texts together, then writes."""
@@ -150,14 +142,7 @@ class CausalModel:
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights."""
-        seen = self._encoder.view(request)
-        if isinstance(seen, Refused):
-            raise ModelError(Fault(f"{request.kind} request", seen.failure.message))
-        tokenizer = self._encoder.rules.tokenizer
-        context, scored, truncated, text = seen
-        return TokenView(
-            context, scored, show_pieces(tokenizer, context), show_pieces(tokenizer, scored), truncated, text
-        )
+        return token_view(self._encoder, request)
 
     def workload(self, requests: Sequence[Request]) -> Workload:
         """What these requests would take; needs no weights."""

@@ -9,10 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from assay.core.errors import Fault, ModelError
+from assay.core.protocols import TokenView
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
+from assay.models.causal_arguments import CausalArguments
 from assay.models.chat import ChatRenderer
+from assay.models.checkpoints import Checkpoint, max_length
 from assay.models.likelihood import join_windows
+from assay.models.network import load_tokenizer, token_rules
 from assay.models.tokens import (
     EncodedPrompt,
     EncodedText,
@@ -25,12 +30,14 @@ from assay.models.tokens import (
     encode_prompt,
     encode_rolling,
     encode_texts,
+    show_pieces,
 )
 
 # Tokens of whole texts that are scored together.
 PAGE_TOKENS = 8192
 
 Encoded = TypeVar("Encoded")
+AnyEncoder = TypeVar("AnyEncoder", bound="Encoder")
 # Context ids, scored ids, tokens cut from the context, the prompt as text.
 Seen = tuple[tuple[int, ...], tuple[int, ...], int, str]
 
@@ -126,6 +133,24 @@ class Encoder:
         return Job(
             refused, list(kept(self.pairs(pairs))), list(kept(self.rolling(texts))), list(kept(self.prompts(prompts)))
         )
+
+
+def make_encoder(kind: type[AnyEncoder], checkpoint: Checkpoint, arguments: CausalArguments) -> AnyEncoder:
+    """The encoder of a checkpoint; needs its tokenizer, not its weights."""
+    tokenizer = load_tokenizer(checkpoint, arguments)
+    rules = token_rules(tokenizer, max_length(checkpoint, arguments), arguments)
+    return kind(rules, ChatRenderer(tokenizer, arguments.template_options), arguments.max_gen_toks)
+
+
+def token_view(encoder: Encoder, request: Request) -> TokenView:
+    """A request as its model sees it; one that cannot be asked is an error."""
+    seen = encoder.view(request)
+    if isinstance(seen, Refused):
+        raise ModelError(Fault(f"{request.kind} request", seen.failure.message))
+    context, scored, truncated, text = seen
+    tokenizer = encoder.rules.tokenizer
+    pieces = show_pieces(tokenizer, context), show_pieces(tokenizer, scored)
+    return TokenView(context, scored, *pieces, truncated, text)
 
 
 def _read_text(request: RollingLoglikelihood) -> str:

@@ -20,14 +20,13 @@ from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
 from assay.models.batches import Batching, BatchLimit, read_batch_size, run_batches
 from assay.models.causal_arguments import TREE, CausalArguments
-from assay.models.chat import ChatRenderer
-from assay.models.encoding import Job
+from assay.models.encoding import Job, make_encoder, token_view
 from assay.models.generation import write_texts
 from assay.models.likelihood import Row, Scored, group_rows, score_rows
-from assay.models.network import automatic_limit, choose_device, load_tokenizer, token_rules
+from assay.models.network import automatic_limit, choose_device
 from assay.models.seq2seq_encoding import PairEncoder
 from assay.models.seq2seq_network import Memory, PairNetwork, PairWriter, load_pair_network
-from assay.models.tokens import EncodedPrompt, EncodedText, Refused, show_pieces
+from assay.models.tokens import EncodedPrompt, EncodedText
 
 Answer = tuple[int, Output | Failure]
 
@@ -105,10 +104,7 @@ class EncoderDecoder:
     @cached_property
     def _encoder(self) -> PairEncoder:
         """Turns requests into ids; needs the tokenizer, not the weights."""
-        tokenizer = load_tokenizer(self.checkpoint, self.arguments)
-        rules = token_rules(tokenizer, checkpoints.max_length(self.checkpoint, self.arguments), self.arguments)
-        renderer = ChatRenderer(tokenizer, self.arguments.template_options)
-        return PairEncoder(rules, renderer, self.arguments.max_gen_toks)
+        return make_encoder(PairEncoder, self.checkpoint, self.arguments)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Reads contexts batch by batch; of each batch scores continuations, then writes."""
@@ -179,13 +175,7 @@ class EncoderDecoder:
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it, the encoder's tokens as context; needs no weights."""
-        seen = self._encoder.view(request)
-        if isinstance(seen, Refused):
-            raise ModelError(Fault(f"{request.kind} request", seen.failure.message))
-        tokenizer = self._encoder.rules.tokenizer
-        context, scored, truncated, text = seen
-        pieces = show_pieces(tokenizer, context), show_pieces(tokenizer, scored)
-        return TokenView(context, scored, *pieces, truncated, text)
+        return token_view(self._encoder, request)
 
     def description(self) -> Mapping[str, Any]:
         """How the model was asked in the last `respond`; nothing before the weights were loaded."""

@@ -104,7 +104,7 @@ def study_methods(
     questions: dict[str, Question] = {}
     for result in runs.values():
         for item in result.tasks:
-            questions.update(_questions(item, by_name[item.name]))
+            questions.update(_questions(item, by_name[item.name], questions))
     cells = tuple(
         cell for label, result in runs.items() for unit in units for cell in _cells(label, unit, result, wish)
     )
@@ -180,13 +180,17 @@ def _document_key(result: TaskResult, item: Answered) -> str:
     return f"{name}#{item.document.id}"
 
 
-def _questions(result: TaskResult, task: Task) -> Iterator[tuple[str, Question]]:
+def _questions(result: TaskResult, task: Task, known: Mapping[str, Question]) -> dict[str, Question]:
+    """The questions of a task's documents that are not known from another style or model."""
+    found = {}
     for item in result.answered:
-        if not item.instance.choices:
+        key = _document_key(result, item)
+        if not item.instance.choices or key in known:
             continue
-        found = task.question(item.document) if isinstance(task, HarnessTask) else None
-        texts = found.choices if found is not None else item.instance.choices
-        yield _document_key(result, item), Question(item.instance.right_places, tuple(map(len, texts)))
+        read = task.question(item.document) if isinstance(task, HarnessTask) else None
+        texts = read.choices if read is not None else item.instance.choices
+        found[key] = Question(item.instance.right_places, tuple(map(len, texts)))
+    return found
 
 
 # Picks

@@ -7,7 +7,7 @@ Takes a definition and a style, gives the definition that asks in this style. Th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -64,14 +64,11 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
     )
 
 
-def question_of(definition: TaskDefinition, row: Row) -> MultipleChoice | None:
-    """The question of a row, whatever the style that it is put in; None where none can be found."""
-    if definition.questions is None and definition.rendering.choice is None:
-        return None
-    try:
-        return (definition.questions or QuestionReader(definition, definition.rendering, ()))(row)
-    except DataError:
-        return None
+def question_reader(definition: TaskDefinition) -> Callable[[Row], MultipleChoice] | None:
+    """Reads the question of a row, whatever the style that it is put in; None for a task without choices."""
+    if definition.questions is not None or definition.rendering.choice is None:
+        return definition.questions
+    return QuestionReader(definition, definition.rendering, ())
 
 
 def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: tuple[str, ...]) -> Rendering:

@@ -23,7 +23,7 @@ from assay.tasks.harness.definition import TaskDefinition, plain_config
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.harness.pose import Poser
-from assay.tasks.harness.styled import question_of
+from assay.tasks.harness.styled import question_reader
 from assay.tasks.sources import MadeSource, Source, open_source, processed_rows, split_rows
 
 Row = Mapping[str, Any]
@@ -99,7 +99,14 @@ class HarnessTask:
 
     def question(self, document: Document) -> MultipleChoice | None:
         """The document as a multiple-choice question; None where none can be found in it."""
-        return question_of(self.definition, document.fields)
+        try:
+            return None if self._question_reader is None else self._question_reader(document.fields)
+        except DataError:
+            return None
+
+    @cached_property
+    def _question_reader(self) -> Callable[[Row], MultipleChoice] | None:
+        return question_reader(self.definition)
 
     def examples(self, document: Document) -> Sequence[Example]:
         """The examples before a document, in prompt order."""
