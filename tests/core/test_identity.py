@@ -21,7 +21,18 @@ from assay.core.identity import (
     request_digest,
     response_key,
 )
-from assay.core.requests import Generation, Loglikelihood, Message, Request, RollingLoglikelihood, Sampling, Windows
+from assay.core.requests import (
+    Choosing,
+    Classification,
+    Generation,
+    Loglikelihood,
+    Message,
+    Request,
+    RollingLoglikelihood,
+    Sampling,
+    SpanExtraction,
+    Windows,
+)
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=30)
 
@@ -50,6 +61,22 @@ GOLDEN: list[tuple[Request, str]] = [
     (
         RollingLoglikelihood("It snowed all night.", windows=Windows(512, 256)),
         "42c29015f7e73162ccdec9b83364ff4776fb211033e5b24b210883b401cf1b21",
+    ),
+    (
+        Classification("A fine film.", ("bad", "good")),
+        "c9d76c472d02b1f3209e4cb09990d1c04f797b93702185451d51d55dc475a27a",
+    ),
+    (
+        Classification("It rains.", ("yes", "no"), "It is wet."),
+        "53a920ecdb4f4925dce52135f928c15ffc9cb48ea0c18cad76455ab6b755d8c5",
+    ),
+    (
+        Choosing("The sky is", ("blue", "loud")),
+        "4c91826e123cd71bbfa77409c5f2452ea4af939aa14543137024946c90aa4e7a",
+    ),
+    (
+        SpanExtraction("Who?", "Ada wrote it.", may_lack=True),
+        "4d31fecb0861b39b8e16983eb445de0b3f9e90f026f3563d1d5a0a22c62b8810",
     ),
     (Generation("Once upon a time"), "9862f0ff6ceff81dacb1b419d8e1d81d98bc7e98bed18b98f8ed06d56c838489"),
     (

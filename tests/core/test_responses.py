@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import AssayError
-from assay.core.responses import Logprob, Output, Text, flatten, unflatten
+from assay.core.responses import LabelScores, Logprob, Output, Text, flatten, unflatten
 
 COUNT = st.integers(0, 2**40)
 NOTES = st.lists(st.text(max_size=10), max_size=3).map(tuple)
@@ -19,13 +19,15 @@ TEXTS = st.text(st.characters(codec=None)).filter(lambda text: not re.search("[\
 LOGPROBS = st.builds(Logprob, FLOATS, COUNT, st.booleans(), COUNT, COUNT, NOTES, st.none() | COUNT)
 WRITTEN = st.builds(Text, TEXTS, st.sampled_from(["stop", "eos", "length"]), COUNT, COUNT, COUNT, NOTES)
 
+SCORES = st.builds(LabelScores, st.lists(FLOATS, max_size=5).map(tuple), COUNT, COUNT, NOTES)
 
-@given(LOGPROBS | WRITTEN)
+
+@given(LOGPROBS | WRITTEN | SCORES)
 def test_an_output_survives_exactly(output: Output) -> None:
     assert unflatten(flatten(output)) == output
 
 
-@given(LOGPROBS | WRITTEN)
+@given(LOGPROBS | WRITTEN | SCORES)
 def test_what_goes_into_a_table_is_valid_utf8(output: Output) -> None:
     extra = flatten(output)[-1]
     assert extra is None or extra.encode("ascii")

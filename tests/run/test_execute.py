@@ -13,8 +13,8 @@ import pytest
 from assay.core.errors import AssayError
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.protocols import Measures, Model, Progress, Workload
-from assay.core.requests import REQUEST_KINDS, Generation, Instance, Loglikelihood, Request
-from assay.core.responses import Failure, Logprob, Output, Text
+from assay.core.requests import REQUEST_KINDS, Classification, Generation, Instance, Loglikelihood, Request
+from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.plan.planning import Plan, find_keys, make_plan
 from assay.run.events import Event, Listener, Progressed, ignore
 from assay.run.execute import Executed, execute
@@ -217,6 +217,32 @@ def test_an_answer_of_the_wrong_kind_is_a_failure_and_costs_no_other_its_place(w
     (failure,) = executed.failures.values()
     assert failure.kind == "invalid"
     assert "loglikelihood" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (LabelScores((-0.1,)), "invalid"),
+        (LabelScores((-0.1, float("nan"))), "not_finite"),
+        (Logprob(-1.0, 1, True), "invalid"),
+        (Text("good"), "invalid"),
+    ],
+)
+def test_scores_that_do_not_fit_the_labels_are_a_failure(answer: Output, kind: str) -> None:
+    request = Classification("A fine film.", ("bad", "good"))
+    plan = make_plan(1, {b"key": request}, set())
+    with Store() as store:
+        executed = ask(plan, StreamModel(lambda requests: iter([(0, answer)])), store, ignore)
+        assert store.responses.count() == 0
+    assert executed.failures[b"key"].kind == kind
+
+
+def test_scores_of_a_head_are_stored() -> None:
+    request = Classification("A fine film.", ("bad", "good"))
+    plan = make_plan(1, {b"key": request}, set())
+    with Store() as store:
+        ask(plan, StreamModel(lambda requests: iter([(0, LabelScores((-2.0, -0.1), 5))])), store, ignore)
+        assert store.responses.get([b"key"]) == {b"key": LabelScores((-2.0, -0.1), 5)}
 
 
 def test_answers_at_hand_equal_those_read_back_from_the_store() -> None:

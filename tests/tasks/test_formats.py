@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
-from assay.tasks.formats import Answer, MultipleChoice, infer
+from assay.core.formats import Answer, MultipleChoice
+from assay.tasks.formats import infer
 from assay.tasks.styles import STYLES, put
 
 ABCD = ("A", "B", "C", "D")

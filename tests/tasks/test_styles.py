@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import DataError, UserError
-from assay.tasks.formats import MultipleChoice
+from assay.core.formats import MultipleChoice
 from assay.tasks.styles import STYLES, Put, find_style, is_style, put
 
 Write = Callable[..., Path]

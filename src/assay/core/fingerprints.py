@@ -87,6 +87,7 @@ class Capabilities:
         can_tokenize: whether it also satisfies the `Tokenizes` protocol.
         is_deterministic: whether the same request gives the same bits, whatever it is batched with.
         family: what kind of network it is, for messages.
+        learns: request kinds that it can be trained to answer; a model with any also satisfies `Trainable`.
     """
 
     kinds: frozenset[str]
@@ -95,3 +96,4 @@ class Capabilities:
     can_tokenize: bool = False
     is_deterministic: bool = True
     family: str = "model"
+    learns: frozenset[str] = frozenset()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from assay.core.documents import Document
 from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
+from assay.core.formats import Question
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure, Output, Response
 from assay.core.specs import Scoring, TaskCard
@@ -49,6 +52,32 @@ class ShowsExamples(Protocol):
 
 
 @runtime_checkable
+class HasFormat(Protocol):
+    """A task whose documents are questions of a format, which heads can be asked too."""
+
+    def question(self, document: Document) -> Question | None:
+        """The document as a question; None where none can be found in it."""
+        ...
+
+
+@runtime_checkable
+class Teaches(Protocol):
+    """A task with documents to learn from."""
+
+    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
+        """The lessons of the `training` or the `validation` documents, never of those that are evaluated.
+
+        Args:
+            part: `training`; or `validation`, which is empty where the task has no split for it besides the evaluated.
+            kinds: request kinds that the model can learn.
+
+        Raises:
+            DataError: where there are no training documents, or none from which such a model can learn.
+        """
+        ...
+
+
+@runtime_checkable
 class Model(Protocol):
     """Who answers."""
 
@@ -67,6 +96,37 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Gives back what the model holds."""
+        ...
+
+
+@runtime_checkable
+class Trainable(Protocol):
+    """A model that can be trained. Declared by `Capabilities.learns`."""
+
+    def fit(
+        self,
+        lessons: Sequence[Lesson],
+        checks: Sequence[Lesson],
+        settings: FitSettings,
+        folder: Path,
+        listener: FitListener,
+    ) -> FitReport:
+        """Trains a copy of the model and saves it.
+
+        The folder holds checkpoints while training goes on; called again after a kill, it goes on from the last whole
+        one. In the end it holds a model that `hf` opens, and no checkpoints. The same lessons, settings and seed give
+        the same weights on the same machine, interrupted or not.
+
+        Args:
+            lessons: what is learnt from.
+            checks: what is validated on; empty for no validation.
+            settings: how.
+            folder: where the new model goes.
+            listener: told of every step.
+
+        Raises:
+            ModelError: for lessons that the model cannot learn from, and for memory that does not suffice.
+        """
         ...
 
 

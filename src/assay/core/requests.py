@@ -146,9 +146,81 @@ class Generation:
         return (_prompt_identity(self.prompt), list(self.stop), self.max_tokens, self.sampling.identity(), self.draw)
 
 
-Request = Union[Loglikelihood, RollingLoglikelihood, Generation]
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """Which label fits this text, or this pair of texts? For a model with a classification head.
 
+    Attributes:
+        first: the text, or the first of a pair.
+        labels: names of the labels, in the task's order.
+        second: the second text; None for a text alone.
+    """
+
+    kind: ClassVar[str] = "classification"
+    first: str
+    labels: tuple[str, ...]
+    second: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All that is read, for logs."""
+        return self.first if self.second is None else f"{self.first}\n{self.second}"
+
+    def identity(self) -> tuple[Any, ...]:
+        return (self.first, list(self.labels), self.second)
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """Which of these choices belongs to this question? For a model with a multiple-choice head, which reads each pair.
+
+    Attributes:
+        question: what all choices share; may be empty.
+        choices: the choices.
+    """
+
+    kind: ClassVar[str] = "choosing"
+    question: str
+    choices: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All that is read, for logs."""
+        return "\n".join((self.question, *self.choices))
+
+    def identity(self) -> tuple[Any, ...]:
+        return (self.question, list(self.choices))
+
+
+@dataclass(frozen=True, slots=True)
+class SpanExtraction:
+    """Which words of this context answer the question? For a model with a span head.
+
+    Attributes:
+        question: the question.
+        context: the text that holds the answer.
+        may_lack: whether the context may hold none; then an empty text is an answer too.
+    """
+
+    kind: ClassVar[str] = "span"
+    question: str
+    context: str
+    may_lack: bool = False
+
+    @property
+    def text(self) -> str:
+        """All that is read, for logs."""
+        return f"{self.question}\n{self.context}"
+
+    def identity(self) -> tuple[Any, ...]:
+        return (self.question, self.context, self.may_lack)
+
+
+Request = Union[Loglikelihood, RollingLoglikelihood, Generation, Classification, Choosing, SpanExtraction]
+
+# What language models answer, and what encoders with a head do.
 REQUEST_KINDS = (Loglikelihood.kind, RollingLoglikelihood.kind, Generation.kind)
+HEAD_KINDS = (Classification.kind, Choosing.kind, SpanExtraction.kind)
 
 
 class Part(NamedTuple):

@@ -63,7 +63,24 @@ class Text:
     notes: tuple[str, ...] = ()
 
 
-Output = Union[Logprob, Text]
+@dataclass(frozen=True, slots=True)
+class LabelScores:
+    """What a head gives the labels of a text, or the choices of a question.
+
+    Attributes:
+        scores: natural log of each one's probability among them, in the request's order.
+        prompt_tokens: tokens that the model saw, of the longest pair where it read several.
+        truncated: tokens that were cut because the model takes no more, of all pairs together.
+        notes: names of oddities.
+    """
+
+    scores: tuple[float, ...]
+    prompt_tokens: int = 0
+    truncated: int = 0
+    notes: tuple[str, ...] = ()
+
+
+Output = Union[Logprob, Text, LabelScores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +96,11 @@ class Failure:
     kind: str
     message: str
     retryable: bool = True
+
+
+def unsupported(kind: str) -> Failure:
+    """The answer of a model to a kind of request that it cannot take."""
+    return Failure("unsupported", f"the model cannot answer {kind} requests", retryable=False)
 
 
 class Response(NamedTuple):
@@ -105,10 +127,15 @@ def flatten(output: Output) -> FlatOutput:
         extra = json.dumps(told) if told else None
         greedy = 1 if output.is_greedy else 0
         return output.total, greedy, output.token_count, output.prompt_tokens, output.truncated, extra
-    data: dict[str, Any] = {"text": output.text, "finish": output.finish_reason}
+    data: dict[str, Any]
+    if isinstance(output, LabelScores):
+        data = {"scores": output.scores}
+    else:
+        data = {"text": output.text, "finish": output.finish_reason}
     if output.notes:
         data["notes"] = output.notes
-    return None, None, output.token_count, output.prompt_tokens, output.truncated, json.dumps(data)
+    token_count = 0 if isinstance(output, LabelScores) else output.token_count
+    return None, None, token_count, output.prompt_tokens, output.truncated, json.dumps(data)
 
 
 def unflatten(row: FlatOutput) -> Output:
@@ -122,4 +149,6 @@ def unflatten(row: FlatOutput) -> Output:
         return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated, notes, data.get("windows"))
     if "text" in data:
         return Text(data["text"], data["finish"], token_count, prompt_tokens, truncated, notes)
-    raise AssayError("a stored output is neither a log-probability nor a text: written by a newer Assay?")
+    if "scores" in data:
+        return LabelScores(tuple(data["scores"]), prompt_tokens, truncated, notes)
+    raise AssayError("a stored output is no log-probability, no text and no scores: written by a newer Assay?")

@@ -22,7 +22,7 @@ from assay.core.requests import (
     Request,
     RollingLoglikelihood,
 )
-from assay.core.responses import Failure, Logprob, Output, Text
+from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
 from assay.models.registry import reject_unknown_arguments, whole_number
 
@@ -73,7 +73,10 @@ class DummyModel:
         key = hashlib.blake2b(str(self.seed).encode(), digest_size=16).digest()
         scorer = _Scorer(key)
         for index, request in enumerate(requests):
-            yield index, _write(request, key) if isinstance(request, Generation) else scorer.score(request)
+            if isinstance(request, (Loglikelihood, RollingLoglikelihood)):
+                yield index, scorer.score(request)
+            else:
+                yield index, _write(request, key) if isinstance(request, Generation) else unsupported(request.kind)
 
     def close(self) -> None:
         pass

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.protocols import TokenView
-from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
-from assay.core.responses import Failure, Logprob
+from assay.core.requests import HEAD_KINDS, Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.responses import Failure, Logprob, unsupported
 from assay.models.causal_arguments import CausalArguments
 from assay.models.chat import ChatRenderer
 from assay.models.checkpoints import Checkpoint, max_length
@@ -104,6 +104,8 @@ class Encoder:
                 return tuple(ids[:1]), tuple(ids[1:]), 0, request.text
             prefix = () if self.rules.prefix_id is None else (self.rules.prefix_id,)
             return prefix, tuple(ids), 0, request.text
+        if not isinstance(request, (Loglikelihood, Generation)):
+            return Refused(0, unsupported(request.kind))
         rendered = self.renderer.render(request.prompt)
         if isinstance(rendered, Failure):
             return Refused(0, rendered)
@@ -118,7 +120,7 @@ class Encoder:
     def encode(self, requests: Sequence[Request]) -> Job:
         """All requests, ready to be asked."""
         numbered = list(enumerate(requests))
-        refused: list[tuple[int, Failure]] = []
+        refused = [(place, unsupported(entry.kind)) for place, entry in numbered if entry.kind in HEAD_KINDS]
 
         def kept(entries: Iterable[Encoded | Refused]) -> Iterator[Encoded]:
             for entry in entries:

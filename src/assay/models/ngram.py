@@ -34,7 +34,7 @@ from assay.core.requests import (
     Request,
     RollingLoglikelihood,
 )
-from assay.core.responses import Failure, Logprob, Output, Text
+from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
 from assay.models.registry import reject_unknown_arguments, whole_number
 from assay.models.tokens import rolling_windows
@@ -218,7 +218,7 @@ class NgramModel:
             return self._score(prompt, scored)
         if isinstance(request, RollingLoglikelihood):
             return self._read(request)
-        return self._generate(request)
+        return self._generate(request) if isinstance(request, Generation) else unsupported(request.kind)
 
     def _read(self, request: RollingLoglikelihood) -> Logprob:
         """A whole text; its tokens are bytes, and a window is as long as the text unless the request says otherwise."""

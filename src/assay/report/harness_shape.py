@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.requests import Generation, Loglikelihood, Prompt, Request
-from assay.core.responses import Failure, Logprob, Output, Text
+from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import Answered, GroupResult, RunResult, TaskResult
 from assay.core.scores import NOWHERE, MetricResult, Sample
 from assay.report.names import file_name, model_name
@@ -282,6 +282,8 @@ def _shown(value: Output | Failure | Any, is_rolling: bool) -> Any:
     """A value as lm-eval's sample logs show it: every scalar as text, a rolling result without its flag."""
     if isinstance(value, Logprob):
         return str(value.total) if is_rolling else [str(value.total), str(value.is_greedy)]
+    if isinstance(value, LabelScores):
+        return [str(score) for score in value.scores]
     if isinstance(value, (list, tuple)):
         return [_shown(item, is_rolling) for item in value]
     return value.text if isinstance(value, Text) else str(value)

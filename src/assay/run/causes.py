@@ -12,7 +12,7 @@ from typing import Any
 from assay.core import explanations as kinds
 from assay.core.explanations import Cause, Score
 from assay.core.protocols import Example, ShowsExamples
-from assay.core.responses import NOTE_TEXTS, Failure, Logprob, Output, Text
+from assay.core.responses import NOTE_TEXTS, Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import Answered, TaskResult
 from assay.run.differing import flat, request_lines, short
 from assay.run.manifest import described_scoring
@@ -132,6 +132,8 @@ def _main_outputs(item: Answered) -> list[Output]:
 def _gap(first: Output, second: Output) -> float:
     if isinstance(first, Logprob) and isinstance(second, Logprob):
         return abs(first.total - second.total)
+    if isinstance(first, LabelScores) and isinstance(second, LabelScores) and len(first.scores) == len(second.scores):
+        return max((abs(one - other) for one, other in zip(first.scores, second.scores, strict=True)), default=0.0)
     texts = [output.text if isinstance(output, Text) else None for output in (first, second)]
     return 0.0 if texts[0] == texts[1] else float("inf")
 
@@ -140,6 +142,9 @@ def _pick(outputs: Sequence[Output]) -> Any:
     totals = [output.total for output in outputs if isinstance(output, Logprob)]
     if len(totals) > 1:
         return totals.index(max(totals))
+    for output in outputs:
+        if isinstance(output, LabelScores):
+            return output.scores.index(max(output.scores))
     return [output.text for output in outputs if isinstance(output, Text)]
 
 

@@ -9,8 +9,16 @@ from dataclasses import dataclass, replace
 
 from assay.core.errors import AssayError
 from assay.core.protocols import Measures, Model, Progress
-from assay.core.requests import Generation, Request
-from assay.core.responses import Failure, Logprob, Output, Response, Text
+from assay.core.requests import (
+    Choosing,
+    Classification,
+    Generation,
+    Loglikelihood,
+    Request,
+    RollingLoglikelihood,
+    SpanExtraction,
+)
+from assay.core.responses import Failure, LabelScores, Logprob, Output, Response, Text
 from assay.plan.planning import Plan
 from assay.run.events import Listener, Progressed
 from assay.store.responses import ResponseWriter
@@ -77,17 +85,28 @@ def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener
 
 def _checked(answer: object, request: Request) -> Output | Failure:
     """An answer fit to be stored. What is of the wrong kind or not finite would mislead in silence: a failure."""
-    if isinstance(answer, Logprob) and not isinstance(request, Generation):
+    if isinstance(answer, Logprob) and isinstance(request, (Loglikelihood, RollingLoglikelihood)):
         if not math.isfinite(answer.total):
             return Failure("not_finite", f"the log-likelihood is {answer.total}")
         if type(answer.total) is float and type(answer.is_greedy) is bool:
             return answer
         return replace(answer, total=float(answer.total), is_greedy=bool(answer.is_greedy))
-    if isinstance(answer, Text) and isinstance(request, Generation):
+    if isinstance(answer, Text) and isinstance(request, (Generation, SpanExtraction)):
         return answer if answer.text.isascii() else _with_whole_characters(answer)
     if isinstance(answer, Failure):
         return answer
+    if isinstance(answer, LabelScores) and isinstance(request, (Classification, Choosing)):
+        return _checked_scores(answer, request)
     return Failure("invalid", f"a {request.kind} request was answered with a {type(answer).__name__}", retryable=False)
+
+
+def _checked_scores(answer: LabelScores, request: Classification | Choosing) -> LabelScores | Failure:
+    wanted = len(request.labels if isinstance(request, Classification) else request.choices)
+    if len(answer.scores) != wanted:
+        return Failure("invalid", f"{len(answer.scores)} scores for {wanted} labels or choices", retryable=False)
+    if not all(map(math.isfinite, answer.scores)):
+        return Failure("not_finite", f"the scores are {answer.scores}")
+    return replace(answer, scores=tuple(map(float, answer.scores)))
 
 
 def _with_whole_characters(answer: Text) -> Text:

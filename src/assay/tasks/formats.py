@@ -1,7 +1,7 @@
-"""Formats: shapes of questions that know nothing of a dataset. Here multiple choice.
+"""The question in a prompt, where a task file does not state its parts.
 
-A task file states a question's parts itself, or they are found in the prompt that it makes: what stands before the
-listed options, between "Question:" and "Answer:", and so on. What cannot be found is an error, never a guess.
+They are found in the prompt that its templates make: what stands before the listed options, between "Question:" and
+"Answer:", and so on. What cannot be found is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -10,34 +10,9 @@ import re
 import string
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Union
 
 from assay.core.errors import DataError, Fault
-
-Answer = Union[int, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class MultipleChoice:
-    """A question with choices.
-
-    Attributes:
-        question: what is asked; of a text to be continued, its beginning.
-        choices: the answers to choose from.
-        answer: place of the right choice, or of several; one that is not among them when none is known.
-        context: what must be read first, such as a passage.
-        completes: whether the choices continue the question's sentence, so that it needs no "Answer:".
-        labels: the document's own names of the choices, where it has some.
-    """
-
-    question: str
-    choices: tuple[str, ...]
-    answer: Answer
-    context: str = ""
-    completes: bool = False
-    labels: tuple[str, ...] = ()
-
+from assay.core.formats import Answer, MultipleChoice
 
 # What prompts say before a question and before its answer, also in the languages of well-known benchmarks.
 _ASK = r"(?:Question|Q|Problem|Pregunta|Pergunta|Domanda|Frage|Вопрос|问题|問題|質問|질문)[ \t]*[:：]"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
-from assay.tasks.formats import MultipleChoice
+from assay.core.formats import MultipleChoice
 from assay.tasks.harness.read import read_task_file
 from assay.tasks.templates import check_syntax, render, undefined_names
 

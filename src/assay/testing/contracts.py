@@ -14,15 +14,19 @@ from assay.core.documents import Document
 from assay.core.identity import request_digest
 from assay.core.protocols import Measures, Model, Progress, Task, Tokenizes
 from assay.core.requests import (
+    HEAD_KINDS,
     REQUEST_KINDS,
+    Choosing,
+    Classification,
     Generation,
     Instance,
     Loglikelihood,
     Request,
     RollingLoglikelihood,
     Sampling,
+    SpanExtraction,
 )
-from assay.core.responses import Failure, Logprob, Output, Text, flatten, unflatten
+from assay.core.responses import Failure, LabelScores, Logprob, Output, Text, flatten, unflatten
 
 FINISH_REASONS = ("stop", "eos", "length")
 
@@ -72,7 +76,7 @@ def check_model(model: Model, requests: Sequence[Request] | None = None, toleran
 def _check_declarations(model: Model) -> None:
     assert isinstance(model, Model), f"{type(model).__name__} lacks a member of the Model protocol"
     assert model.fingerprint.digest == model.fingerprint.digest, "the fingerprint differs when read twice"
-    unknown = model.capabilities.kinds - set(REQUEST_KINDS)
+    unknown = model.capabilities.kinds - {*REQUEST_KINDS, *HEAD_KINDS}
     assert model.capabilities.kinds, "the model says that it answers no kind of request"
     assert not unknown, f"the model says that it answers unknown kinds: {sorted(unknown)}"
     if model.capabilities.can_tokenize:
@@ -118,6 +122,12 @@ def _check_output(request: Request, output: Output) -> None:
         assert not left, f"{request} got a text with the stop string {left} in it"
         limit = math.inf if request.max_tokens is None else request.max_tokens
         assert output.token_count <= limit, f"{request} got {output.token_count} tokens"
+    elif isinstance(request, SpanExtraction):
+        assert isinstance(output, Text), f"{request} got {output}, not a Text"
+        assert output.text in request.context, f"{request} got {output.text!r}, which the context does not hold"
+        assert output.text or request.may_lack, f"{request} got no answer, but there must be one"
+    elif isinstance(request, (Classification, Choosing)):
+        _check_scores(output, len(request.labels if isinstance(request, Classification) else request.choices), request)
     else:
         assert isinstance(output, Logprob), f"{request} got {output}, not a Logprob"
         assert math.isfinite(output.total), f"{request} got the total {output.total}"
@@ -131,6 +141,13 @@ def _check_output(request: Request, output: Output) -> None:
     assert unflatten(flatten(output)) == output, f"{output} does not survive the store"
 
 
+def _check_scores(output: Output, wanted: int, request: Request) -> None:
+    assert isinstance(output, LabelScores), f"{request} got {output}, not LabelScores"
+    assert len(output.scores) == wanted, f"{request} got {len(output.scores)} scores for {wanted} labels or choices"
+    total = math.fsum(map(math.exp, output.scores))
+    assert math.isclose(total, 1.0, abs_tol=1e-4), f"{request} got probabilities that sum to {total}"
+
+
 def _check_same(model: Model, request: Request, pair: tuple[Output, Output], how: str, tolerance: float) -> None:
     first, second = pair
     said = f"{request} got {first} at first and {second} when asked {how}"
@@ -139,6 +156,9 @@ def _check_same(model: Model, request: Request, pair: tuple[Output, Output], how
     elif isinstance(first, Logprob) and isinstance(second, Logprob):
         assert math.isclose(first.total, second.total, rel_tol=tolerance, abs_tol=tolerance), said
         assert first.token_count == second.token_count, said
+    elif isinstance(first, LabelScores) and isinstance(second, LabelScores):
+        pairs = zip(first.scores, second.scores, strict=True)
+        assert all(math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance) for one, other in pairs), said
 
 
 def check_task(task: Task) -> None:
@@ -171,7 +191,7 @@ def _check_requests(instance: Instance, where: str) -> None:
     assert instance.draws >= 1, f"{where}: draws is {instance.draws}"
     assert len(instance.requests) % instance.draws == 0, f"{where}: requests are no multiple of {instance.draws} draws"
     for request in instance.requests:
-        assert request.kind in REQUEST_KINDS, f"{where}: unknown kind of request {request.kind!r}"
+        assert request.kind in (*REQUEST_KINDS, *HEAD_KINDS), f"{where}: unknown kind of request {request.kind!r}"
         request_digest(request)  # raises when a field is not JSON
 
 

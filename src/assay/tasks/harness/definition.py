@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.formats import MultipleChoice
 from assay.core.requests import LONGEST, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
-from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.read import FunctionReference, TaskFile
 from assay.tasks.prompts import Delimiters
 from assay.tasks.sources import SourceSpec

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import DataError, Fault, TaskFileError, did_you_mean
+from assay.core.formats import Answer, MultipleChoice
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
-from assay.tasks.formats import Answer, MultipleChoice, infer
+from assay.tasks.formats import infer
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, Readers, reader_places, right_answer, rotations

@@ -12,12 +12,12 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
+from assay.core.formats import MultipleChoice
 from assay.core.protocols import Example
 from assay.core.requests import LONGEST, Instance
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions
 from assay.tasks.corpora import KIND, asked_windows
 from assay.tasks.fewshot import BalancedSampler, CodeSampler, FirstSampler, RandomSampler, Sampler
-from assay.tasks.formats import MultipleChoice
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
 from assay.tasks.harness.fields import called
