@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.fitting import FINETUNE, FitSpec, read_fit
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from assay.core.matrices import Matrix, Step
     from assay.core.studies import Study
     from assay.run.methods import Subject, Wish
+    from assay.store.fitted import FittedModel
 
 Tasks = Union[str, Task, Sequence[Union[str, Task]]]
 
@@ -74,6 +76,8 @@ class Settings(TypedDict, total=False):
     stride: int | None
     text_column: str
     domain_column: str | None
+    finetune: Mapping[str, Any] | None
+    finetune_together: bool
 
 
 def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
@@ -237,12 +241,59 @@ def evaluate(
     spec = _specified(model, wanted, settings)
     if output_path is not None:
         check_output_path(output_path)
+    wish = _fit_wish(settings)
     with Store(store if store is not None else default_path()) as opened:
-        session = Session(spec, opened, listener)
-        result = run(session, wanted, None if isinstance(model, str) else model)
+        session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
+        if wish is not None:
+            from assay.run.fit import fit  # most calls have no use for it
+
+            fitted = fit(session, wish, wanted, given)
+            session, given = Session(replace(spec, model=fitted.name, model_args={}), opened, listener), None
+        result = run(session, wanted, given)
     if output_path is not None:
         write_results(result, output_path, log_samples or spec.options.predict_only)
     return result
+
+
+def _fit_wish(settings: Settings) -> FitSpec | None:
+    wanted = settings.get("finetune")
+    return None if wanted is None else read_fit(wanted, "")
+
+
+def finetune(
+    model: str | Model,
+    tasks: Tasks,
+    *,
+    fit: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    folder: str | Path | None = None,
+    store: str | Path | None = None,
+    listener: Listener = ignore,
+    **settings: Unpack[Settings],
+) -> FittedModel:
+    """Trains a model on the training documents of tasks; the result is a new model that `--model NAME` opens.
+
+    Repeating an interrupted call goes on from its last checkpoint; one that is done returns at once.
+
+    Args:
+        model: name in the model table, or of a model trained here; or an object that satisfies `Trainable`.
+        tasks: names (also wildcards, groups, tags, files), task objects, or a list of either.
+        fit: settings of training, by the names of the command line: `finetune` (the method), `epochs`, ….
+        name: what the new model is called; made from its parent and tasks when None.
+        folder: where it goes; a folder `models` beside the store when None.
+        store: the store's file; the user's own when None.
+        listener: is told what happens.
+        **settings: as on the command line, see `Settings`.
+    """
+    from assay.run.fit import Place
+    from assay.run.fit import fit as fit_model
+
+    wanted = _split_tasks(tasks)
+    wish = read_fit(fit or {}, "")
+    place = Place(name, None if folder is None else Path(folder).expanduser().absolute())
+    with Store(store if store is not None else default_path()) as opened:
+        session = Session(_specified(model, wanted, settings), opened, listener)
+        return fit_model(session, wish, wanted, None if isinstance(model, str) else model, place)
 
 
 def study_methods(
@@ -325,6 +376,11 @@ class ModelRow:
     model: Model | None = None
     step: Step | None = None
 
+    @property
+    def fit(self) -> FitSpec | None:
+        """How the model is trained before it is asked; None for as it is."""
+        return _fit_wish(self.settings)
+
 
 def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) -> list[ModelRow]:
     """Every model that is meant, in order: `name`, `name:setting=value`, `name:setting=one|other`, patterns of folders.
@@ -346,10 +402,22 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
                 own["model_args"] = choice.arguments
             if choice.num_fewshot is not None:
                 own["num_fewshot"] = choice.num_fewshot
+            if choice.fit is not None:
+                own["finetune"] = _row_fit(choice.name, choice.fit, settings)
             arguments = parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
             label = _label(choice.name, arguments, choice.marks, found)
             found.append(ModelRow(label, choice.name, cast(Settings, own), None, choice.step))
     return found
+
+
+def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """How one of several models is trained: its own settings over those of all."""
+    common = settings.get("finetune")
+    if common is None and FINETUNE not in own:
+        found = f"{', '.join(own)} is set, but the model is not trained"
+        raise UserError(Fault(f"model {name}", found, next=f"Add {FINETUNE}=full, or another method"))
+    read_fit(own, f"model {name}")  # a wrong one is told by the model's name
+    return {**(common or {}), **own}
 
 
 def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:
@@ -386,7 +454,11 @@ def evaluate_matrix(
     wanted = _split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)
-    subjects = [Subject(row.label, make_spec(row.name, names, **row.settings), row.model, row.step) for row in rows]
+    together = settings.get("finetune_together", False)
+    subjects = [
+        Subject(row.label, make_spec(row.name, names, **row.settings), row.model, row.step, row.fit, together)
+        for row in rows
+    ]
     if not subjects:
         raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
     with Store(store if store is not None else default_path()) as opened:

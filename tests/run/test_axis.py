@@ -94,3 +94,36 @@ def test_the_number_in_which_names_differ_is_the_step() -> None:
     assert step_numbers(["run7/step-10", "run7/step-200"]) == {"run7/step-10": 10.0, "run7/step-200": 200.0}
     assert step_numbers(["v1-10", "v2-20"]) == {}
     assert step_numbers(["a", "b"]) == {}
+
+
+def test_settings_of_training_are_no_settings_of_the_model() -> None:
+    (found,) = choices("hf:pretrained=DIR,finetune=head,epochs=3,dtype=float32")
+    assert found.arguments == {"pretrained": "DIR", "dtype": "float32"}
+    assert (found.fit, found.marks) == ({"finetune": "head", "epochs": 3}, ("head",))
+
+
+def test_rows_may_differ_in_how_they_are_trained() -> None:
+    found = choices("minilm:finetune=head|full,learning_rate=0.001|0.0001")
+    assert [item.marks for item in found] == [
+        ("head", "learning_rate=0.001"),
+        ("head", "learning_rate=0.0001"),
+        ("full", "learning_rate=0.001"),
+        ("full", "learning_rate=0.0001"),
+    ]
+    assert [item.arguments for item in found] == [None] * 4
+
+
+def test_a_row_has_its_own_settings_of_training_over_those_of_all() -> None:
+    common = {"finetune": "full", "epochs": "5"}
+    rows = model_rows(["dummy", "dummy:finetune=head"], {"finetune": common})
+    assert [row.settings["finetune"] for row in rows] == [common, {"finetune": "head", "epochs": "5"}]
+    fits = [row.fit for row in rows]
+    assert [(fit.settings.method, fit.settings.epochs) for fit in fits if fit is not None] == [("full", 5), ("head", 5)]
+    assert model_rows("dummy", {})[0].fit is None
+
+
+def test_a_wrong_setting_of_training_names_the_model() -> None:
+    with pytest.raises(UserError, match=r'model dummy, finetune: is "most"; expected one of full, lora, head'):
+        model_rows("dummy:finetune=most", {})
+    with pytest.raises(UserError, match=r"model dummy: epochs is set, but the model is not trained"):
+        model_rows("dummy:epochs=3", {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.report.terminal import ProgressView
-from assay.run.events import Event, Noticed, Planned, Progressed, StageStarted
+from assay.run.events import Event, Noticed, Planned, Progressed, StageStarted, Trained
 
 
 class TerminalListener:
@@ -19,6 +19,8 @@ class TerminalListener:
                 return
             work, tokens = (event.work_done, event.work_total), (event.tokens, event.tokens_total)
             self._view.progress(event.what, event.done, event.total, work, event.failed, tokens)
+        elif isinstance(event, Trained):
+            self._view.progress("training", event.step, event.steps, told=_told(event))
         elif isinstance(event, Planned):
             known = f", {event.known:,} already known" if event.known else ""
             self._view.say(f"{event.posed:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")
@@ -34,3 +36,12 @@ class TerminalListener:
             self._view.say(f"model {event.detail}", style="bold")
         elif event.stage == "pose":
             self._view.say(f"task {event.detail}", style="dim")
+        elif event.stage == "fit":
+            self._view.say(f"training {event.detail}", style="dim")
+
+
+def _told(event: Trained) -> str:
+    """`loss 0.512, accuracy 0.871`: of the last steps, and of the last check."""
+    parts = [] if event.loss is None else [f"loss {event.loss:.4g}"]
+    parts += [] if event.value is None else [f"{event.metric} {event.value:.4g}"]
+    return ", ".join(parts)

@@ -7,6 +7,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -66,8 +67,17 @@ def _catalog(options: argparse.Namespace) -> Catalog:
 
 def _models(options: argparse.Namespace) -> Listing:
     from assay.models.registry import model_rows
+    from assay.store.store import Store, default_path
 
-    return ("Name", "Kind", "What"), [tuple(map(str, row)) for row in model_rows()]
+    path = Path(options.store or default_path())
+    trained = []
+    if path.exists():  # looking makes no store
+        with Store(path) as store:
+            trained = [
+                (model.name, "trained", f"{model.settings['method']} on {', '.join(model.tasks)}; {model.folder}")
+                for model in store.fitted.all()
+            ]
+    return ("Name", "Kind", "What"), [*(tuple(map(str, row)) for row in model_rows()), *trained]
 
 
 def _metrics(options: argparse.Namespace) -> Listing:

@@ -14,6 +14,7 @@ COMMANDS = {
     "run": "evaluate one or more models on tasks",
     "plan": "dry run: what would be asked, and how long it would take",
     "matrix": "several models on several tasks, side by side",
+    "finetune": "train a model on tasks; the result is a new model with a name",
     "methods": "every way of picking an answer, side by side",
     "rescore": "other metrics or filters on the answers of a run, without its model",
     "explain": "why two runs have different numbers",

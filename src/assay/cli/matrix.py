@@ -9,9 +9,11 @@ from pathlib import Path
 from assay.api import evaluate_matrix
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
+    add_fit_options,
     add_model_options,
     add_store_option,
     add_task_options,
+    fit_settings,
     make_parser,
     run_settings,
     split_names,
@@ -46,6 +48,8 @@ def main(arguments: list[str]) -> int:
         check_output_path(options.output_path)
     settings = run_settings(options)
     settings["bootstrap_iters"] = 0  # lm-eval's errors are not shown here
+    settings["finetune"] = fit_settings(options)
+    settings["finetune_together"] = options.together
     with ProgressView(make_console(stderr=True)) as view:
         matrix = evaluate_matrix(
             options.model,
@@ -101,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         "--metric", nargs="+", metavar="NAME", help="shown of each task: the first of these that it has, else its first"
     )
     add_model_options(parser, required=True, several=True)
+    add_fit_options(parser, is_lap=True)
     add_task_options(parser)
     output = parser.add_argument_group("output")
     output.add_argument(

@@ -10,6 +10,7 @@ from typing import Any
 from assay.api import Settings
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, read_fit
 from assay.core.specs import Seeds
 
 # Options of lm-eval that need nothing done here, with the reason that is told to the user.
@@ -61,6 +62,7 @@ def add_model_options(parser: argparse.ArgumentParser, required: bool, several: 
         group.add_argument("--model", "--models", "-M", required=required, nargs="+", metavar="MODEL", help=told)
     else:
         group.add_argument("--model", "-M", required=required, help=name)
+    group.add_argument("--family", metavar="NAME", help="of an hf model: decoder, encoder-decoder or encoder")
     group.add_argument("--model_args", "-a", nargs="+", metavar="K=V", help="e.g. pretrained=PATH,dtype=float32")
     group.add_argument("--batch_size", "-b", default="auto", help="rows per batch, or auto (default)")
     group.add_argument("--device", help="cpu, cuda, cuda:1, mps; the best there is by default")
@@ -146,6 +148,61 @@ def allowed_code(options: argparse.Namespace) -> bool | list[str]:
     return options.allow_code or options.trust_package or False
 
 
+_FIT_HELP = {
+    "epochs": "passes over the training documents (3)",
+    "max_steps": "most steps, whatever the epochs",
+    "learning_rate": "highest learning rate; each method has its own",
+    "warmup": "share of the steps in which the rate rises (0.1)",
+    "schedule": "of the rate afterwards: linear (to zero; default) or constant",
+    "weight_decay": "of AdamW (0)",
+    "train_batch_size": "documents per forward pass (16)",
+    "accumulation": "forward passes per step (1)",
+    "train_seed": "of shuffling, dropout, new heads and what is kept back (42)",
+    "holdout": "share kept back for validation where a task has no split for it (0.1)",
+    "validation_metric": "what decides which weights are kept: accuracy (default) or loss",
+    "patience": "stop after so many checks without improvement",
+    "check_every": "steps between checks and checkpoints; once an epoch by default",
+    "train_max_length": "most tokens of a training document",
+    "lora_rank": "rank of the additions (8)",
+    "lora_alpha": "weight of the additions (16)",
+    "lora_dropout": "dropout before the additions (0)",
+    "lora_targets": "layers that get additions, with + between them",
+    "mix": "of several tasks: concatenated (default), or balanced: smaller ones repeated",
+    "train_limit": "most training documents per task, drawn by the seed",
+    "check_limit": "most validation documents per task, drawn by the seed",
+}
+
+
+def add_fit_options(parser: argparse.ArgumentParser, is_lap: bool) -> None:
+    """How a model is trained.
+
+    Args:
+        parser: where to add the options.
+        is_lap: whether training is a part of another command, which asks for it.
+    """
+    group = parser.add_argument_group("fine-tuning")
+    if is_lap:
+        told = f"train the model first: full (default), {', '.join(METHODS[1:])}; every task has a model of its own"
+        group.add_argument(f"--{FINETUNE}", nargs="?", const=METHODS[0], metavar="METHOD", help=told)
+        group.add_argument("--together", action="store_true", help="with --finetune: one model for all tasks")
+    else:
+        told = "full (default), lora (low-rank additions) or head (the head alone)"
+        group.add_argument("--method", dest=FINETUNE, default=METHODS[0], metavar="METHOD", help=told)
+    for name, text in _FIT_HELP.items():
+        group.add_argument(f"--{name}", metavar="X", help=text)
+
+
+def fit_settings(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Settings of training; None where none is wanted."""
+    given = {name: getattr(options, name) for name in FIT_KEYS if getattr(options, name) is not None}
+    if FINETUNE not in given and given:
+        flags = ", ".join(f"--{name}" for name in given)
+        raise UserError(Fault(flags, "has no meaning without training", next=f"Add --{FINETUNE}"))
+    if FINETUNE in given:
+        read_fit(given, "")  # wrong ones are told before anything is read
+    return given or None
+
+
 def add_run_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """What `run` and its dry run share: tasks, model, and the options of lm-eval that scripts may carry along."""
     parser.add_argument(
@@ -176,7 +233,7 @@ def ignored(options: argparse.Namespace) -> list[str]:
 def run_settings(options: argparse.Namespace) -> Settings:
     """The shared options as settings of the API."""
     return Settings(
-        model_args=parse_arguments(options.model_args, "--model_args"),
+        model_args={**parse_arguments(options.model_args, "--model_args"), **_family(options.family)},
         num_fewshot=options.num_fewshot,
         limit=options.limit,
         samples=_samples(options.samples),
@@ -204,6 +261,10 @@ def run_settings(options: argparse.Namespace) -> Settings:
         text_column=options.text_column,
         domain_column=options.domain_column,
     )
+
+
+def _family(name: str | None) -> dict[str, str]:
+    return {} if name is None else {"family": name}
 
 
 def split_names(values: list[str]) -> list[str]:

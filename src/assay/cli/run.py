@@ -8,7 +8,16 @@ from typing import Any
 
 from assay.api import ModelRow, evaluate, model_rows
 from assay.cli.listening import TerminalListener
-from assay.cli.options import add_run_options, add_store_option, ignored, make_parser, run_settings, split_names
+from assay.cli.options import (
+    add_fit_options,
+    add_run_options,
+    add_store_option,
+    fit_settings,
+    ignored,
+    make_parser,
+    run_settings,
+    split_names,
+)
 from assay.cli.show import print_document
 from assay.core.errors import Fault, StoreError, UserError
 from assay.core.results import RunResult
@@ -35,26 +44,33 @@ def main(arguments: list[str]) -> int:
     settings = run_settings(options)
     settings["predict_only"] = options.predict_only
     settings["bootstrap_iters"] = options.bootstrap_iters
+    settings["finetune"] = fit_settings(options)
     if options.output_path:
         check_output_path(options.output_path)
-    rows = model_rows(options.model, settings)
+    rows = [item for row in model_rows(options.model, settings) for item in _per_training(options, row)]
     if len(rows) == 1:
-        return _finish(options, _evaluated(options, rows[0]))
-    codes = [_one_of_several(options, row) for row in rows]
+        return _finish(options, _evaluated(options, *rows[0]))
+    codes = [_one_of_several(options, *row) for row in rows]
     return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
 
 
-def _evaluated(options: argparse.Namespace, row: ModelRow) -> RunResult:
+def _per_training(options: argparse.Namespace, row: ModelRow) -> list[tuple[ModelRow, list[str]]]:
+    """A model with the tasks of its run; one that is trained for every task by itself has a run for each."""
+    names = split_names(options.tasks)
+    is_alone = row.fit is None or options.together
+    return [(row, names)] if is_alone else [(row, [name]) for name in names]
+
+
+def _evaluated(options: argparse.Namespace, row: ModelRow, tasks: list[str]) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
-        listener = TerminalListener(view)
-        return evaluate(row.name, split_names(options.tasks), store=options.store, listener=listener, **row.settings)
+        return evaluate(row.name, tasks, store=options.store, listener=TerminalListener(view), **row.settings)
 
 
-def _one_of_several(options: argparse.Namespace, row: ModelRow) -> int:
+def _one_of_several(options: argparse.Namespace, row: ModelRow, tasks: list[str]) -> int:
     """Runs one model. One that cannot be asked leaves the others their turn; a broken store or disk is everyone's."""
     make_console(stderr=True).print(printable(f"model {row.label}"), style="bold", markup=False)
     try:
-        result = _evaluated(options, row)
+        result = _evaluated(options, row, tasks)
     except StoreError:
         raise
     except UserError as error:
@@ -110,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         "run", "Evaluates one or more models on tasks. Repeating the command continues an interrupted run."
     )
     add_run_options(parser, several=True)
+    add_fit_options(parser, is_lap=True)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="folder for result files")
     output.add_argument("--log_samples", "-s", action="store_true", help="also write every document's answers")

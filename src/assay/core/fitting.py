@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.requests import Request
 
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
@@ -80,6 +82,127 @@ class FitSettings:
     def to_json(self) -> dict[str, Any]:
         """The settings as JSON data."""
         return {**asdict(self), "lora_targets": list(self.lora_targets)}
+
+
+CONCATENATED, BALANCED = MIXES = ("concatenated", "balanced")
+
+
+@dataclass(frozen=True, slots=True)
+class FitSpec:
+    """A wish to train: how, and on what of the tasks.
+
+    Attributes:
+        settings: how.
+        mix: of several tasks, `concatenated` takes every lesson once; `balanced` repeats those of smaller tasks until
+            each task has as many as the largest.
+        limit: most lessons per task, drawn by the seed; None for all.
+        check_limit: most validation lessons per task, drawn likewise; None for all.
+    """
+
+    settings: FitSettings = field(default_factory=FitSettings)
+    mix: str = CONCATENATED
+    limit: int | None = None
+    check_limit: int | None = None
+
+
+def _whole(least: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        number = float(value)
+        if isinstance(value, bool) or number != int(number) or number < least:
+            raise ValueError
+        return int(number)
+
+    return read
+
+
+def _number(least: float, most: float = math.inf) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        if isinstance(value, bool) or not least <= float(value) <= most:
+            raise ValueError
+        return float(value)
+
+    return read
+
+
+def _above_zero(value: Any) -> float:
+    if isinstance(value, bool) or not 0 < float(value) < math.inf:
+        raise ValueError
+    return float(value)
+
+
+def _one_of(names: Iterable[str]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in names:
+            raise ValueError
+        return str(value)
+
+    return read
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    parts = value.replace("+", " ").split() if isinstance(value, str) else [str(part) for part in value]
+    if not parts:
+        raise ValueError
+    return tuple(parts)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "one of " + ", ".join(names)
+
+
+# Name on the command line and in a model's text → field, how it is read, what is expected.
+FINETUNE = "finetune"
+FIT_KEYS: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
+    FINETUNE: ("method", _one_of(METHODS), _listed(METHODS)),
+    "epochs": ("epochs", _above_zero, "a number above 0"),
+    "max_steps": ("max_steps", _whole(1), "a whole number from 1 on"),
+    "learning_rate": ("learning_rate", _above_zero, "a number above 0"),
+    "warmup": ("warmup", _number(0, 1), "a share from 0 to 1"),
+    "schedule": ("schedule", _one_of(("linear", "constant")), "linear or constant"),
+    "weight_decay": ("weight_decay", _number(0), "a number from 0 on"),
+    "train_batch_size": ("batch_size", _whole(1), "a whole number from 1 on"),
+    "accumulation": ("accumulation", _whole(1), "a whole number from 1 on"),
+    "train_seed": ("seed", _whole(0), "a whole number from 0 on"),
+    "holdout": ("holdout", _number(0, 0.9), "a share from 0 to 0.9"),
+    "validation_metric": ("metric", _one_of(DIRECTIONS), _listed(DIRECTIONS)),
+    "patience": ("patience", _whole(1), "a whole number from 1 on"),
+    "check_every": ("check_every", _whole(1), "a whole number from 1 on"),
+    "train_max_length": ("max_length", _whole(1), "a whole number from 1 on"),
+    "lora_rank": ("lora_rank", _whole(1), "a whole number from 1 on"),
+    "lora_alpha": ("lora_alpha", _above_zero, "a number above 0"),
+    "lora_dropout": ("lora_dropout", _number(0, 1), "a share from 0 to 1"),
+    "lora_targets": ("lora_targets", _names, "names of layers with + between them"),
+    "mix": ("mix", _one_of(MIXES), _listed(MIXES)),
+    "train_limit": ("limit", _whole(1), "a whole number from 1 on"),
+    "check_limit": ("check_limit", _whole(1), "a whole number from 1 on"),
+}
+_OWN_FIELDS = ("mix", "limit", "check_limit")
+
+
+def read_fit(given: Mapping[str, Any], where: str) -> FitSpec:
+    """A wish to train from loose values, by the names of `FIT_KEYS`; every wrong one is told.
+
+    Args:
+        given: the values; None stands for the default.
+        where: for errors: `model minilm`, or nothing on the command line.
+    """
+    faults: list[Fault] = []
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        place = f"{where}, {name}" if where else f"--{name}"
+        if name not in FIT_KEYS:
+            found = f"no such setting of training{did_you_mean(name, FIT_KEYS)}"
+            faults.append(Fault(place, found, _listed(FIT_KEYS)))
+            continue
+        field_name, read, expected = FIT_KEYS[name]
+        try:
+            values |= {} if value is None else {field_name: read(value)}
+        except (TypeError, ValueError, OverflowError):
+            faults.append(Fault(place, f'is "{value}"', expected))
+    if faults:
+        raise UserError(*faults)
+    own = {name: values.pop(name) for name in _OWN_FIELDS if name in values}
+    return FitSpec(FitSettings(**values), **own)
 
 
 @dataclass(frozen=True, slots=True)

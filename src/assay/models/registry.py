@@ -60,6 +60,17 @@ def open_model(
     return cast(Model, MODELS.get(name)(args, settings))
 
 
+def is_known(name: str) -> bool:
+    """Whether `open_model` takes a name."""
+    return name in ALIASES or name in NAMED_MODELS or name in MODELS
+
+
+def full_arguments(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's settings with those that the table has for a named model; the user's win."""
+    own = NAMED_MODELS.get(name)
+    return {**(own.model_args if own is not None else {}), **args}
+
+
 def arguments_like(name: str, like: str | None) -> dict[str, Any]:
     """Settings with which a model computes as another tool does; none where there is nothing to set."""
     own = NAMED_MODELS.get(name)

@@ -144,6 +144,7 @@ class ProgressView:
         work: tuple[float, float] = (0, 0),
         failed: int = 0,
         tokens: tuple[int, int] = (0, 0),
+        told: str = "",
     ) -> None:
         """Some of it is done.
 
@@ -154,6 +155,7 @@ class ProgressView:
             work: what was done and what is to be done in all, in a unit that goes with time; counts when there is none.
             failed: how many of `done` failed.
             tokens: tokens done and in all.
+            told: what else there is to say.
         """
         now, line = self._clock(), self._line(what)
         work_done, work_total = work if work[1] else (done, total or 0)
@@ -162,7 +164,7 @@ class ProgressView:
             line.work.add(now, work_done)
             line.tokens.add(now, tokens[0])
         left = line.work.left(work_total)
-        count = _count(done, total, failed, tokens, line.tokens.rate)
+        count = _count(done, total, failed, tokens, line.tokens.rate) + (f", {told}" if told else "")
         if self._bars is not None:
             # Totals change while answers end early; a bar that goes back would be no progress.
             line.share = max(line.share, min(1.0, work_done / work_total)) if work_total else 0.0

@@ -16,6 +16,7 @@ from typing import Any
 
 from assay.core.arguments import parse_arguments, parse_value
 from assay.core.errors import Fault, UserError
+from assay.core.fitting import FINETUNE, FIT_KEYS
 from assay.core.matrices import Step
 
 # The settings in which a pattern of folders may stand.
@@ -35,6 +36,7 @@ class Choice:
         arguments: its own settings; None where the text has none.
         marks: what sets it apart from the others of its text, for its label: `step1000`, `4-shot`.
         num_fewshot: examples per prompt; None where the text does not say.
+        fit: settings of training, by their names; None where the text has none.
         step: its place among the checkpoints that the text names, where these differ in one number.
     """
 
@@ -43,6 +45,7 @@ class Choice:
     marks: tuple[str, ...] = ()
     num_fewshot: int | None = None
     step: Step | None = None
+    fit: Mapping[str, Any] | None = None
 
 
 def choices(text: str) -> list[Choice]:
@@ -84,11 +87,15 @@ def _choice(name: str, picked: dict[str, Any], given: Mapping[str, Any], steps: 
     shots = picked.pop(_SHOTS, None)
     if shots is not None and (type(shots) is not int or shots < 0):
         raise UserError(Fault(f"model {name}", f'num_fewshot is "{shots}"', "0 or more"))
+    fit = {key: picked.pop(key) for key in FIT_KEYS if key in picked}
     # A folder tells itself apart: it is the model's name.
     marks = [str(picked[key]) for key in picked if key not in _FOLDERS and picked[key] != given[key]]
     marks += [f"{shots}-shot"] if shots is not None else []
+    # How a row was trained is always said; of other settings of training, those in which rows differ.
+    marks += [str(value) for key, value in fit.items() if key == FINETUNE]
+    marks += [f"{key}={value}" for key, value in fit.items() if key != FINETUNE and value != given[key]]
     step = next((steps[picked[key]] for key in _CHECKPOINTS if key in picked and picked[key] in steps), None)
-    return Choice(name, picked or None, tuple(marks), shots, step)
+    return Choice(name, picked or None, tuple(marks), shots, step, fit or None)
 
 
 def _values(model: str, key: str, value: Any) -> list[Any]:

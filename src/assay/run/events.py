@@ -9,7 +9,7 @@ from typing import Union
 
 @dataclass(frozen=True, slots=True)
 class StageStarted:
-    """A stage begins: `resolve`, `documents`, `pose`, `plan`, `execute`, `score`."""
+    """A stage begins: `resolve`, `lessons`, `fit`, `pose`, `plan`, `execute`, `score`; of several, the next `model`."""
 
     stage: str
     detail: str = ""
@@ -54,13 +54,32 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
+class Trained:
+    """A step of training is done.
+
+    Attributes:
+        step: how many.
+        steps: of how many.
+        loss: mean loss since the last report; None when not known.
+        metric: what is validated.
+        value: its value at the last check; None before the first.
+    """
+
+    step: int
+    steps: int
+    loss: float | None
+    metric: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Noticed:
     """Something the user ought to know."""
 
     text: str
 
 
-Event = Union[StageStarted, Planned, Progressed, Noticed]
+Event = Union[StageStarted, Planned, Progressed, Trained, Noticed]
 Listener = Callable[[Event], None]
 
 

@@ -15,7 +15,7 @@ from assay.core.scores import Estimate
 from assay.run.causes import Pair, find_causes
 from assay.run.events import Listener
 from assay.run.sides import Side, asked, load_sides, paired_documents, values_of
-from assay.run.tokens import token_cause
+from assay.run.tokens import Opening, token_cause
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 
@@ -73,7 +73,8 @@ def explain(
     sides = [load_sides(store, first, [one for one, _ in pairs], listener)]
     # A run compared with itself, or with another task of itself, is reopened once more: it is the rare case.
     sides.append(load_sides(store, second, [two for _, two in pairs], listener))
-    found = [_explained(_pair(sides[0][one], sides[1][two], metrics), shows_tokens, listener) for one, two in pairs]
+    opening = Opening(store, listener) if shows_tokens else None
+    found = [_explained(_pair(sides[0][one], sides[1][two], metrics), opening) for one, two in pairs]
     return Explanation((first.id, second.id), (_model(first), _model(second)), tuple(found))
 
 
@@ -132,11 +133,11 @@ def _score(side: Side, metric: str | None) -> Score:
     return found[0]
 
 
-def _explained(pair: Pair, shows_tokens: bool, listener: Listener) -> TaskExplanation:
+def _explained(pair: Pair, opening: Opening | None) -> TaskExplanation:
     causes = find_causes(pair)
     remarks = _remarks(pair)
-    if shows_tokens:
-        token, remark = token_cause(pair, listener)
+    if opening is not None:
+        token, remark = token_cause(pair, opening)
         causes = _inserted(causes, token)
         remarks += [remark] if remark else []
     causes, without = _acting(pair, causes)

@@ -18,8 +18,10 @@ from assay.core.scores import MetricResult
 from assay.core.specs import GroupSpec
 from assay.core.studies import Question
 from assay.run.events import Listener, StageStarted
+from assay.run.fit import fit
 from assay.run.methods import Subject, told_notices
-from assay.run.resolve import check_model, check_tasks, open_catalog, opened_model, resolve_tasks, with_metrics
+from assay.run.opening import opened_model
+from assay.run.resolve import check_model, check_tasks, open_catalog, resolve_tasks, with_metrics
 from assay.run.session import Session, run
 from assay.scoring import study
 from assay.scoring.aggregate import aggregate_groups, leaves_of
@@ -73,7 +75,8 @@ def fill_matrix(
     rows = []
     for place, (subject, selection) in enumerate(zip(subjects, selections, strict=True), 1):
         listener(StageStarted("model", f"{subject.label} ({place} of {len(subjects)})"))
-        rows.append(_row(subject, selection, units, metrics, Session(subject.spec, store, listener)))
+        make = _row if subject.fit is None else _fitted_row
+        rows.append(make(subject, selection, units, metrics, Session(subject.spec, store, listener)))
     matrix = make_matrix(
         [subject.label for subject in subjects],
         [unit.name for unit in units],
@@ -129,7 +132,7 @@ def _row(
 ) -> _Row:
     """Runs one model. Whatever goes wrong with it is the reason of its gaps; store and data are not its fault."""
     try:
-        model = subject.model or opened_model(subject.spec, session.listener)
+        model = subject.model or opened_model(subject.spec, session.listener, session.store)
         try:
             refused = _refused(model, selection.tasks, subject)
             able = [task for task in selection.tasks if task.card.name not in refused]
@@ -152,6 +155,44 @@ def _row(
         () if result is None else (ModelRun(subject.label, result.run_id, result.store, result.counts),),
         () if result is None else tuple(_notices(subject.label, result)),
     )
+
+
+def _fitted_row(
+    subject: Subject, selection: Selection, units: Sequence[_Unit], metrics: Sequence[str], session: Session
+) -> _Row:
+    """Trains the model, for every column by itself or once for all, and runs what came of it."""
+    groups = [units] if subject.fits_together else [[unit] for unit in units]
+    rows = [_trained(subject, selection, group, metrics, session) for group in groups]
+    return _Row(
+        *(tuple(item for row in rows for item in getattr(row, name)) for name in ("cells", "gaps", "runs", "notices"))
+    )
+
+
+def _trained(
+    subject: Subject, selection: Selection, units: Sequence[_Unit], metrics: Sequence[str], session: Session
+) -> _Row:
+    """One training, and the cells that it is for. What cannot be learnt leaves them empty, with the reason."""
+    assert subject.fit is not None
+    names = {name for unit in units for name in unit.tasks}
+    tasks = tuple(task for task in selection.tasks if task.card.name in names)
+    try:
+        fitted = fit(session, subject.fit, tasks, subject.model)
+    except StoreError:
+        raise
+    except UserError as error:
+        reason = "; ".join(str(fault) for fault in error.faults)
+        return _Row(gaps=tuple(Gap(subject.label, unit.name, reason) for unit in units))
+    spec, chosen = subject.spec, subject.spec.samples
+    own = replace(
+        spec,
+        model=fitted.name,
+        model_args={},
+        tasks=tuple(task.card.name for task in tasks),
+        samples=chosen and {name: places for name, places in chosen.items() if name in names},
+    )
+    part = replace(selection, tasks=tasks)
+    asked = Subject(subject.label, own)
+    return _row(asked, part, units, metrics, Session(own, session.store, session.listener))
 
 
 def _asked(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.fitting import FitSpec
 from assay.core.matrices import Step
 from assay.core.protocols import Model, Task
 from assay.core.requests import Instance, Request
@@ -49,12 +50,23 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model of a study or matrix: its short name, its run, the model where one was given, and its training step."""
+    """A model of a study or matrix.
+
+    Attributes:
+        label: its short name.
+        spec: its run.
+        model: the model itself where one was given.
+        step: its place in a training run.
+        fit: how it is trained first; None for a model that is asked as it is.
+        fits_together: whether it is trained once on all tasks, and not for every column by itself.
+    """
 
     label: str
     spec: RunSpec
     model: Model | None = None
     step: Step | None = None
+    fit: FitSpec | None = None
+    fits_together: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,17 @@ from assay.core.errors import DataError, Fault, ModelError, UnknownName, UserErr
 from assay.core.protocols import Model, Task
 from assay.core.specs import GroupSpec, RunSpec
 from assay.core.version import __version__
-from assay.models.registry import ALIASES, arguments_like, model_names, open_model
+from assay.models.registry import is_known
 from assay.run.changing import rescored_task
 from assay.run.events import Listener
 from assay.run.manifest import HIDDEN
+from assay.run.opening import opened_model
 from assay.run.posing import PosedTask, pose_task
-from assay.run.resolve import check_tasks, known_names, open_catalog, progress_to, resolve_tasks
+from assay.run.resolve import check_tasks, known_names, open_catalog, resolve_tasks
 from assay.run.session import Session
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.store.runs import RunRecord
+from assay.store.store import Store
 from assay.tasks.harness.rescored import ALL
 from assay.tasks.selection import Selection, Wanted
 
@@ -181,7 +183,7 @@ def _changes_since(record: RunRecord, posed: PosedTask) -> list[Fault]:
     return []
 
 
-def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener) -> Model:
+def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener, store: Store) -> Model:
     """The model of a recorded run, opened with the settings of then. Its weights are loaded when it is asked."""
     where = _where(record)
     hidden = [name for name, value in spec.model_args.items() if HIDDEN in str(value)]
@@ -189,8 +191,7 @@ def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener) -> Model
         names = ",".join(f"{name}=…" for name in hidden)
         found = f"its model was opened with {', '.join(hidden)}, which no record keeps"
         raise ModelError(Fault(where, found, "the value", f"Add --model_args {names}"))
-    if spec.model not in ALIASES and spec.model not in model_names():
+    if not is_known(spec.model) and store.fitted.get(spec.model) is None:
         advice = f'From Python: assay.rescore("{record.id}", complete=True, model=the object)'
         raise ModelError(Fault(where, f'its model "{spec.model}" was an object in Python', "the object", advice))
-    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
-    return open_model(spec.model, arguments, spec.settings, progress_to(listener))
+    return opened_model(spec, listener, store)

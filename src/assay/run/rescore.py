@@ -224,7 +224,9 @@ def _answering(session: Session, reopened: Reopened, wanted: Rescoring, plan: Pl
     if not wanted.completes or not plan.missing:
         yield _Stored(record.fingerprint)
         return
-    model = wanted.model if wanted.model is not None else open_recorded(record, session.spec, session.listener)
+    model = wanted.model
+    if model is None:
+        model = open_recorded(record, session.spec, session.listener, session.store)
     try:
         _check_same(record, model)
         check_model(model, [item.task for item in reopened.posed], session.spec.options.chat)

@@ -12,13 +12,14 @@ from assay.core.protocols import Model, Task
 from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
 from assay.models.named import cache_folder
-from assay.models.registry import arguments_like, must_fetch, open_model
-from assay.models.wheels import ProgressReport
+from assay.models.registry import must_fetch
 from assay.run.changing import check_metrics, rescored_task, windowed_tasks
-from assay.run.events import Listener, Progressed
+from assay.run.events import Listener
+from assay.run.opening import opened_model
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import FILTERS, METRICS, metric_definition
+from assay.store.store import Store
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, consent
 from assay.tasks.harness.schema import KnownNames
@@ -83,8 +84,22 @@ def _named_path(item: str) -> Path:
     return path if path.exists() else Path(_BEHIND_A_FILE.sub(r"\1", item)).expanduser()
 
 
-def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | None, listener: Listener) -> Setup:
-    """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded."""
+def resolve(
+    spec: RunSpec,
+    given_tasks: Sequence[Wanted],
+    given_model: Model | None,
+    listener: Listener,
+    store: Store | None = None,
+) -> Setup:
+    """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded.
+
+    Args:
+        spec: what was asked for.
+        given_tasks: names or task objects; the specification's names when empty.
+        given_model: a model object; None to open the specification's.
+        listener: told of downloads.
+        store: knows the models that were trained here.
+    """
     errors: list[UserError] = []
     catalog = open_catalog(spec.include_path)
     selection, model = None, given_model
@@ -96,7 +111,7 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
         errors.append(error)
     try:
         if model is None and not (errors and must_fetch(spec.model)):
-            model = opened_model(spec, listener)
+            model = opened_model(spec, listener, store)
     except UserError as error:
         errors.append(error)
     if len(errors) == 1:
@@ -108,12 +123,6 @@ def resolve(spec: RunSpec, given_tasks: Sequence[Wanted], given_model: Model | N
     _check_samples(spec, selection.tasks)
     notices = (*catalog.notices, *selection.notices)
     return Setup(selection.tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
-
-
-def opened_model(spec: RunSpec, listener: Listener) -> Model:
-    """The model that a run names, with its settings and those of the tool that the run follows."""
-    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
-    return open_model(spec.model, arguments, spec.settings, progress_to(listener))
 
 
 def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
@@ -132,13 +141,6 @@ def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
     if unknown:
         found = ", ".join(f'"{name}"{did_you_mean(name, names)}' for name in unknown)
         raise UserError(Fault("--samples", f"names tasks that are not in this run: {found}", ", ".join(names)))
-
-
-def progress_to(listener: Listener) -> ProgressReport:
-    def report(what: str, done: int, total: int | None) -> None:
-        listener(Progressed(what, done, total))
-
-    return report
 
 
 def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:

@@ -95,7 +95,7 @@ def prepared(
 ) -> Iterator[tuple[Setup, list[PosedTask], Plan]]:
     """The stages before asking: resolve, pose, plan. Also the dry run. A model opened here is closed afterwards."""
     with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener)
+        setup = resolve(session.spec, tasks, model, session.listener, session.store)
     try:
         for notice in (*setup.notices, *session.store.notices):
             session.listener(Noticed(notice))

@@ -6,6 +6,7 @@ Takes a pair of tasks and opens both models for their tokenizers; no weights are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from assay.core import explanations as kinds
 from assay.core.errors import UserError
@@ -16,11 +17,19 @@ from assay.run.causes import Pair
 from assay.run.events import Listener
 from assay.run.reopen import open_recorded
 from assay.run.sides import Side, asked
+from assay.store.store import Store
 
 _SHOWN = 4
 
 
-def token_cause(pair: Pair, listener: Listener) -> tuple[Cause | None, str]:
+class Opening(NamedTuple):
+    """What opening a recorded model takes: the store that knows those trained here, and who is told."""
+
+    store: Store
+    listener: Listener
+
+
+def token_cause(pair: Pair, opening: Opening) -> tuple[Cause | None, str]:
     """How the first document that is asked otherwise (or else the first one) becomes other tokens; or why not known."""
     if not pair.is_open or not pair.common:
         return None, "tokens are not compared: both runs must be reopened, and have a document in common"
@@ -28,7 +37,7 @@ def token_cause(pair: Pair, listener: Listener) -> tuple[Cause | None, str]:
     views = []
     for side, item in zip(pair.sides, pair.answered(places), strict=True):
         try:
-            views.append(_view(side, asked(item.instance)[0], listener))
+            views.append(_view(side, asked(item.instance)[0], opening))
         except UserError as error:
             return None, f"tokens are not compared: {error}"
     if None in views:
@@ -46,8 +55,8 @@ def token_lines(first: TokenView, second: TokenView) -> list[str]:
     return [*_bos_lines(first, second), *_parting(first, second)]
 
 
-def _view(side: Side, request: Request, listener: Listener) -> TokenView | None:
-    model = open_recorded(side.record, side.spec, listener)
+def _view(side: Side, request: Request, opening: Opening) -> TokenView | None:
+    model = open_recorded(side.record, side.spec, opening.listener, opening.store)
     try:
         if model.capabilities.can_tokenize and isinstance(model, Tokenizes):
             return model.view(request)

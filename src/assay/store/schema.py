@@ -63,4 +63,19 @@ def _first_tables(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX failures_by_run ON failures (run)")
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_first_tables]
+def _fitted_models(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE fitted (
+            name TEXT PRIMARY KEY,
+            key TEXT NOT NULL,
+            created REAL NOT NULL,
+            folder TEXT NOT NULL,
+            record TEXT NOT NULL
+        )
+        """
+    )
+    connection.execute("CREATE INDEX fitted_by_key ON fitted (key)")
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_first_tables, _fitted_models]

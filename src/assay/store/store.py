@@ -1,4 +1,4 @@
-"""The store as the conductor sees it: responses and runs in one file."""
+"""The store as the conductor sees it: responses, runs and trained models in one file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from assay.store.database import MEMORY, Database
+from assay.store.fitted import Fitted
 from assay.store.responses import Responses
 from assay.store.runs import Runs
 
@@ -18,6 +19,7 @@ class Store:
         self._database = Database(path)
         self.responses = Responses(self._database)
         self.runs = Runs(self._database, self.responses)
+        self.fitted = Fitted(self._database)
 
     @property
     def path(self) -> str:

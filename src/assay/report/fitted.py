@@ -1,0 +1,20 @@
+"""A trained model in a few lines: what it is called, what it learnt from, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assay.store.fitted import FittedModel
+
+
+def fitted_lines(model: FittedModel) -> Iterator[str]:
+    """Lines for the terminal."""
+    report, data = model.report, model.data
+    yield f"model {model.name}"
+    yield f"  learnt {', '.join(model.tasks)}: {data['lessons']:,} documents, {data['checks']:,} to validate on"
+    yield f"  from {model.parent['name']}, method {model.settings['method']}"
+    kept = f"; kept: step {report['best_step']:,}" if report.get("metric") else ""
+    value = f" with {report['metric']} {report['value']:.4f}" if report.get("value") is not None else ""
+    yield f"  {report['steps']:,} steps{kept}{value}"
+    yield f"  in {model.folder}"
+    yield f"use it: assay run --model {model.name} --tasks {','.join(model.tasks)}"

@@ -1,0 +1,69 @@
+"""From a model's name to the model: the table's, or one that was trained here, which the store knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import Fault, ModelError
+from assay.core.protocols import Model
+from assay.core.specs import RunSpec
+from assay.models.registry import ALIASES, arguments_like, is_known, open_model
+from assay.models.wheels import ProgressReport
+from assay.run.events import Listener, Progressed
+from assay.store.fitted import FittedModel
+from assay.store.store import Store
+
+# The opener of trained models.
+_OPENER = "hf"
+# Settings that say where a model's files lie, or change its weights; one that was trained brings its own.
+_PLACES = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "peft", "dtype", "labels")
+
+
+def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) -> Model:
+    """The model that a run names, with its settings and those of the tool that the run follows."""
+    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
+    fitted = None if store is None or is_known(spec.model) else store.fitted.get(spec.model)
+    if fitted is None:
+        return open_model(spec.model, arguments, spec.settings, progress_to(listener))
+    return open_model(_OPENER, fitted_arguments(fitted, arguments), spec.settings)
+
+
+def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that open a trained model; a run's own win over those of its parent."""
+    if not (Path(fitted.folder) / "config.json").is_file():
+        tasks = ",".join(fitted.tasks)
+        raise ModelError(
+            Fault(
+                f"model {fitted.name}",
+                f"its folder {fitted.folder} is gone",
+                "the model that was trained there",
+                f"Put it back, or train it again: assay finetune --model … --tasks {tasks} --name {fitted.name}",
+            )
+        )
+    moved = [name for name in given if name in _PLACES]
+    if moved:
+        found = f'{", ".join(moved)} is set, but "{fitted.name}" was trained here and brings its own'
+        raise ModelError(Fault("model_args", found, next="Leave it out"))
+    return {"pretrained": fitted.folder, **fitted.model_args, **given}
+
+
+def inherited_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trained model keeps of the settings of its parent: how text becomes tokens, never where files lie."""
+    return {name: value for name, value in arguments.items() if name not in _PLACES}
+
+
+def is_nameable(name: str) -> bool:
+    """Whether a trained model may be called so: no other model is, and it can be a folder's name."""
+    is_plain = name.replace("-", "").replace("_", "").replace(".", "").isalnum() and not name.startswith(".")
+    return is_plain and not is_known(name) and name not in ALIASES
+
+
+def progress_to(listener: Listener) -> ProgressReport:
+    """Tells a listener of downloads."""
+
+    def report(what: str, done: int, total: int | None) -> None:
+        listener(Progressed(what, done, total))
+
+    return report

@@ -1,0 +1,93 @@
+"""Models that were trained here, by name: where each lies, what it comes from, and how it was trained."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from assay.core.errors import Fault, StoreError
+from assay.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModel:
+    """A trained model.
+
+    Attributes:
+        name: what it is called; `--model NAME` opens it.
+        key: digest of all that decides the weights: parent, lessons, settings. The same key is the same model.
+        folder: where its files lie.
+        model_args: settings of its parent that it is opened with too.
+        parent: the parent's fingerprint, as JSON data.
+        fingerprint: its own.
+        tasks: names of the tasks that it learnt from.
+        data: digest and number of the lessons and of the validation lessons.
+        settings: how it was trained.
+        report: what came of it: steps, best step, validation metric, history.
+        created: when, in seconds since 1970.
+    """
+
+    name: str
+    key: str
+    folder: str
+    model_args: Mapping[str, Any]
+    parent: Mapping[str, Any]
+    fingerprint: Mapping[str, Any]
+    tasks: tuple[str, ...]
+    data: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    report: Mapping[str, Any]
+    created: float = field(default_factory=time.time)
+
+
+_OWN_COLUMNS = ("name", "key", "created", "folder")
+
+
+class Fitted:
+    """The table of trained models."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, model: FittedModel) -> None:
+        """Adds a model. A name that another model has is an error; the same model is kept as it is."""
+        known = self.get(model.name)
+        if known is not None and known.key == model.key and known.folder == model.folder:
+            return
+        if known is not None:
+            found = (
+                f'another model is called "{model.name}": it learnt {", ".join(known.tasks)} and lies in {known.folder}'
+            )
+            raise StoreError(Fault("--name", found, next="Choose another name"))
+        data = {name: value for name, value in asdict(model).items() if name not in _OWN_COLUMNS}
+        row = (model.name, model.key, model.created, model.folder, json.dumps(data, default=str))
+        with self._database.write() as connection:
+            connection.execute("INSERT INTO fitted VALUES (?, ?, ?, ?, ?)", row)
+
+    def get(self, name: str) -> FittedModel | None:
+        """The model of this name; None when there is none."""
+        return next(iter(self._read("WHERE name = ?", name)), None)
+
+    def of_key(self, key: str) -> list[FittedModel]:
+        """Models of the same weights."""
+        return self._read("WHERE key = ? ORDER BY created", key)
+
+    def all(self) -> list[FittedModel]:
+        """Every model, newest first."""
+        return self._read("ORDER BY created DESC")
+
+    def _read(self, condition: str, *values: str) -> list[FittedModel]:
+        rows = self._database.read(f"SELECT name, key, created, folder, record FROM fitted {condition}", values)
+        known = {entry.name for entry in fields(FittedModel)}
+        return [
+            FittedModel(**{**_known(json.loads(row[4]), known), **dict(zip(_OWN_COLUMNS, row, strict=False))})
+            for row in rows
+        ]
+
+
+def _known(data: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    kept = {name: value for name, value in data.items() if name in names}
+    return {**kept, "tasks": tuple(kept.get("tasks", ()))}

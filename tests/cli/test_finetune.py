@@ -1,0 +1,72 @@
+"""`assay finetune` and the options of training: what is refused, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.cli.main import main
+from assay.report.fitted import fitted_lines
+from assay.store.fitted import FittedModel
+from assay.store.store import Store
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 2
+    return capsys.readouterr().err
+
+
+def test_a_model_without_weights_cannot_be_trained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = refused(
+        capsys, "finetune", "--model", "ngram", "--tasks", "demo_questions", "--store", str(tmp_path / "s.db")
+    )
+    assert "model ngram (n-gram): cannot be trained; expected a decoder" in told
+
+
+@pytest.mark.parametrize("command", ["run", "matrix"])
+def test_settings_of_training_need_training(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    told = refused(capsys, command, "--model", "dummy", "--tasks", "demo_questions", "--epochs", "3")
+    assert "--epochs: has no meaning without training. Add --finetune" in told
+
+
+def test_options_of_runs_have_no_meaning_in_training(capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(
+        capsys, "finetune", "--model", "dummy", "--tasks", "demo_questions", "--limit", "5", "--num_fewshot", "2"
+    )
+    assert "--limit: has no meaning in training. Take fewer training documents with --train_limit" in told
+    assert "--num_fewshot: has no meaning in training" in told
+
+
+def test_wrong_values_are_told_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, "run", "--model", "no-such", "--tasks", "none", "--finetune", "--epochs", "-1")
+    assert told == 'error: --epochs: is "-1"; expected a number above 0\n'
+
+
+def test_trained_models_are_listed_and_a_lost_folder_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, gone = tmp_path / "s.db", str(tmp_path / "gone")
+    data, report = {"lessons": 90, "checks": 10}, {"steps": 12, "best_step": 8, "metric": "accuracy", "value": 0.875}
+    parent, settings = {"name": "parent"}, {"method": "lora"}
+    record = FittedModel("my-model", "k", gone, {}, parent, {}, ("a", "b"), data, settings, report)
+    with Store(path) as store:
+        store.fitted.add(record)
+    assert main(["ls", "models", "my-model", "--store", str(path)]) == 0
+    listed = " ".join(capsys.readouterr().out.split())
+    assert "my-model trained lora on a, b;" in listed
+    told = refused(capsys, "run", "--model", "my-model", "--tasks", "demo_questions", "--store", str(path))
+    assert f"its folder {gone} is gone" in told
+    assert list(fitted_lines(record)) == [
+        "model my-model",
+        "  learnt a, b: 90 documents, 10 to validate on",
+        "  from parent, method lora",
+        "  12 steps; kept: step 8 with accuracy 0.8750",
+        f"  in {gone}",
+        "use it: assay run --model my-model --tasks a,b",
+    ]
+
+
+def test_looking_at_models_makes_no_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["ls", "models", "--store", str(tmp_path / "none.db")]) == 0
+    assert not (tmp_path / "none.db").exists()
