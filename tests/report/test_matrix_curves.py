@@ -47,6 +47,34 @@ def test_steps_far_apart_are_on_a_logarithmic_scale() -> None:
     assert "training step, logarithmic" in figure
 
 
+def labels(figure: str) -> list[str]:
+    root = ElementTree.fromstring(figure)
+    return [text.text or "" for text in root.findall(f"{SVG}text")]
+
+
+def test_marks_stand_at_round_numbers() -> None:
+    figure = curves(made({"a": 0.5, "b": 0.9}, {"a": 0.0, "b": 20.0}))["t<&>"]
+    assert labels(figure)[1:10] == ["40 %", "60 %", "80 %", "100 %", "0", "5", "10", "15", "20"]
+    figure = curves(made({"a": 0.5, "b": 0.9}, {"a": 3.0, "b": 3000.0}))["t<&>"]
+    assert labels(figure)[5:8] == ["10", "100", "1,000"]
+
+
+def test_perplexities_far_apart_are_on_a_logarithmic_scale() -> None:
+    """An interval that reaches below zero ends where the picture ends."""
+    estimates = {"a": Estimate(1000.0, 600.0, -200.0, 2200.0, 9, "t"), "b": Estimate(10.0, 1.0, 8.0, 12.0, 9, "t")}
+    cells = [MatrixCell(model, "t", "perplexity", "none", value, False, None) for model, value in estimates.items()]
+    matrix = replace(
+        make_matrix(["a", "b"], ["t"], cells, (), (), (), seed=1), steps={"a": Step("r", 1.0), "b": Step("r", 2.0)}
+    )
+    figure = curves(matrix)["t"]
+    assert labels(figure)[:4] == ["t (perplexity), logarithmic", "10", "100", "1000"]
+    (_, above), (_, below) = dots(figure)
+    assert above < below
+    assert (
+        max(float(y) for y in re.findall(r",([\d.]+)", re.search(r'polygon points="([^"]*)"', figure).group(1))) <= 270
+    )  # type: ignore[union-attr]
+
+
 def test_one_checkpoint_is_no_curve() -> None:
     assert curves(made({"a": 0.5, "b": 0.6}, {"a": 1.0})) == {}
 

@@ -17,36 +17,67 @@ from assay.report.names import printable, shortened
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 340, 70, 20, 40, 70
-# Steps that lie further apart than this are shown on a logarithmic scale.
+# Steps, and scores that are no shares, that lie further apart than this factor are shown on a logarithmic scale.
 _FAR = 50.0
 _TICKS = 5
+# Numbers that differ by less are meant to be equal. What a logarithmic scale of scores has beyond its ends.
+_ROUNDING, _LOG_ROOM = 1 + 1e-9, 1.15
 # Names of lines in a row below the picture, and the height of a row.
 _KEYS, _KEY_HEIGHT = 3, 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """An axis: its two ends, and whether equal lengths are equal factors."""
+
+    low: float
+    high: float
+    is_log: bool
+
+    def share(self, value: float) -> float:
+        """Where a value lies between the ends, from 0 to 1; what lies outside is at an end."""
+        low, high, place = (self._length(number) for number in (self.low, self.high, max(value, self.low)))
+        return (place - low) / (high - low) if high > low else 0.5
+
+    def ticks(self) -> list[float]:
+        """Round numbers between the ends."""
+        if not self.is_log:
+            return _round_numbers(self.low, self.high)
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        apart = max(1, math.ceil((last - first) / _TICKS))
+        steps = (1, 2, 5) if last - first <= 2 else (1,)
+        marks = [step * 10.0**power for power in range(first, last + 1, apart) for step in steps]
+        return [mark for mark in marks if self.low <= mark * _ROUNDING and mark <= self.high * _ROUNDING]
+
+    def _length(self, value: float) -> float:
+        return math.log10(value) if self.is_log else value
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, as many as there is room for."""
+    least = (high - low) / _TICKS
+    unit = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    step = next(size * unit for size in (1, 2, 5, 10) if size * unit * _ROUNDING >= least)
+    first = math.ceil(low / step / _ROUNDING) if low > 0 else math.ceil(low / step)
+    marks = [place * step for place in range(first, first + _TICKS + 2)]
+    return [mark for mark in marks if low <= mark + step * 1e-9 and mark <= high + step * 1e-9]
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
     """Where values lie on the picture."""
 
-    x_ends: tuple[float, float]
-    y_ends: tuple[float, float]
-    is_log: bool
+    steps: _Scale
+    scores: _Scale
 
     def x(self, step: float) -> float:
-        low, high = (_scaled(end, self.is_log) for end in self.x_ends)
-        share = (_scaled(step, self.is_log) - low) / (high - low)
-        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+        return _LEFT + self.steps.share(step) * (_WIDTH - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
-        low, high = self.y_ends
-        return _HEIGHT - _BOTTOM - (value - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+        return _HEIGHT - _BOTTOM - self.scores.share(value) * (_HEIGHT - _TOP - _BOTTOM)
 
 
 Points = list[tuple[float, Estimate]]
-
-
-def _scaled(value: float, is_log: bool) -> float:
-    return math.log10(value) if is_log else value
 
 
 def curves(matrix: Matrix) -> dict[str, str]:
@@ -88,10 +119,20 @@ def _frame(column: Column, lines: Sequence[Points]) -> _Frame:
     steps = [step for line in lines for step, _ in line]
     ends = [end for line in lines for _, estimate in line for end in _interval(estimate)]
     ends += [column.baseline] if column.baseline is not None else []
-    low, high = min(ends), max(ends)
-    room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
-    is_log = min(steps) > 0 and max(steps) / min(steps) > _FAR
-    return _Frame((min(steps), max(steps)), (low - room, high + room), is_log)
+    values = [estimate.value or 0.0 for line in lines for _, estimate in line]
+    if not column.is_share and _are_far(values):
+        # A wide interval may reach below zero, for which there is no place: the lowest score is the lower end.
+        low = min([end for end in ends if end >= min(values) / _FAR])
+        scores = _Scale(low / _LOG_ROOM, max(ends) * _LOG_ROOM, True)
+    else:
+        low, high = min(ends), max(ends)
+        room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+        scores = _Scale(low - room, high + room, False)
+    return _Frame(_Scale(min(steps), max(steps), _are_far(steps)), scores)
+
+
+def _are_far(values: Sequence[float]) -> bool:
+    return min(values) > 0 and max(values) / min(values) > _FAR
 
 
 def _interval(estimate: Estimate) -> tuple[float, float]:
@@ -102,31 +143,26 @@ def _interval(estimate: Estimate) -> tuple[float, float]:
 
 def _axes(column: Column, frame: _Frame) -> list[str]:
     left, right, bottom = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    parts = [f'<text x="{left}" y="20" font-size="14" font-weight="600">{_text(column.title)}</text>']
-    for value in _between(frame.y_ends, False):
+    told = ", logarithmic" if frame.scores.is_log else ""
+    parts = [f'<text x="{left}" y="20" font-size="14" font-weight="600">{_text(column.title)}{told}</text>']
+    for value in frame.scores.ticks():
         y = frame.y(value)
-        shown = f"{100 * value:.0f} %" if column.is_share else f"{value:.4g}"
+        shown = f"{100 * value:.4g} %" if column.is_share else f"{value:.4g}"
         parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ddd"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>')
-    for step in _between(frame.x_ends, frame.is_log):
+    for step in frame.steps.ticks():
         x = frame.x(step)
         parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 4}" stroke="#333"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{step:,.0f}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{step:,.4g}</text>')
     if column.baseline is not None:
         y = frame.y(column.baseline)
         parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#555" stroke-dasharray="3 3"/>')
         parts.append(f'<text x="{right}" y="{y - 4:.1f}" text-anchor="end" fill="#555">picking at random</text>')
     parts.append(f'<line x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}" stroke="#333"/>')
-    scale = ", logarithmic" if frame.is_log else ""
+    scale = ", logarithmic" if frame.steps.is_log else ""
     middle = (left + right) / 2
     parts.append(f'<text x="{middle:.0f}" y="{bottom + 36}" text-anchor="middle">training step{scale}</text>')
     return parts
-
-
-def _between(ends: tuple[float, float], is_log: bool) -> list[float]:
-    low, high = (_scaled(end, is_log) for end in ends)
-    marks = [low + (high - low) * place / (_TICKS - 1) for place in range(_TICKS)]
-    return [10**mark for mark in marks] if is_log else marks
 
 
 def _line(frame: _Frame, points: Points, colour: str, dashes: str) -> list[str]:
