@@ -10,6 +10,7 @@ from assay.cli.options import add_model_options, add_task_options, make_parser, 
 from assay.core.documents import Document
 from assay.core.protocols import Example, TokenView
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
+from assay.core.specs import named_sampler
 from assay.report.names import printable
 from assay.report.terminal import make_console
 
@@ -26,7 +27,8 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     console = make_console()
     for shown in show_document(options.task, options.doc, options.model, **run_settings(options)):
-        print_document(console, shown.document, shown.instance, shown.tokens, shown.examples)
+        sampler = named_sampler(shown.task.card.config)
+        print_document(console, shown.document, shown.instance, shown.tokens, shown.examples, sampler)
     return 0
 
 
@@ -36,11 +38,13 @@ def print_document(
     instance: Instance,
     tokens: tuple[TokenView, ...] = (),
     examples: tuple[Example, ...] = (),
+    sampler: str = "",
 ) -> None:
     """A document's prompt, answers, target and, where known, tokens. White space at ends is made visible."""
     _heading(console, f"{instance.task}, document {document.id}")
     if examples:
-        _label(console, "few-shot examples", ", ".join(f"{item.origin}[{item.place}]" for item in examples))
+        drawn = f" (sampler {sampler})" if sampler else ""
+        _label(console, "few-shot examples", ", ".join(f"{item.origin}[{item.place}]" for item in examples) + drawn)
     previous: Prompt | None = None
     for place, request in enumerate(instance.requests):
         view = tokens[place] if place < len(tokens) else None

@@ -38,13 +38,14 @@ class FewshotDefinition:
     """Where examples come from and how they look.
 
     Attributes:
-        sampler: `default`, `first_n`, `balanced` (of profiles only), or a class of task code.
+        sampler: a name of `SAMPLERS` in tasks/fewshot.py, or a class of task code.
         split: the split they are taken from.
         samples: the examples themselves, or a function that gives them.
         rendering: how they are written.
         process: makes the split's rows; the task's own unless the file says otherwise.
         seed: start of their random stream; None for the run's.
-        label: the text of a row's right answer, None where it has none: what `balanced` goes by.
+        label: the text of a row's right answer, None where it has none: what `balanced` goes by, in place of the
+            answer that an example shows.
         excludes: whether a document is never its own example. lm-eval's rule decides where this is false.
     """
 
