@@ -9,7 +9,7 @@ from assay.api import show_document
 from assay.cli.options import add_model_options, add_task_options, make_parser, run_settings
 from assay.core.documents import Document
 from assay.core.protocols import Example, TokenView
-from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, uncut
 from assay.core.specs import named_sampler
 from assay.report.names import printable
 from assay.report.terminal import make_console
@@ -63,10 +63,11 @@ def print_document(
 
 
 def prompt_text(prompt: Prompt) -> str:
-    """A prompt as text; messages with their roles."""
-    if isinstance(prompt, str):
-        return prompt
-    return "\n".join(f"<{message.role}> {message.text}" for message in prompt)
+    """A prompt as text, demonstrations uncut; messages with their roles."""
+    whole = uncut(prompt)
+    if isinstance(whole, str):
+        return whole
+    return "\n".join(f"<{message.role}> {message.text}" for message in whole)
 
 
 def _print_request(console: Console, request: Request, place: int) -> None:

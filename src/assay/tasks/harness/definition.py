@@ -78,6 +78,7 @@ class TaskDefinition:
         prompt: the prompt that the definition was put in, of several, for the record: `task` and `name` at least.
         passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
         windows: how whole texts are cut.
+        example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
     """
 
     file: TaskFile
@@ -109,6 +110,7 @@ class TaskDefinition:
     prompt: Mapping[str, Any] | None = None
     passes_over: Callable[[Mapping[str, Any]], str | None] | None = None
     windows: Windows = LONGEST
+    example_limit: int | None = None
 
     @property
     def evaluated_split(self) -> str:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault
+from assay.core.errors import DataError, Fault, UserError
 from assay.core.formats import MultipleChoice
 from assay.core.protocols import Example
 from assay.core.requests import LONGEST, Instance
@@ -37,6 +37,10 @@ class HarnessTask:
     def __init__(self, definition: TaskDefinition, options: TaskOptions, source: Source | None = None) -> None:
         if definition.output_type == KIND and options.texts != TextOptions():
             definition = replace(definition, windows=asked_windows(options.texts, definition.windows))
+        if definition.example_limit is not None and options.chat.apply:
+            found = f"the style {definition.style} cuts examples to {definition.example_limit} tokens in plain text"
+            advice = "Leave out --apply_chat_template, or the style"
+            raise UserError(Fault(f"task {definition.name}", found, "a plain prompt", advice))
         self.definition = with_sampler(definition, options)
         self.options = options
         self._given_source = source
@@ -53,6 +57,8 @@ class HarnessTask:
             config["fewshot_sampler"] = sampler
         if definition.style is not None:
             config["style"] = definition.style
+        if definition.example_limit is not None:
+            config["example_limit"] = definition.example_limit
         if definition.prompt is not None:
             config["prompt"] = dict(definition.prompt)
         if definition.windows != LONGEST:
