@@ -178,6 +178,14 @@ def test_balanced_examples_leave_the_document_out() -> None:
         balanced(["a", "b"], 2, excluded=lambda place: {"place": 0, "label": "a"}).places(0)
 
 
+def test_balanced_examples_are_the_same_for_all_documents_that_are_none_of_them() -> None:
+    labels: list[str | None] = ["a", "b"] * 20
+    common = balanced(labels, 4).places(0)
+    sampler = balanced(labels, 4, excluded=lambda place: {"place": place, "label": labels[place]})
+    assert {sampler.places(place) for place in range(40) if place not in common} == {common}
+    assert all(place not in sampler.places(place) for place in common)
+
+
 # Samplers by name
 
 

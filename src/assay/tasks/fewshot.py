@@ -270,8 +270,8 @@ class SeededSampler:
 class BalancedSampler:
     """One example of every right answer in turn, the most frequent answers first: HELM's rule.
 
-    The same examples stand before every document. Answers of the same frequency are shuffled; an answer's rows are
-    drawn without replacement; rows without an answer come last.
+    The same examples stand before every document but those that would be their own. Answers of the same frequency are
+    shuffled; an answer's rows are drawn without replacement; rows without an answer come last.
 
     Args:
         pool: the rows to draw from.
@@ -297,12 +297,14 @@ class BalancedSampler:
         self._seed = seed
         self._excluded = excluded
         self._where = where
-        self._common = self._chosen(range(len(pool))) if excluded is None else ()
+        self._common = self._chosen(range(len(pool)))
 
     def places(self, document_id: int) -> tuple[int, ...]:
         if self._excluded is None:
             return self._common
         document = self._excluded(document_id)
+        if all(self._pool[place] != document for place in self._common):
+            return self._common
         return self._chosen([place for place, row in enumerate(self._pool) if row != document])
 
     def _chosen(self, places: Sequence[int]) -> tuple[int, ...]:

@@ -53,7 +53,8 @@ def test_the_run_names_the_sampler(make_task: Make, document: int) -> None:
 
 def test_a_task_file_names_the_sampler_and_the_run_wins(make_task: Make) -> None:
     keys = {**KEYS, "num_fewshot": 4, "fewshot_config": {"sampler": "fixed"}}
-    assert places(make_task(POOL, **keys), 3) == drawn(1234, 12, 4, 3)
+    task = make_task(POOL, **keys)
+    assert [places(task, document) for document in range(12)] == [drawn(1234, 12, 4, place) for place in range(12)]
     assert places(make_task(POOL, run("catwalk"), **keys), 3) == drawn(3, 12, 4, 3)
 
 
