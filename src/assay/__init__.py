@@ -15,6 +15,7 @@ _PUBLIC = {
     "Capabilities": "assay.core.fingerprints",
     "Choose": "assay.tasks.python",
     "Complete": "assay.tasks.python",
+    "Demonstrated": "assay.core.requests",
     "Document": "assay.core.documents",
     "Estimate": "assay.core.scores",
     "Failure": "assay.core.responses",
@@ -49,6 +50,7 @@ __all__ = [
     "Capabilities",
     "Choose",
     "Complete",
+    "Demonstrated",
     "Document",
     "Estimate",
     "Failure",
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from assay.core.fingerprints import Capabilities, Fingerprint
     from assay.core.protocols import Model, Task
     from assay.core.requests import (
+        Demonstrated,
         Generation,
         Instance,
         Loglikelihood,

@@ -29,6 +29,7 @@ from assay.run.showing import ShownDocument, show_documents
 from assay.store.store import Store, default_path
 from assay.tasks.changes import scoring_changes
 from assay.tasks.corpora import asked_windows
+from assay.tasks.fewshot import sampler_fault
 from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, find_style
 
@@ -49,6 +50,7 @@ class Settings(TypedDict, total=False):
 
     model_args: str | Mapping[str, Any] | None
     num_fewshot: int | None
+    fewshot_sampler: str | None
     limit: float | None
     samples: Mapping[str, Sequence[int]] | None
     include_path: str | Path | Sequence[str | Path] | None
@@ -106,6 +108,7 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         prompts=_prompts(settings.get("prompts")),
         original_task=settings.get("original_task", False),
         texts=_texts(settings),
+        fewshot_sampler=_sampler(settings.get("fewshot_sampler")),
     )
     include = settings.get("include_path") or ()
     folders = [include] if isinstance(include, (str, Path)) else include
@@ -160,6 +163,14 @@ def _style(style: str | None, rotates: bool) -> str | None:
         return style
     found_style = find_style(str(style))
     return find_style(f"{style}:rotated").name if rotates and not found_style.rotates else found_style.name
+
+
+def _sampler(name: str | None) -> str | None:
+    """The few-shot sampler of a run; a wrong one is an error before anything is read."""
+    fault = sampler_fault(name, "--fewshot_sampler") if name is not None else None
+    if fault is not None:
+        raise UserError(fault)
+    return name
 
 
 def _prompts(place: str | Path | None) -> str | None:

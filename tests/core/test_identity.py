@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -24,6 +25,7 @@ from assay.core.identity import (
 from assay.core.requests import (
     Choosing,
     Classification,
+    Demonstrated,
     Generation,
     Loglikelihood,
     Message,
@@ -45,6 +47,10 @@ GOLDEN: list[tuple[Request, str]] = [
     (
         Loglikelihood((Message("system", "Be brief."), Message("user", "2+2?")), "4"),
         "e219eb2ec146ef1298ddcda87b8e40a0280a477fef1927447adf148ac5cd6807",
+    ),
+    (
+        Loglikelihood(Demonstrated((("2+2?", "4"),), "3+3?", ("5", "6")), "\n6"),
+        "c0d808e0d61ede595a2df5d6b04ac6c47ac3ffd488240505f4cc51785d005eb0",
     ),
     (
         RollingLoglikelihood("It snowed all night."),
@@ -166,6 +172,7 @@ def test_two_requests_share_a_digest_only_when_equal(a: str, b: str, c: str, d: 
 
 BASE = Generation("p", ("s",), 5, Sampling(0.5, 1, (("top_p", 0.9),)), 1)
 TALK = (Message("user", "p"),)
+SHOWN = Demonstrated((("i", "o"),), "p", ("c",))
 VARIANTS: list[Request] = [
     Loglikelihood("p", "c"),
     Loglikelihood("p2", "c"),
@@ -177,6 +184,16 @@ VARIANTS: list[Request] = [
     Loglikelihood((Message("user", "p2"),), "c"),
     Loglikelihood((*TALK, *TALK), "c"),
     Loglikelihood('[["user","p"]]', "c"),
+    Loglikelihood(SHOWN, "c"),
+    Loglikelihood(replace(SHOWN, demonstrations=(("i", "o2"),)), "c"),
+    Loglikelihood(replace(SHOWN, demonstrations=(("i2", "o"),)), "c"),
+    Loglikelihood(replace(SHOWN, demonstrations=()), "c"),
+    Loglikelihood(replace(SHOWN, question="p2"), "c"),
+    Loglikelihood(replace(SHOWN, options=("c", "d")), "c"),
+    Loglikelihood(replace(SHOWN, limit=255), "c"),
+    Loglikelihood(replace(SHOWN, between=" "), "c"),
+    Loglikelihood(replace(SHOWN, after="\n"), "c"),
+    Loglikelihood(replace(SHOWN, opening="o"), "c"),
     RollingLoglikelihood("p"),
     RollingLoglikelihood("p2"),
     RollingLoglikelihood("p", 2),

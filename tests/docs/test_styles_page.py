@@ -11,6 +11,7 @@ import pytest
 
 from assay import evaluate
 from assay.cli.main import main
+from assay.core.requests import Demonstrated
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS
 from assay.scoring.scorers.methods import METHODS
 from assay.tasks.harness.schema import FORMAT_KEYS
@@ -18,7 +19,8 @@ from assay.tasks.styles import STYLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "styles.md").read_text(encoding="utf-8")
 (COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-STYLE, TASK = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+STYLE, METAICL, TASK = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+(ROWS,) = re.findall(r"```\n(\{.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("line", COMMANDS.splitlines())
@@ -43,6 +45,21 @@ def test_files_run(tmp_path: Path) -> None:
         "Question: What is the capital of France?\nAnswer:",
         "What is the capital of France?\na) Paris\nb) Lyon\n=>",
     ]
+
+
+def test_catwalks_data_are_asked_in_metaicls_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("colours.yaml").write_text(METAICL, encoding="utf-8")
+    for split in ("train", "test"):
+        Path(f"colours_16_100_{split}.jsonl").write_text(ROWS, encoding="utf-8")
+    assert "`assay run --model smollm2 --tasks colours.yaml@metaicl`" in PAGE
+    (task,) = evaluate("ngram", "colours.yaml@metaicl", store=":memory:").tasks
+    asked = [(request.prompt, request.continuation) for request in task.answered[1].instance.requests]  # type: ignore[union-attr]
+    shown = (("The sky is what colour?", "blue"), ("Grass is what colour?", "green"))
+    prompt = Demonstrated(shown, "Grass is what colour?", ("green", "blue"))
+    assert asked == [(prompt, "\ngreen"), (prompt, "\nblue")]
+    assert prompt.text == ("The sky is what colour?\nblue\n\n\nGrass is what colour?\ngreen\n\n\nGrass is what colour?")
+    assert [score.metric for score in task.metrics][:2] == ["acc_tokens", "acc"]
 
 
 def test_every_style_part_and_metric_is_named() -> None:

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
-from assay.tasks.fewshot import BalancedSampler, FirstSampler, RandomSampler, repeated_sample
+from assay.tasks.fewshot import (
+    SAMPLERS,
+    BalancedSampler,
+    Drawing,
+    FirstSampler,
+    RandomSampler,
+    Sampler,
+    make_sampler,
+    repeated_sample,
+    sampler_fault,
+)
 
 Row = dict[str, Any]
 
@@ -166,3 +176,90 @@ def test_balanced_examples_leave_the_document_out() -> None:
     assert [sampler.places(0), sampler.places(1)] == [(1,), (0,)]
     with pytest.raises(DataError, match="2 few-shot examples are wanted, but the pool has 1"):
         balanced(["a", "b"], 2, excluded=lambda place: {"place": 0, "label": "a"}).places(0)
+
+
+def test_balanced_examples_are_the_same_for_all_documents_that_are_none_of_them() -> None:
+    labels: list[str | None] = ["a", "b"] * 20
+    common = balanced(labels, 4).places(0)
+    sampler = balanced(labels, 4, excluded=lambda place: {"place": place, "label": labels[place]})
+    assert {sampler.places(place) for place in range(40) if place not in common} == {common}
+    assert all(place not in sampler.places(place) for place in common)
+
+
+# Samplers by name
+
+
+def named(name: str, pool: list[Row], count: int, seed: int | None = 7, documents: list[Row] | None = None) -> Sampler:
+    """A sampler over documents that are rows of the pool, if given, and others if not."""
+    excluded = documents.__getitem__ if documents is not None else None
+    drawing = Drawing(count, seed, excluded, "task toy", excluded or (lambda place: {"x": -1 - place}))
+    return make_sampler(name, pool, drawing, lambda row: str(row["x"] % 2))
+
+
+@given(st.integers(0, 40), st.integers(1, 5))
+def test_catwalk_draws_one_more_by_the_documents_place_and_drops_the_document(place: int, count: int) -> None:
+    pool = rows(range(41))
+    drawn = random.Random(place).sample(pool, count + 1)
+    expected = [row for row in drawn if row != pool[place]][:count]
+    found = named("catwalk", pool, count, documents=pool).places(place)
+    assert [pool[number] for number in found] == expected
+    apart = named("catwalk", pool, count).places(place)
+    assert [pool[number] for number in apart] == drawn[:count]
+
+
+@given(st.integers(0, 2000), st.integers(0, 40))
+def test_fixed_examples_are_one_draw_of_the_seed_for_all_documents(seed: int, place: int) -> None:
+    pool = rows(range(41))
+    drawn = random.Random(seed).sample(pool, 4)
+    found = named("fixed", pool, 3, seed, pool).places(place)
+    assert [pool[number] for number in found] == [row for row in drawn if row != pool[place]][:3]
+    assert [pool[number] for number in named("fixed", pool, 3, seed).places(place)] == drawn[:3]
+
+
+def test_examples_per_document_come_from_a_generator_of_seed_and_place() -> None:
+    pool = rows(range(30))
+    sampler = named("per_document", pool, 3, seed=7)
+    expected = random.Random("7:12").sample(range(30), 4)[:3]
+    assert list(sampler.places(12)) == expected
+    assert sampler.places(11) != sampler.places(12)
+    assert named("per_document", pool, 3, seed=8).places(12) != sampler.places(12)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_no_sampler_depends_on_the_order_or_number_of_documents_asked(name: str) -> None:
+    pool = rows(range(9))
+    sampler = named(name, pool, 3, documents=pool)
+    expected = [sampler.places(place) for place in range(9)]
+    backwards = named(name, pool, 3, documents=pool)
+    assert [backwards.places(place) for place in reversed(range(9))] == expected[::-1]
+    assert all(place not in found for place, found in enumerate(expected))
+
+
+@pytest.mark.parametrize("name", ["fixed", "per_document", "catwalk"])
+def test_a_document_that_stands_in_the_pool_twice_is_no_example_of_itself(name: str) -> None:
+    pool = rows([1, 1, 1, 2, 3])
+    sampler = named(name, pool, 2, documents=rows([1] * 20))
+    assert all({pool[place]["x"] for place in sampler.places(number)} == {2, 3} for number in range(20))
+
+
+@pytest.mark.parametrize("name", ["fixed", "per_document"])
+def test_a_pool_of_just_as_many_rows_will_do_where_it_has_no_document(name: str) -> None:
+    pool = rows([1, 2, 3])
+    assert sorted(named(name, pool, 3).places(0)) == [0, 1, 2]
+    with pytest.raises(DataError, match="3 few-shot examples and one to spare are wanted, but the pool has 3"):
+        named(name, pool, 3, documents=pool).places(0)
+    with pytest.raises(DataError, match="2 few-shot examples are wanted, but the pool has 1"):
+        named(name, rows([1, 1, 2]), 2, documents=rows([1])).places(0)
+
+
+def test_without_a_seed_examples_are_unknown_but_stay_the_same() -> None:
+    sampler = named("fixed", rows(range(10_000)), 5, None)
+    assert sampler.places(0) == sampler.places(1)
+    assert sampler.places(0) != named("fixed", rows(range(10_000)), 5, None).places(0)
+
+
+def test_an_unknown_sampler_is_told_with_the_nearest_name() -> None:
+    assert sampler_fault("fixed", "x") is None
+    fault = sampler_fault("per_doc", "--fewshot_sampler")
+    assert fault is not None
+    assert 'no sampler "per_doc" (did you mean "per_document"?)' in str(fault)

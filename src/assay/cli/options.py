@@ -12,6 +12,7 @@ from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, read_fit
 from assay.core.specs import Seeds
+from assay.tasks.fewshot import SAMPLERS
 
 # Options of lm-eval that need nothing done here, with the reason that is told to the user.
 WITHOUT_EFFECT = {
@@ -98,6 +99,9 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--original_task", action="store_true", help="of several prompts, only those marked so")
     group.add_argument("--metadata", nargs="+", metavar="K=V", help="settings for tasks that make their own data")
     group.add_argument("--num_fewshot", "-f", type=int, metavar="N", help="examples per prompt")
+    group.add_argument(
+        "--fewshot_sampler", metavar="NAME", help=f"which examples: {', '.join(SAMPLERS)}; see docs/fewshot.md"
+    )
     group.add_argument("--limit", "-L", type=float, metavar="N", help="first N documents per task, or a share below 1")
     group.add_argument("--samples", "-E", metavar="JSON", help='documents by place: {"task": [0, 5]}, or a JSON file')
     group.add_argument("--apply_chat_template", nargs="?", const=True, default=False, metavar="NAME")
@@ -235,6 +239,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
     return Settings(
         model_args={**parse_arguments(options.model_args, "--model_args"), **_family(options.family)},
         num_fewshot=options.num_fewshot,
+        fewshot_sampler=options.fewshot_sampler,
         limit=options.limit,
         samples=_samples(options.samples),
         include_path=options.include_path,

@@ -9,7 +9,8 @@ from assay.api import show_document
 from assay.cli.options import add_model_options, add_task_options, make_parser, run_settings
 from assay.core.documents import Document
 from assay.core.protocols import Example, TokenView
-from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, uncut
+from assay.core.specs import named_sampler
 from assay.report.names import printable
 from assay.report.terminal import make_console
 
@@ -26,7 +27,8 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     console = make_console()
     for shown in show_document(options.task, options.doc, options.model, **run_settings(options)):
-        print_document(console, shown.document, shown.instance, shown.tokens, shown.examples)
+        sampler = named_sampler(shown.task.card.config)
+        print_document(console, shown.document, shown.instance, shown.tokens, shown.examples, sampler)
     return 0
 
 
@@ -36,11 +38,13 @@ def print_document(
     instance: Instance,
     tokens: tuple[TokenView, ...] = (),
     examples: tuple[Example, ...] = (),
+    sampler: str = "",
 ) -> None:
     """A document's prompt, answers, target and, where known, tokens. White space at ends is made visible."""
     _heading(console, f"{instance.task}, document {document.id}")
     if examples:
-        _label(console, "few-shot examples", ", ".join(f"{item.origin}[{item.place}]" for item in examples))
+        drawn = f" (sampler {sampler})" if sampler else ""
+        _label(console, "few-shot examples", ", ".join(f"{item.origin}[{item.place}]" for item in examples) + drawn)
     previous: Prompt | None = None
     for place, request in enumerate(instance.requests):
         view = tokens[place] if place < len(tokens) else None
@@ -59,10 +63,11 @@ def print_document(
 
 
 def prompt_text(prompt: Prompt) -> str:
-    """A prompt as text; messages with their roles."""
-    if isinstance(prompt, str):
-        return prompt
-    return "\n".join(f"<{message.role}> {message.text}" for message in prompt)
+    """A prompt as text, demonstrations uncut; messages with their roles."""
+    whole = uncut(prompt)
+    if isinstance(whole, str):
+        return whole
+    return "\n".join(f"<{message.role}> {message.text}" for message in whole)
 
 
 def _print_request(console: Console, request: Request, place: int) -> None:

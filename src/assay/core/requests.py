@@ -6,6 +6,7 @@ holds a response; the two meet by key, when scoring.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Union
 
@@ -20,12 +21,59 @@ class Message:
     text: str
 
 
-# A prompt is text, or a conversation that only a model can turn into text.
-Prompt = Union[str, tuple[Message, ...]]
+@dataclass(frozen=True, slots=True)
+class Demonstrated:
+    """A question behind demonstrations, each cut to a number of tokens, which only a model can count (MetaICL).
+
+    Attributes:
+        demonstrations: (input, output) of each, in prompt order.
+        question: the input that is asked about.
+        options: the answers that will be scored behind it, of which the longest must fit; none for a free answer.
+        limit: most tokens of a demonstration, or of the question and its longest option. Inputs are cut, outputs never.
+        between: what stands between an input and its output.
+        after: what stands behind a demonstration.
+        opening: what stands before all, and is never cut: a description.
+    """
+
+    demonstrations: tuple[tuple[str, str], ...]
+    question: str
+    options: tuple[str, ...] = ()
+    limit: int = 256
+    between: str = "\n"
+    after: str = "\n\n\n"
+    opening: str = ""
+
+    def joined(self, inputs: Sequence[str]) -> str:
+        """The prompt as text, with other inputs in place of the demonstrations' and, last, the question's."""
+        *shown, question = inputs
+        pairs = zip(shown, self.demonstrations, strict=True)
+        return self.opening + "".join(text + self.between + pair[1] + self.after for text, pair in pairs) + question
+
+    @property
+    def text(self) -> str:
+        """The prompt as text, uncut."""
+        return self.joined([*(text for text, _ in self.demonstrations), self.question])
+
+    def identity(self) -> dict[str, Any]:
+        names = ("demonstrations", "question", "options", "limit", "between", "after", "opening")
+        return {name: getattr(self, name) for name in names}
+
+
+# A prompt is text, or a conversation or demonstrations that only a model can turn into text.
+Prompt = Union[str, tuple[Message, ...], Demonstrated]
+
+
+def uncut(prompt: Prompt) -> str | tuple[Message, ...]:
+    """A prompt for those who count no tokens: demonstrations as their whole text, others as they are."""
+    return prompt.text if isinstance(prompt, Demonstrated) else prompt
 
 
 def _prompt_identity(prompt: Prompt) -> Any:
-    return prompt if isinstance(prompt, str) else [[message.role, message.text] for message in prompt]
+    if isinstance(prompt, str):
+        return prompt
+    if isinstance(prompt, Demonstrated):
+        return prompt.identity()
+    return [[message.role, message.text] for message in prompt]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from assay.core.errors import AssayError
 
 # Notes a model may attach to an output. They are counted over a run and shown; an unknown one is shown by name.
 NOTE_TEXTS = {
+    "demonstration_cut": "demonstrations were cut to the most tokens that each may have (the style's limit)",
+    "question_cut": "questions were cut to the most tokens that each may have with its options (the style's limit)",
     "double_bos": "prompts began with two BOS tokens",
     "empty_prompt": "prompts were empty and stood on the prefix token alone",
     "joined_token": "a token spans prompt and continuation; what follows it was scored, as lm-eval does",

@@ -79,6 +79,7 @@ class TaskOptions:
             the tasks have it.
         original_task: of several prompts, only those that ask what the dataset was made for.
         texts: how whole texts are read.
+        fewshot_sampler: which examples stand before a document, by name; None as the tasks have it.
     """
 
     num_fewshot: int | None = None
@@ -98,6 +99,7 @@ class TaskOptions:
     prompts: str | None = None
     original_task: bool = False
     texts: TextOptions = field(default_factory=TextOptions)
+    fewshot_sampler: str | None = None
 
     def shots(self, own: int | None) -> int:
         """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""
@@ -287,6 +289,13 @@ class TaskCard:
     num_fewshot: int
     config: Mapping[str, Any]
     source: str
+
+
+def named_sampler(config: Mapping[str, Any]) -> str:
+    """Which few-shot examples a task's definition names: another one's than its file's comes first."""
+    own = config.get("fewshot_config")
+    named = own.get("sampler") if isinstance(own, Mapping) else None
+    return str(config.get("fewshot_sampler") or named or "default")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Prompts as text: a conversation goes through the tokenizer's chat template, text stays as it is.
+"""Prompts as text: a conversation goes through the tokenizer's chat template, demonstrations are cut, text stays.
 
 Takes prompts; gives texts with notes, or a failure that says what to do.
 """
@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.core.requests import Message, Prompt
+from assay.core.requests import Demonstrated, Message, Prompt
 from assay.core.responses import Failure
+from assay.models.demonstrations import Cuts, render_demonstrations
 from assay.models.tokens import Tokenizer
 
 
@@ -24,25 +25,32 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class ChatRenderer:
-    """Turns prompts into text; each distinct conversation is rendered once.
+    """Turns prompts into text; each distinct conversation, and each with demonstrations, is rendered once.
 
     Attributes:
         tokenizer: holds the template.
         options: arguments for the template, such as `enable_thinking`.
-        known: conversations rendered so far. The choices of one question share their prompt.
+        known: prompts rendered so far. The choices of one question share theirs.
+        cuts: inputs of demonstrations cut so far.
     """
 
     tokenizer: Tokenizer
     options: Mapping[str, Any] = field(default_factory=dict)
-    known: dict[tuple[Message, ...], Rendered | Failure] = field(default_factory=dict)
+    known: dict[Prompt, Rendered | Failure] = field(default_factory=dict)
+    cuts: Cuts = field(default_factory=dict)
 
     def render(self, prompt: Prompt) -> Rendered | Failure:
         """The prompt as the model's text."""
         if isinstance(prompt, str):
             return Rendered(prompt)
         if prompt not in self.known:
-            self.known[prompt] = self._conversation(prompt)
+            self.known[prompt] = self._rendered(prompt)
         return self.known[prompt]
+
+    def _rendered(self, prompt: Demonstrated | tuple[Message, ...]) -> Rendered | Failure:
+        if isinstance(prompt, Demonstrated):
+            return Rendered(*render_demonstrations(self.tokenizer, prompt, self.cuts))
+        return self._conversation(prompt)
 
     def _conversation(self, messages: tuple[Message, ...]) -> Rendered | Failure:
         if not self.tokenizer.chat_template:

@@ -16,6 +16,7 @@ from assay.core.identity import canonical_json, to_bytes
 from assay.core.requests import (
     LONGEST,
     REQUEST_KINDS,
+    Demonstrated,
     Generation,
     Loglikelihood,
     Prompt,
@@ -46,6 +47,8 @@ def _plain(prompt: Prompt) -> str:
     """A text per prompt. A conversation as JSON: no two of them share one."""
     if isinstance(prompt, str):
         return "t" + prompt
+    if isinstance(prompt, Demonstrated):
+        return "d" + canonical_json(prompt.identity())
     return "m" + canonical_json([[message.role, message.text] for message in prompt])
 
 

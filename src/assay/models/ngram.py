@@ -33,6 +33,7 @@ from assay.core.requests import (
     Prompt,
     Request,
     RollingLoglikelihood,
+    uncut,
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
@@ -172,10 +173,11 @@ def sharpened(distribution: Floats, request: Generation) -> Floats:
 
 
 def to_text(prompt: Prompt) -> str:
-    """A prompt as text; a conversation as a play, with the assistant to speak next."""
-    if isinstance(prompt, str):
-        return prompt
-    return "".join(f"{message.role}: {message.text}\n" for message in prompt) + "assistant: "
+    """A prompt as text, demonstrations uncut; a conversation as a play, with the assistant to speak next."""
+    whole = uncut(prompt)
+    if isinstance(whole, str):
+        return whole
+    return "".join(f"{message.role}: {message.text}\n" for message in whole) + "assistant: "
 
 
 @dataclass(frozen=True)

@@ -158,14 +158,14 @@ def _special(rules: TokenRules, text: str) -> bool | None:
 
 
 def _call(tokenizer: Tokenizer, texts: list[str], options: Mapping[str, bool]) -> list[list[int]]:
-    clean = [_without_surrogates(text) for text in texts]
+    clean = [without_surrogates(text) for text in texts]
     # verbose=False: the tokenizer's own warning about long texts; truncation is counted and shown by us.
     return tokenizer(clean, return_attention_mask=False, return_token_type_ids=False, verbose=False, **options)[
         "input_ids"
     ]
 
 
-def _without_surrogates(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Real datasets hold lone surrogates, which the Rust tokenizer refuses; they become U+FFFD."""
     if text.isascii():
         return text

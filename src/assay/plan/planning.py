@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.core.identity import Keyring
-from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, uncut
 
 # What a token of the limit is worth, in characters read: in a batch a decoding step costs a row about as much as
 # reading thirty characters, and most answers end well before their limit (measured on the demo, 135M, 2 cores).
@@ -97,4 +97,5 @@ def work(request: Request) -> int:
 
 
 def _length(prompt: Prompt) -> int:
-    return len(prompt) if isinstance(prompt, str) else sum(len(message.text) for message in prompt)
+    whole = uncut(prompt)
+    return len(whole) if isinstance(whole, str) else sum(len(message.text) for message in whole)

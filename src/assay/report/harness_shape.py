@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from assay.core.requests import Generation, Loglikelihood, Prompt, Request
+from assay.core.requests import Generation, Loglikelihood, Prompt, Request, uncut
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import Answered, GroupResult, RunResult, TaskResult
 from assay.core.scores import NOWHERE, MetricResult, Sample
@@ -261,15 +261,17 @@ def _arguments(task: TaskResult, request: Request) -> dict[str, Any]:
 
 
 def _prompt(prompt: Prompt) -> Any:
-    if isinstance(prompt, str):
-        return prompt
-    return [{"role": message.role, "content": message.text} for message in prompt]
+    whole = uncut(prompt)
+    if isinstance(whole, str):
+        return whole
+    return [{"role": message.role, "content": message.text} for message in whole]
 
 
 def _hashes(item: Answered) -> dict[str, str]:
     first = item.instance.requests[0]
     prompt = first.prompt if isinstance(first, (Loglikelihood, Generation)) else first.text
-    text = prompt if isinstance(prompt, str) else json.dumps(_prompt(prompt), ensure_ascii=False)
+    plain_prompt = _prompt(prompt)
+    text = plain_prompt if isinstance(plain_prompt, str) else json.dumps(plain_prompt, ensure_ascii=False)
     document = json.dumps(dict(item.document.fields), indent=2, ensure_ascii=False, default=plain)
     return {
         "doc_hash": _sha(document) or "",

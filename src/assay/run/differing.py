@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.core.requests import Generation, Loglikelihood, Prompt, Request
+from assay.core.requests import Generation, Loglikelihood, Prompt, Request, uncut
 
 _LONGEST_VALUE = 120
 _LONGEST_LINE = 160
@@ -59,7 +59,8 @@ def _text(request: Request) -> str:
 
 
 def _prompt(prompt: Prompt) -> str:
-    return prompt if isinstance(prompt, str) else "\n".join(f"<{part.role}> {part.text}" for part in prompt)
+    whole = uncut(prompt)
+    return whole if isinstance(whole, str) else "\n".join(f"<{part.role}> {part.text}" for part in whole)
 
 
 def _text_diff(first: str, second: str) -> list[str]:

@@ -133,11 +133,13 @@ def wished(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: 
     if unknown:
         found = ", ".join(f'"{name}"{did_you_mean(name, METHODS)}' for name in unknown)
         raise UserError(Fault("--methods", f"no method {found}", "one of all, " + ", ".join(METHODS)))
-    notices: tuple[str, ...] = ()
-    if is_chat and "opencompass" in wanted and "opencompass" not in methods:
-        wanted.remove("opencompass")
-        notices = ("opencompass was left out: the whole prompt of a conversation is known to the model alone",)
     named = [_named(style, rotates) for style in styles or (OWN,)]
+    is_cut = any(style != OWN and find_style(style).limit is not None for style in named)
+    notices: tuple[str, ...] = ()
+    if (is_chat or is_cut) and "opencompass" in wanted and "opencompass" not in methods:
+        wanted.remove("opencompass")
+        kind = "a conversation" if is_chat else "cut examples"
+        notices = (f"opencompass was left out: the whole prompt of {kind} is known to the model alone",)
     return Wish(tuple(dict.fromkeys(named)), tuple(wanted), phrase, notices)
 
 

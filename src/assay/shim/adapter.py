@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from assay.core.documents import Document
-from assay.core.errors import AssayError, DataError, Fault, TaskFileError
+from assay.core.errors import AssayError, DataError, Fault, TaskFileError, UserError
 from assay.core.protocols import Example
 from assay.core.requests import (
     Generation,
@@ -25,6 +25,7 @@ from assay.core.requests import (
 from assay.core.specs import MetricSpec, Scoring, TaskCard, TaskOptions
 from assay.shim.metrics import AGGREGATIONS
 from assay.shim.task import ConfigurableTask, Task, beside
+from assay.tasks.fewshot import BALANCED
 from assay.tasks.harness.definition import define, plain_config, version_of
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import generation_settings
@@ -68,6 +69,8 @@ class ClassTask:
         version = getattr(self._class, "VERSION", None)
         own_version = version_of(data) if version is None else version
         config = {**plain_config(data), "num_fewshot": self._num_fewshot}
+        if self._num_fewshot and self._options.fewshot_sampler is not None:
+            config["fewshot_sampler"] = self._options.fewshot_sampler
         name = str(data["task"])
         return TaskCard(
             name,
@@ -117,8 +120,26 @@ class ClassTask:
         if task.config.generation_kwargs is not None:
             task.config.generation_kwargs = {**task.config.generation_kwargs, **self._options.generation}
         if self._num_fewshot:
+            self._name_sampler(task)
             task.set_fewshot_seed(self._options.fewshot_seed)
         return task
+
+    def _name_sampler(self, task: Task) -> None:
+        """Tells a class which sampler the run names; one that chooses its examples itself cannot be told."""
+        name = self._options.fewshot_sampler
+        if name is None:
+            return
+        own = type(task).fewshot_context
+        if not isinstance(task, ConfigurableTask) or own is not ConfigurableTask.fewshot_context:
+            found = f"{self._class.__name__} chooses its few-shot examples itself, so none can be named for it"
+            raise UserError(Fault(self._file.where("class"), found, next="Leave out the task, or --fewshot_sampler"))
+        is_answered = (
+            task.config.doc_to_target is not None or type(task).doc_to_target is not ConfigurableTask.doc_to_target
+        )
+        if name == BALANCED and not is_answered:
+            found = f"{self._class.__name__} states no right answer, which balanced examples go by"
+            raise UserError(Fault(self._file.where("class"), found, "doc_to_target", "Take another sampler"))
+        task.sampler_name = name
 
     @cached_property
     def _documents(self) -> list[Document]:

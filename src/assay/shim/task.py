@@ -16,7 +16,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.shim.instances import Instance
-from assay.tasks.fewshot import RandomSampler
+from assay.tasks.fewshot import DEFAULT, Drawing, Sampler, make_sampler
 from assay.tasks.harness.fields import choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.generation import effective_settings
 from assay.tasks.prompts import Delimiters, as_messages, as_text, system_pieces, turn
@@ -226,7 +226,8 @@ class ConfigurableTask(Task):
         self.DATASET_NAME = self._config.dataset_name or self.DATASET_NAME
         self.fewshot_rnd = None
         self.place = 0  # of the document that is being asked about; set by who asks
-        self._sampler: RandomSampler | None = None
+        self.sampler_name = DEFAULT  # which examples are shown; set by who asks
+        self._sampler: Sampler | None = None
         self._pool: list[Any] | None = None
         self._evaluated: list[Any] | None = None
         self.download(self._config.dataset_kwargs)
@@ -293,13 +294,19 @@ class ConfigurableTask(Task):
         self._pool = list(self.fewshot_docs())
         # lm-eval's rule: see `HarnessTask`. A document stays out of its own examples when both splits are the same.
         is_excluding = self.config.fewshot_split == self.config.test_split
-        self._evaluated = list(self.eval_docs) if is_excluding else None
-        self._sampler = RandomSampler(
-            self._pool, self.config.num_fewshot or 0, seed, self._excluded if is_excluding else None, self._where("")
-        )
+        if self.sampler_name != DEFAULT:
+            splits = (self.config.fewshot_split, *map(self.config.get, ("training_split", "validation_split")))
+            evaluated = self.config.test_split or self.config.validation_split
+            is_excluding = next((split for split in splits if split), self.config.test_split) == evaluated
+        excluded = self._document if is_excluding else None
+        where, count = self._where("few-shot examples"), self.config.num_fewshot or 0
+        drawing = Drawing(count, seed, excluded, where, self._document)
+        self._sampler = make_sampler(self.sampler_name, self._pool, drawing, self._shown_answer)
 
-    def _excluded(self, place: int) -> Any:
-        return (self._evaluated or [])[place]
+    def _document(self, place: int) -> Any:
+        if self._evaluated is None:
+            self._evaluated = list(self.eval_docs)
+        return self._evaluated[place]
 
     def fewshot_context(
         self,

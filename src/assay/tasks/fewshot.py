@@ -2,6 +2,7 @@
 
 lm-eval draws with one generator per task that walks over the documents in order. The draws here are the
 same, but they are kept by place, so that neither a limit nor a resumed or shuffled run changes them.
+docs/fewshot.md has the formula of every sampler.
 """
 
 from __future__ import annotations
@@ -12,13 +13,34 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from assay.core.errors import DataError, Fault
+from assay.core.errors import DataError, Fault, did_you_mean
 
 Row = Mapping[str, Any]
+# The right answer of a row as text; None where it has none.
+FewshotLabel = Callable[[Row], "str | None"]
 _WORDS_AT_ONCE = 4096
+
+DEFAULT, FIRST, FIXED, PER_DOCUMENT, CATWALK, BALANCED = SAMPLERS = (
+    "default",
+    "first_n",
+    "fixed",
+    "per_document",
+    "catwalk",
+    "balanced",
+)
+# lm-eval's, which in task files keep its rule of when a document may be its own example.
+LM_EVAL_SAMPLERS = (DEFAULT, FIRST)
+
+
+def sampler_fault(name: str, where: str) -> Fault | None:
+    """What is wrong with the name of a sampler; None for one that there is."""
+    if name in SAMPLERS:
+        return None
+    return Fault(where, f'no sampler "{name}"{did_you_mean(name, SAMPLERS)}', "one of " + ", ".join(SAMPLERS))
 
 
 class Sampler(Protocol):
@@ -27,6 +49,46 @@ class Sampler(Protocol):
     def places(self, document_id: int) -> tuple[int, ...]:
         """Places in the pool of the examples for a document, in prompt order."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What samplers draw by.
+
+    Attributes:
+        count: examples per document.
+        seed: start of the random stream; None for one that nobody knows.
+        excluded: the document at a place, when it must not be its own example; None when it may.
+        where: the task, for errors.
+        document: the document at a place, whether or not it must be kept out.
+        order: places of the documents that lm-eval's stream walks over; None for all, from the first on.
+    """
+
+    count: int
+    seed: int | None
+    excluded: Callable[[int], Row] | None
+    where: str
+    document: Callable[[int], Row]
+    order: Sequence[int] | None = None
+
+
+def make_sampler(
+    name: str, pool: Sequence[Row], drawing: Drawing, label: Callable[[Row], str | None] | None = None
+) -> Sampler:
+    """The sampler of a name in `SAMPLERS`; `balanced` needs the right answer of a row."""
+    count, seed, excluded, where = drawing.count, drawing.seed, drawing.excluded, drawing.where
+    if name == BALANCED:
+        assert label is not None, "a balanced sampler is made with labels"
+        return BalancedSampler(pool, label, count, seed, excluded, where)
+    if name == FIRST:
+        return FirstSampler(pool, count, excluded, where)
+    if name == CATWALK:
+        return SeededSampler(pool, count, lambda place: place, drawing.document, where)
+    if name in (FIXED, PER_DOCUMENT):
+        known = random.SystemRandom().getrandbits(32) if seed is None else seed
+        is_fixed = name == FIXED
+        return SeededSampler(pool, count, lambda place: known if is_fixed else f"{known}:{place}", excluded, where)
+    return RandomSampler(pool, count, seed, excluded, where, drawing.order)
 
 
 class RandomSampler:
@@ -158,11 +220,58 @@ class FirstSampler:
         return tuple(places)
 
 
+class SeededSampler:
+    """Draws with a generator of its own for every document, so that no document's examples depend on others.
+
+    With the document's place as seed this is what Catwalk does by default, with one seed for all what it does with a
+    seed that it is given: `Random(seed).sample(pool, count + 1)`, without the document, and of these the first.
+
+    Args:
+        pool: the rows to draw from.
+        count: examples per document.
+        seed: the seed of a document, by its place.
+        excluded: the document at a place, when it must not be its own example; None when it may.
+        where: the task, for errors.
+    """
+
+    def __init__(
+        self,
+        pool: Sequence[Row],
+        count: int,
+        seed: Callable[[int], int | str],
+        excluded: Callable[[int], Row] | None,
+        where: str,
+    ) -> None:
+        self._pool = pool
+        self._count = count
+        self._seed = seed
+        self._excluded = excluded
+        self._where = where
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        size, count = len(self._pool), self._count
+        # A pool of just as many rows will do where no document is to be left out.
+        spare = 0 if self._excluded is None and size == count else 1
+        if size < count + spare:
+            raise too_few_examples(self._where, count, size, spare)
+        generator = random.Random(self._seed(document_id))
+        places = generator.sample(range(size), count + spare)
+        if self._excluded is not None:
+            document = self._excluded(document_id)
+            places = [place for place in places if self._pool[place] != document]
+            if len(places) < count:  # copies of the document were drawn: draw again from all other rows
+                others = [place for place in range(size) if self._pool[place] != document]
+                if len(others) < count:
+                    raise too_few_examples(self._where, count, len(others))
+                places = generator.sample(others, count)
+        return tuple(places[:count])
+
+
 class BalancedSampler:
     """One example of every right answer in turn, the most frequent answers first: HELM's rule.
 
-    The same examples stand before every document. Answers of the same frequency are shuffled; an answer's rows are
-    drawn without replacement; rows without an answer come last.
+    The same examples stand before every document but those that would be their own. Answers of the same frequency are
+    shuffled; an answer's rows are drawn without replacement; rows without an answer come last.
 
     Args:
         pool: the rows to draw from.
@@ -188,12 +297,14 @@ class BalancedSampler:
         self._seed = seed
         self._excluded = excluded
         self._where = where
-        self._common = self._chosen(range(len(pool))) if excluded is None else ()
+        self._common = self._chosen(range(len(pool)))
 
     def places(self, document_id: int) -> tuple[int, ...]:
         if self._excluded is None:
             return self._common
         document = self._excluded(document_id)
+        if all(self._pool[place] != document for place in self._common):
+            return self._common
         return self._chosen([place for place, row in enumerate(self._pool) if row != document])
 
     def _chosen(self, places: Sequence[int]) -> tuple[int, ...]:

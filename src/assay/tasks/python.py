@@ -161,7 +161,7 @@ def _pose_choice(task: str, place: int, question: Choose, scoring: Scoring) -> I
     requests += [Loglikelihood(null, answer) for null in scoring.nulls for answer in answers]
     if scoring.reads_prompts:
         if not isinstance(question.prompt, str):
-            raise DataError(Fault(where, "acc_opencompass reads the whole prompt, which is a conversation", "text"))
+            raise DataError(Fault(where, "acc_opencompass reads the whole prompt, which is no plain text", "text"))
         requests.append(RollingLoglikelihood(question.prompt, stands_on_prefix=False))
     return Instance(
         task,

@@ -39,6 +39,9 @@ class Style:
         stop: where writing ends.
         rotates: whether every question is asked in all rotations of its choices.
         description: where it is from, half a line.
+        example_delimiter: what stands behind an example; None for what the task has there.
+        limit: most tokens of an example, or of the question with its longest answer (`Demonstrated`); None for no cut.
+        metrics: what is reported first, before the task's own metrics.
     """
 
     name: str
@@ -51,6 +54,9 @@ class Style:
     stop: tuple[str, ...] = ("\n\n",)
     rotates: bool = False
     description: str = ""
+    example_delimiter: str | None = None
+    limit: int | None = None
+    metrics: tuple[str, ...] = ()
 
     @property
     def shows_options(self) -> bool:
@@ -100,6 +106,16 @@ STYLES = {
             generates=True,
             description="the choices are listed, the model writes a letter (HELM; Liang et al. 2023)",
         ),
+        Style(
+            "metaicl",
+            "{% if context %}{{context}}\n{% endif %}{{question}}",
+            "{{choice}}",
+            delimiter="\n",
+            description="bare inputs and outputs, each example cut to 256 tokens (MetaICL; Min et al. 2022)",
+            example_delimiter="\n\n\n",
+            limit=256,
+            metrics=("acc_tokens", "acc"),
+        ),
     )
 }
 # The task as its file writes it.
@@ -147,7 +163,9 @@ def _changed(style: Style, change: str, text: str) -> Style:
         labels = tuple(change.removeprefix("labels=").split("|"))
         if all(labels) and len(set(labels)) == len(labels):
             return replace(style, labels=labels)
-    words = ", ".join(("rotated", *_SEQUENCES, "own", "labels=I|II|III"))
+    if change.startswith("limit=") and (number := change.removeprefix("limit=")).isdecimal() and int(number) > 0:
+        return replace(style, limit=int(number))
+    words = ", ".join(("rotated", *_SEQUENCES, "own", "labels=I|II|III", "limit=256"))
     raise UserError(Fault(f'style "{text}"', f'"{change}" is no change of a style', f"one of {words}"))
 
 
@@ -192,16 +210,19 @@ def _are_labels(value: Any) -> bool:
     return _are_texts(value) and len(set(value)) == len(value) > 0
 
 
+_NUMBER: tuple[str, Callable[[Any], bool]] = (
+    "a whole number, 1 or more",
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
+)
 _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "prompt": ("a template", lambda value: isinstance(value, str)),
     "answer": ("a template", lambda value: isinstance(value, str)),
     "delimiter": ("text", lambda value: isinstance(value, str)),
     "labels": ("letters, lower, numbers, own, or a list of different texts", _are_labels),
     "generates": ("true or false", lambda value: isinstance(value, bool)),
-    "max_tokens": (
-        "a whole number, 1 or more",
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
-    ),
+    "max_tokens": _NUMBER,
+    "limit": _NUMBER,
+    "example_delimiter": ("text", lambda value: isinstance(value, str)),
     "stop": ("a list of texts", _are_texts),
     "description": ("text", lambda value: isinstance(value, str)),
 }

@@ -93,7 +93,7 @@ def test_a_metric_must_fit_the_output_type(faults: Callable[[str], list[str]]) -
         ("unsafe_code", "maybe", "true or false"),
         ("doc_to_text", "1.5", "a column, a template or a whole number"),
         ("doc_to_choice", "1", "a column, a template, a list or a mapping"),
-        ("fewshot_config", "{sampler: best}", "default or first_n"),
+        ("fewshot_config", "{sampler: best}", "one of default, first_n, fixed"),
         ("fewshot_config", "{samples: [1]}", "a list of documents"),
         ("fewshot_config", "{splt: x}", '(did you mean "split"?)'),
         ("fewshot_config", "{doc_to_text: '{% if %}'}", "template does not parse"),

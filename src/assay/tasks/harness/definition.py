@@ -38,13 +38,14 @@ class FewshotDefinition:
     """Where examples come from and how they look.
 
     Attributes:
-        sampler: `default`, `first_n`, `balanced` (of profiles only), or a class of task code.
+        sampler: a name of `SAMPLERS` in tasks/fewshot.py, or a class of task code.
         split: the split they are taken from.
         samples: the examples themselves, or a function that gives them.
         rendering: how they are written.
         process: makes the split's rows; the task's own unless the file says otherwise.
         seed: start of their random stream; None for the run's.
-        label: the text of a row's right answer, None where it has none: what `balanced` goes by.
+        label: the text of a row's right answer, None where it has none: what `balanced` goes by, in place of the
+            answer that an example shows.
         excludes: whether a document is never its own example. lm-eval's rule decides where this is false.
     """
 
@@ -77,6 +78,7 @@ class TaskDefinition:
         prompt: the prompt that the definition was put in, of several, for the record: `task` and `name` at least.
         passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
         windows: how whole texts are cut.
+        example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
     """
 
     file: TaskFile
@@ -108,6 +110,7 @@ class TaskDefinition:
     prompt: Mapping[str, Any] | None = None
     passes_over: Callable[[Mapping[str, Any]], str | None] | None = None
     windows: Windows = LONGEST
+    example_limit: int | None = None
 
     @property
     def evaluated_split(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
-from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood
+from assay.core.requests import Demonstrated, Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood
 from assay.core.specs import ChatSpec
 from assay.tasks.fewshot import Sampler
 from assay.tasks.harness.definition import Rendering, TaskDefinition
@@ -150,7 +150,7 @@ class Poser:
             return [RollingLoglikelihood(self._text_target(target), windows=self._definition.windows)]
         if kind == "multiple_choice":
             return self._choice_requests(document, choices, target)
-        prompt = self._prompt(document, self._question(document.fields))
+        prompt = self._asked(document, ())
         if kind == "loglikelihood":
             return [Loglikelihood(prompt, self._text_target(target))]
         settings = self._generation
@@ -165,7 +165,7 @@ class Poser:
                 Loglikelihood(self._prompt(document, choice, is_choice=True), answer) for choice in choices
             ]
         else:
-            prompt = self._prompt(document, self._question(document.fields))
+            prompt = self._asked(document, choices)
             posed = [Loglikelihood(prompt, delimiter + choice) for choice in choices]
         posed += [Loglikelihood(null, delimiter + choice) for null in self._nulls for choice in choices]
         if self._reads_prompts:
@@ -178,8 +178,10 @@ class Poser:
         if isinstance(prompt, str):
             return RollingLoglikelihood(prompt, stands_on_prefix=False)
         where = f"task {self._definition.name}, metric acc_opencompass"
-        found = "reads the whole prompt, which in a conversation is known to the model alone"
-        raise DataError(Fault(where, found, "a plain prompt", "Leave out --apply_chat_template, or the metric"))
+        is_cut = isinstance(prompt, Demonstrated)
+        found = f"reads the whole prompt, which {'with cut examples' if is_cut else 'in a conversation'} is known to"
+        left = "the style" if is_cut else "--apply_chat_template"
+        raise DataError(Fault(where, f"{found} the model alone", "a plain prompt", f"Leave out {left}, or the metric"))
 
     def _answer_delimiter(self) -> str:
         """In a conversation the answer starts a message of its own, unless a prefix has begun it."""
@@ -202,6 +204,17 @@ class Poser:
         raise DataError(Fault(where, f"gives {question!r} for a document", "text"))
 
     # Prompts
+
+    def _asked(self, document: Document, choices: tuple[str, ...]) -> Prompt:
+        """The prompt of a question, whatever of it is left to the model."""
+        question, limit = self._question(document.fields), self._definition.example_limit
+        if limit is None:
+            return self._prompt(document, question)
+        shown = [self._example(place) for place, _ in self.examples(document.id)]
+        opening = as_text(self._system(self._describe(document.fields)))
+        between, after = self._own.delimiters.target, self._own.delimiters.example
+        pairs = tuple((asked.text, answer.text) for asked, answer in shown)
+        return Demonstrated(pairs, question, choices, limit, between, after, opening)
 
     def _prompt(self, document: Document, question: str, is_choice: bool = False) -> Prompt:
         places = self._sampler.places(document.id) if self._sampler is not None else ()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
+from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.harness.prompt_list import list_faults, listed_prompts
 from assay.tasks.harness.read import FunctionReference, TaskFile, references
 from assay.tasks.harness.values import (
@@ -140,7 +141,7 @@ FORMAT_KEYS: dict[str, Key] = {
 FORMAT_PARTS = ("question", "choices", "answer", "context", "labels")
 
 FEWSHOT_KEYS: dict[str, Key] = {
-    "sampler": Key("default or first_n", lambda value: value in ("default", "first_n")),
+    "sampler": Key("one of " + ", ".join(SAMPLERS), lambda value: value in SAMPLERS),
     "split": _TEXT,
     "samples": Key("a list of documents", lambda v: isinstance(v, list) and all(isinstance(row, dict) for row in v)),
     "fewshot_indices": _LIST,

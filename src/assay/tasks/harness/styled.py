@@ -61,6 +61,7 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
         scoring=_scoring(definition.scoring, definition.output_type, style),
         style=style.name,
         rotates=style.rotates,
+        example_limit=style.limit,
         questions=QuestionReader(definition, definition.rendering, ()),
     )
 
@@ -76,7 +77,8 @@ def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: 
     styled = _Styled(QuestionReader(definition, own, above), style, f"task {definition.name}")
     # An example shows one right answer, where a document may have several.
     target = _Field(styled.first_answer if above else styled.answer)
-    delimiters = Delimiters(style.delimiter, own.delimiters.example)
+    is_own = style.example_delimiter is None
+    delimiters = Delimiters(style.delimiter, own.delimiters.example if is_own else str(style.example_delimiter))
     return Rendering(_Field(styled.prompt), target, _Field(styled.answers), None, delimiters)
 
 
@@ -90,7 +92,9 @@ def _scoring(own: Scoring, output_type: str, style: Style) -> Scoring:
     listed = [spec for spec in own.metrics if spec.function is None] if is_plain else []
     if style.rotates:
         return Scoring("rotated_choice", tuple(map(MetricSpec, ("acc", "acc_norm", *_ROTATION_METRICS))))
-    return Scoring(_CHOICE, tuple(listed) or tuple(map(MetricSpec, DEFAULT_METRICS[_CHOICE])), PLAIN_PIPELINES)
+    names = style.metrics or (() if listed else DEFAULT_METRICS[_CHOICE])
+    further = [spec for spec in listed if spec.name not in names]
+    return Scoring(_CHOICE, (*map(MetricSpec, names), *further), PLAIN_PIPELINES)
 
 
 def _reading(style: Style) -> tuple[PipelineSpec, ...]:

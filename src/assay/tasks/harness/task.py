@@ -11,15 +11,16 @@ from functools import cached_property
 from typing import Any
 
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault
+from assay.core.errors import DataError, Fault, UserError
 from assay.core.formats import MultipleChoice
 from assay.core.protocols import Example
 from assay.core.requests import LONGEST, Instance
-from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions
+from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.tasks.corpora import KIND, asked_windows
-from assay.tasks.fewshot import BalancedSampler, CodeSampler, FirstSampler, RandomSampler, Sampler
+from assay.tasks.fewshot import Drawing, Sampler
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
+from assay.tasks.harness.examples import sampler_of, with_sampler
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.harness.pose import Poser
@@ -36,7 +37,11 @@ class HarnessTask:
     def __init__(self, definition: TaskDefinition, options: TaskOptions, source: Source | None = None) -> None:
         if definition.output_type == KIND and options.texts != TextOptions():
             definition = replace(definition, windows=asked_windows(options.texts, definition.windows))
-        self.definition = definition
+        if definition.example_limit is not None and options.chat.apply:
+            found = f"the style {definition.style} cuts examples to {definition.example_limit} tokens in plain text"
+            advice = "Leave out --apply_chat_template, or the style"
+            raise UserError(Fault(f"task {definition.name}", found, "a plain prompt", advice))
+        self.definition = with_sampler(definition, options)
         self.options = options
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
@@ -47,8 +52,13 @@ class HarnessTask:
         definition = self.definition
         config = plain_config({key: value for key, value in definition.file.data.items() if key != "tag"})
         config["num_fewshot"] = self.num_fewshot
+        sampler = definition.fewshot.sampler
+        if self.num_fewshot and isinstance(sampler, str) and sampler != named_sampler(config):
+            config["fewshot_sampler"] = sampler
         if definition.style is not None:
             config["style"] = definition.style
+        if definition.example_limit is not None:
+            config["example_limit"] = definition.example_limit
         if definition.prompt is not None:
             config["prompt"] = dict(definition.prompt)
         if definition.windows != LONGEST:
@@ -231,17 +241,11 @@ class HarnessTask:
         is_excluding = fewshot.excludes or fewshot.split == self.definition.test_split
         excluded: Callable[[int], Row] | None = self._row if is_excluding else None
         where = self.definition.file.where("num_fewshot")
-        kind, seed = fewshot.sampler, self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
-        if fewshot.label is not None:
-            return BalancedSampler(pool, fewshot.label, self.num_fewshot, seed, excluded, where)
-        if kind == "first_n":
-            return FirstSampler(pool, self.num_fewshot, excluded, where)
-        if not isinstance(kind, str):
-            return CodeSampler(kind, pool, self.num_fewshot, seed, excluded, where)
+        seed = self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
         # lm-eval's generator walks over the chosen documents only.
         chosen = (self.options.samples or {}).get(self.definition.name) if self._is_like_lm_eval else None
         order = sorted(set(chosen)) if chosen is not None else None
-        return RandomSampler(pool, self.num_fewshot, seed, excluded, where, order)
+        return sampler_of(self.definition, pool, Drawing(self.num_fewshot, seed, excluded, where, self._row, order))
 
     def _row(self, place: int) -> Row:
         return self._documents[place].fields

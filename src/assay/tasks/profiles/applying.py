@@ -11,10 +11,12 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.specs import TaskOptions
+from assay.tasks.fewshot import BALANCED
 from assay.tasks.harness.definition import FewshotDefinition, Rendering, TaskDefinition
+from assay.tasks.harness.examples import shares_split
 from assay.tasks.harness.rescored import rescored
 from assay.tasks.harness.styled import QuestionReader, in_style, restyle
-from assay.tasks.profiles.reading import BALANCED, Profile, Rule, Variant
+from assay.tasks.profiles.reading import Profile, Rule, Variant
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import Style
 
@@ -180,19 +182,14 @@ def _separated(rendering: Rendering, delimiter: str | None) -> Rendering:
 def _fewshot(definition: TaskDefinition, variant: Variant) -> FewshotDefinition:
     own = definition.fewshot
     rendering = _separated(own.rendering, variant.fewshot_delimiter)
-    split = variant.split or own.split
-    samples = None if variant.split else own.samples
-    splits = (definition.training_split, definition.validation_split, definition.test_split)
-    pool = split or (next((name for name in splits if name), None) if samples is None else None)
+    drawn = replace(own, split=variant.split or own.split, samples=None if variant.split else own.samples)
     return replace(
-        own,
+        drawn,
         sampler=variant.sampler or own.sampler,
-        split=split,
-        samples=samples,
         rendering=rendering,
         seed=variant.seed,
         label=_label(definition, rendering) if variant.sampler == BALANCED else None,
-        excludes=pool == definition.evaluated_split,
+        excludes=shares_split(definition, drawn),
     )
 
 

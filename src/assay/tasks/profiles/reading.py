@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.harness.read import KeyPath, TaskFile, read_task_file
 from assay.tasks.harness.schema import format_faults
 from assay.tasks.styles import OWN, Style, find_style, style_of
 from assay.tasks.templates import check_syntax
 
 FOLDER = Path(__file__).parent
-FIRST, RANDOM, BALANCED = "first_n", "default", "balanced"
-_SAMPLERS = (FIRST, RANDOM, BALANCED)
 _FEWSHOT_KEYS = ("sampler", "split", "seed")
 
 
@@ -34,7 +33,7 @@ class Variant:
         style: how questions are put.
         metrics: entries of a `metric_list`, the primary one first.
         num_fewshot: examples per prompt.
-        sampler: which examples: `first_n`, `default` (at random) or `balanced`.
+        sampler: which examples: a name of `SAMPLERS`.
         split: where they are from.
         seed: start of their random stream, in place of the run's.
         description: the text at the beginning of a prompt; a template over the document's columns.
@@ -333,8 +332,8 @@ class _Reader:
             if key not in _FEWSHOT_KEYS:
                 hint = did_you_mean(str(key), _FEWSHOT_KEYS)
                 self._fault((*above, key), f'unknown key "{key}"{hint}', ", ".join(_FEWSHOT_KEYS))
-            elif key == "sampler" and value not in _SAMPLERS:
-                self._fault((*above, key), f"is {value!r}", "one of " + ", ".join(_SAMPLERS))
+            elif key == "sampler" and value not in SAMPLERS:
+                self._fault((*above, key), f"is {value!r}", "one of " + ", ".join(SAMPLERS))
             elif key == "split" and not isinstance(value, str):
                 self._fault((*above, key), f"is {value!r}", "a split's name")
             elif key == "seed" and (not isinstance(value, int) or isinstance(value, bool)):
