@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.formats import as_choices
 from assay.core.matrices import Step
 from assay.core.protocols import Model, Task
 from assay.core.requests import Instance, Request
@@ -188,7 +189,8 @@ def _questions(result: TaskResult, task: Task, known: Mapping[str, Question]) ->
         if not item.instance.choices or key in known:
             continue
         read = task.question(item.document) if isinstance(task, HarnessTask) else None
-        texts = read.choices if read is not None else item.instance.choices
+        asked = as_choices(read) if read is not None else None
+        texts = asked.choices if asked is not None else item.instance.choices
         found[key] = Question(item.instance.right_places, tuple(map(len, texts)))
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
-from assay.core.formats import MultipleChoice
+from assay.core.formats import Question
 from assay.core.protocols import Example
 from assay.core.requests import LONGEST, Instance
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions
@@ -23,7 +23,7 @@ from assay.tasks.harness.definition import TaskDefinition, plain_config
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.harness.pose import Poser
-from assay.tasks.harness.styled import question_reader
+from assay.tasks.harness.questions import question_reader
 from assay.tasks.sources import MadeSource, Source, open_source, processed_rows, split_rows
 
 Row = Mapping[str, Any]
@@ -97,15 +97,15 @@ class HarnessTask:
     def pose(self, document: Document) -> Instance:
         return self._poser.pose(document)
 
-    def question(self, document: Document) -> MultipleChoice | None:
-        """The document as a multiple-choice question; None where none can be found in it."""
+    def question(self, document: Document) -> Question | None:
+        """The document as a question of its format; None where none can be found in it."""
         try:
             return None if self._question_reader is None else self._question_reader(document.fields)
         except DataError:
             return None
 
     @cached_property
-    def _question_reader(self) -> Callable[[Row], MultipleChoice] | None:
+    def _question_reader(self) -> Callable[[Row], Question] | None:
         return question_reader(self.definition)
 
     def examples(self, document: Document) -> Sequence[Example]:

@@ -12,8 +12,9 @@ from typing import Any
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.specs import TaskOptions
 from assay.tasks.harness.definition import FewshotDefinition, Rendering, TaskDefinition
+from assay.tasks.harness.questions import QuestionReader
 from assay.tasks.harness.rescored import rescored
-from assay.tasks.harness.styled import QuestionReader, in_style, restyle
+from assay.tasks.harness.styled import in_style, restyle
 from assay.tasks.profiles.reading import BALANCED, Profile, Rule, Variant
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import Style
