@@ -11,7 +11,7 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_choices
 from assay.core.matrices import Step
 from assay.core.protocols import Model, Task
-from assay.core.requests import Instance, Request
+from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import Answered, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
@@ -101,6 +101,7 @@ def study_methods(
     for subject in subjects:
         session = Session(subject.spec, store, listener)
         runs[subject.label] = run(session, selection.tasks, subject.model)
+        _check_likelihoods(runs[subject.label], subject.label)
     by_name = {task.card.name: task for task in selection.tasks}
     questions: dict[str, Question] = {}
     for result in runs.values():
@@ -113,6 +114,14 @@ def study_methods(
         expected = "multiple-choice tasks"
         raise UserError(Fault("assay methods", "none of the tasks has choices to pick from", expected))
     return _study(tuple(runs), units, cells, questions, runs, wish)
+
+
+def _check_likelihoods(result: RunResult, label: str) -> None:
+    """Refuses models that pick by a head: there is one way only to read its scores."""
+    asked = [task.name for task in result.tasks if task.card.kind in HEAD_KINDS]
+    if asked:
+        found = f"{label} answers {', '.join(asked)} by a head, which gives no likelihoods to pick from in several ways"
+        raise UserError(Fault("assay methods", found, "a language model", "Score it with assay run or assay matrix"))
 
 
 def wished(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: bool, is_chat: bool) -> Wish:
