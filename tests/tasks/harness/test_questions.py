@@ -365,3 +365,39 @@ def test_python_tasks_have_formats() -> None:
     assert choose.question(choose.documents()[1]) == MultipleChoice("2?", ("2", "x"), 0)
     assert same.question(same.documents()[1]) == LabelledText("Is 2 odd?", ("yes", "no"), 1)
     assert write.question(write.documents()[0]) is None
+
+
+# T5
+
+
+def in_t5(made: HarnessTask) -> HarnessTask:
+    return HarnessTask(restyle(made.definition, find_style("t5")), made.options, made._source)
+
+
+def test_t5_names_the_columns_of_classes(make_task: Make) -> None:
+    made = in_t5(make_task(PAIRS, format={**CLASSES, "pair": "{{h}}"}))
+    prompt = "toy p: It rains. h: It is wet."
+    assert pose(made).requests == (Loglikelihood(prompt, "true"), Loglikelihood(prompt, "false"))
+    assert made.definition.name == "toy@t5"
+
+
+def test_t5_names_parts_that_no_column_holds(make_task: Make) -> None:
+    made = in_t5(make_task(PAIRS, format={**CLASSES, "pair": "So {{h}}"}))
+    assert pose(made).requests[0].prompt == "toy p: It rains. pair: So It is wet."  # type: ignore[union-attr]
+
+
+def test_t5_lists_choices(make_task: Make) -> None:
+    keys = {**FIXED, "doc_to_text": "{{h}}\nQuestion: {{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"}
+    (first, _) = pose(in_t5(make_task(PAIRS, **keys))).requests
+    prompt = "toy h: It is wet. p: It rains. choice1: It rains. choice2: It is wet."
+    assert first == Loglikelihood(prompt, "It rains.")
+
+
+def test_t5_asks_for_spans(make_task: Make) -> None:
+    made = in_t5(make_task(SQUAD, format=SPAN))
+    (request,) = pose(made).requests
+    assert request.prompt == "question: Who? context: Ann has a red cat."  # type: ignore[union-attr]
+    assert (made.definition.name, made.card.config["style"]) == ("toy@t5", "t5")
+    assert [spec.name for spec in made.scoring.metrics] == ["squad_em", "squad_f1"]
+    with pytest.raises(TaskFileError, match="is of the format text_to_text, so no prompt style fits it"):
+        in_t5(make_task(REWRITES, format=REWRITE))

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import DataError, Fault
-from assay.core.formats import MultipleChoice, Question, as_choices
+from assay.core.formats import LabelledText, MultipleChoice, Question, as_choices
 from assay.tasks.formats import asks_the_same, infer, infer_classes, infer_from_prompts
 from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row
 from assay.tasks.harness.pose import ROTATION, Readers, reader_places, right_answer
 from assay.tasks.harness.stated import stated_reader
+from assay.tasks.styles import Naming
 from assay.tasks.templates import check_syntax, undefined_names
 
 _CHOICE = "multiple_choice"
@@ -36,9 +37,30 @@ class QuestionReader:
         self._own: Readers | None = None
         self._stated: Callable[[Row], Question] | None = None
         self._last: tuple[Row | None, MultipleChoice | None] = (None, None)
+        self._last_question: tuple[Row | None, Question | None] = (None, None)
 
     def question(self, row: Row) -> Question:
-        """The question in its own format."""
+        """The question in its own format. That of the last row is kept: several fields are read from it."""
+        last, found = self._last_question
+        if last is not row or found is None:
+            found = self._read(row)
+            self._last_question = (row, found)
+        return found
+
+    def naming(self, row: Row) -> Naming:
+        """What the question's parts are called: as the columns that hold them, else by what they are."""
+        turn = row.get(ROTATION)
+        row = turn.row if turn is not None else row
+        question = self.question(row)
+        if isinstance(question, LabelledText):
+            parts = [("text", question.text), ("pair", question.pair or "")]
+        else:
+            asked = self(row)
+            parts = [("context", asked.context), ("question", asked.question)]
+        named = tuple((_column(text, row) or name, text) for name, text in parts if text)
+        return Naming(self._definition.name, named, isinstance(question, LabelledText))
+
+    def _read(self, row: Row) -> Question:
         if self._definition.format is not None:
             return self._read_stated(row)
         own, row = self._read_own(row)
@@ -107,6 +129,13 @@ class QuestionReader:
         if prefix and question.completes:
             return replace(question, question=prompt + own.delimiters.target + prefix)
         return question
+
+
+def _column(text: str, row: Row) -> str | None:
+    """The column that holds a text, white space at its ends aside."""
+    return next(
+        (str(key) for key, value in row.items() if isinstance(value, str) and value.strip() == text.strip()), None
+    )
 
 
 def _without_space(choices: tuple[str, ...], delimiter: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from assay.core.formats import Answer
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
-from assay.tasks.harness.format_key import CHOICE, CLASSES, format_kind
+from assay.tasks.harness.format_key import CHOICE, CLASSES, SPAN, format_kind
 from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, rotations
 from assay.tasks.harness.questions import QuestionReader
 from assay.tasks.harness.written import as_written
@@ -48,6 +48,9 @@ def in_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
 def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
     """The same task in a style."""
     stated = definition.format
+    if style.spans and format_kind(stated) == SPAN and stated is not None:
+        named = replace(definition, name=f"{definition.name}@{style.name}", alias=f"{definition.alias}@{style.name}")
+        return replace(as_written(named, style), style=style.name)
     if definition.rendering.choice is None if stated is None else format_kind(stated) not in (CHOICE, CLASSES):
         why = "has no choices (doc_to_choice)" if stated is None else f"is of the format {format_kind(stated)}"
         raise TaskFileError(
@@ -115,6 +118,7 @@ class _Styled:
     def __init__(self, questions: QuestionReader, style: Style, where: str) -> None:
         self._questions = questions
         self._style = style
+        self._names_parts = style.names_parts
         self._where = where
         self._last: tuple[Row | None, Put | None] = (None, None)
 
@@ -146,6 +150,7 @@ class _Styled:
             question = self._questions(row)
             turn = row.get(ROTATION)
             order = rotations(len(question.choices))[turn.place if turn is not None else 0]
-            found = put(question, self._style, order, self._where)
+            naming = self._questions.naming(row) if self._names_parts else None
+            found = put(question, self._style, order, self._where, naming)
             self._last = (row, found)
         return found

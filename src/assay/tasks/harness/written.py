@@ -13,6 +13,9 @@ from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
 from assay.tasks.harness.format_key import SPAN, format_kind
 from assay.tasks.harness.questions import QuestionReader
+from assay.tasks.prompts import Delimiters
+from assay.tasks.styles import Style
+from assay.tasks.templates import render
 
 # What a model is told to say where the text holds no answer; the metrics read it as none.
 UNANSWERABLE = "unanswerable"
@@ -21,8 +24,8 @@ _SPAN_SETTINGS = {"until": ["\n"], "max_gen_toks": 50, "do_sample": False}
 _STRIPPED = (PipelineSpec("stripped", (FilterSpec("remove_whitespace"), FilterSpec("take_first"))),)
 
 
-def as_written(definition: TaskDefinition) -> TaskDefinition:
-    """The task with the prompts of its format."""
+def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDefinition:
+    """The task with the prompts of its format, or of a style that puts questions whose answer stands in a text."""
     is_span = format_kind(definition.format) == SPAN
     questions = QuestionReader(definition, definition.rendering, ())
     fewshot = definition.fewshot
@@ -31,22 +34,34 @@ def as_written(definition: TaskDefinition) -> TaskDefinition:
     return replace(
         definition,
         output_type="generate_until",
-        rendering=_rendering(definition.rendering, questions, _right_answers),
-        fewshot=replace(fewshot, rendering=_rendering(fewshot.rendering, shown, _shown_answer)),
+        rendering=_rendering(definition.rendering, questions, _right_answers, style),
+        fewshot=replace(fewshot, rendering=_rendering(fewshot.rendering, shown, _shown_answer, style)),
         generation=settings,
         scoring=_scoring(definition, is_span),
         questions=questions.question,
     )
 
 
-def _rendering(own: Rendering, questions: QuestionReader, answer: Callable[[Question], Any]) -> Rendering:
+def _rendering(
+    own: Rendering, questions: QuestionReader, answer: Callable[[Question], Any], style: Style | None
+) -> Rendering:
     def text(row: Row) -> str:
-        return _prompt(questions.question(row))
+        question = questions.question(row)
+        return _prompt(question) if style is None else _styled_prompt(question, style)
 
     def target(row: Row) -> Any:
         return answer(questions.question(row))
 
-    return replace(own, text=Derived(text), target=Derived(target), choice=None)
+    made = replace(own, text=Derived(text), target=Derived(target), choice=None)
+    if style is None:
+        return made
+    return replace(made, prefix=None, delimiters=Delimiters(style.delimiter, own.delimiters.example))
+
+
+def _styled_prompt(question: Question, style: Style) -> str:
+    assert isinstance(question, SpanQuestion), "a style puts no other format that is written"
+    parts = {"question": question.question, "context": question.context}
+    return render(style.spans, parts, f"style {style.name}, spans")
 
 
 def _prompt(question: Question) -> str:
