@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+
+from assay.cli.show import print_document
+from assay.core.documents import Document
+from assay.core.requests import Choosing, Classification, Instance, Request, SpanExtraction
 
 Cli = Callable[..., Any]
 
@@ -75,3 +81,18 @@ def test_a_place_outside_is_told(cli: Cli, task_folder: Path, place: str) -> Non
     done = cli("show", "colours", f"--doc={place}", "--include_path", task_folder)
     assert done.code == 2
     assert f"error: task colours: has no document {place}; expected a place from 0 to 19\n" == done.err
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (Classification("Wet.", ("yes", "no"), "Dry."), "classification: Wet.\npair: Dry.\nlabels: yes, no\n"),
+        (Choosing("Which?", ("red", "blue")), "choosing: Which?\nchoice 0: red\nchoice 1: blue\n"),
+        (SpanExtraction("Who?", "Ann.", True), "span: Who?\ncontext: Ann.\nmay lack: an empty answer is an answer\n"),
+    ],
+)
+def test_requests_to_heads_are_shown_part_by_part(request_: Request, expected: str) -> None:
+    written = StringIO()
+    instance = Instance("toy", 0, (request_,), target=1)
+    print_document(Console(file=written), Document("toy", 0, {}), instance)
+    assert expected in written.getvalue()

@@ -14,7 +14,7 @@ from assay.cli.main import main
 from assay.core.requests import Demonstrated
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS
 from assay.scoring.scorers.methods import METHODS
-from assay.tasks.harness.schema import FORMAT_KEYS
+from assay.tasks.harness.format_key import CHOICE, FORMATS
 from assay.tasks.styles import STYLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "styles.md").read_text(encoding="utf-8")
@@ -66,5 +66,5 @@ def test_every_style_part_and_metric_is_named() -> None:
     named = set(re.findall(r"`([^`\n]+)`", PAGE))
     words = {word for text in named for word in re.findall(r"[\w+]+", text)}
     assert set(STYLES) <= words
-    assert set(FORMAT_KEYS) <= words
+    assert {CHOICE, "kind", *FORMATS[CHOICE].parts} <= words
     assert {*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, *(method.metric for method in METHODS.values())} <= words

@@ -9,7 +9,19 @@ from assay.api import show_document
 from assay.cli.options import add_model_options, add_task_options, make_parser, run_settings
 from assay.core.documents import Document
 from assay.core.protocols import Example, TokenView
-from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, uncut
+from assay.core.requests import (
+    HEAD_KINDS,
+    Choosing,
+    Classification,
+    Generation,
+    Instance,
+    Loglikelihood,
+    Prompt,
+    Request,
+    RollingLoglikelihood,
+    SpanExtraction,
+    uncut,
+)
 from assay.core.specs import named_sampler
 from assay.report.names import printable
 from assay.report.terminal import make_console
@@ -55,6 +67,8 @@ def print_document(
                 _print_context(console, view, is_chat=not isinstance(prompt, str))
             previous = prompt
         _print_request(console, request, place)
+        if view is not None and request.kind in HEAD_KINDS:
+            _print_context(console, view, is_chat=False)
         if view is not None and view.continuation_ids:
             _label(console, f"  scored, {len(view.continuation_ids)} tokens", _boundary(view))
     _label(console, "target", repr(instance.target))
@@ -83,7 +97,21 @@ def _print_request(console: Console, request: Request, place: int) -> None:
         )
         _label(console, "generation", f"{most}, {sampling}, stops: {stops}")
     else:
-        _label(console, "text", request.text)
+        for label, text in _parts(request):
+            _label(console, label, text)
+
+
+def _parts(request: RollingLoglikelihood | Classification | Choosing | SpanExtraction) -> list[tuple[str, str]]:
+    """What a request without prompt holds, part by part."""
+    if isinstance(request, Classification):
+        pair = [] if request.second is None else [("pair", request.second)]
+        return [("classification", request.first), *pair, ("labels", ", ".join(request.labels))]
+    if isinstance(request, Choosing):
+        return [("choosing", request.question), *((f"choice {n}", text) for n, text in enumerate(request.choices))]
+    if isinstance(request, SpanExtraction):
+        lacks = [("may lack", "an empty answer is an answer")] if request.may_lack else []
+        return [("span", request.question), ("context", request.context), *lacks]
+    return [("text", request.text)]
 
 
 def _print_context(console: Console, view: TokenView, is_chat: bool) -> None:

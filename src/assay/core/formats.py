@@ -84,3 +84,11 @@ class TextToText:
 
 
 Question = Union[MultipleChoice, LabelledText, SpanQuestion, TextToText]
+
+
+def as_choices(question: Question) -> MultipleChoice | None:
+    """A question with choices, which classes are too; None where the answer is to be written or found."""
+    if isinstance(question, LabelledText):
+        context, asked = ("", question.text) if question.pair is None else (question.text, question.pair)
+        return MultipleChoice(asked, question.labels, question.answer, context)
+    return question if isinstance(question, MultipleChoice) else None

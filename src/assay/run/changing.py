@@ -8,7 +8,8 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError
-from assay.core.protocols import Example, ShowsExamples, Task
+from assay.core.formats import Question
+from assay.core.protocols import Example, HasFormat, ShowsExamples, Task
 from assay.core.requests import LONGEST, Instance, RollingLoglikelihood, Windows
 from assay.core.specs import Scoring, TaskCard, TextOptions
 from assay.tasks.corpora import KIND, TextTask, asked_windows
@@ -32,6 +33,9 @@ class Rescored:
 
     def pose(self, document: Document) -> Instance:
         return self.task.pose(document)
+
+    def question(self, document: Document) -> Question | None:
+        return self.task.question(document) if isinstance(self.task, HasFormat) else None
 
     def examples(self, document: Document) -> Sequence[Example]:
         return self.task.examples(document) if isinstance(self.task, ShowsExamples) else ()

@@ -21,7 +21,14 @@ from assay.run.events import Listener, StageStarted
 from assay.run.fit import fit
 from assay.run.methods import Subject, told_notices
 from assay.run.opening import opened_model
-from assay.run.resolve import check_model, check_tasks, open_catalog, resolve_tasks, with_metrics
+from assay.run.resolve import (
+    asked_tasks,
+    check_model,
+    check_tasks,
+    open_catalog,
+    resolve_tasks,
+    with_metrics,
+)
 from assay.run.session import Session, run
 from assay.scoring import study
 from assay.scoring.aggregate import aggregate_groups, leaves_of
@@ -209,7 +216,7 @@ def _refused(model: Model, tasks: Sequence[Task], subject: Subject) -> dict[str,
     found = {}
     for task in tasks:
         try:
-            check_model(model, [task], subject.spec.options.chat)
+            check_model(model, asked_tasks(model, [task]), subject.spec.options.chat)
         except ModelError as error:
             found[task.card.name] = "; ".join(str(fault) for fault in error.faults)
     return found

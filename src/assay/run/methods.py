@@ -9,9 +9,10 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FitSpec
+from assay.core.formats import as_choices
 from assay.core.matrices import Step
 from assay.core.protocols import Model, Task
-from assay.core.requests import Instance, Request
+from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import Answered, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
@@ -112,6 +113,7 @@ def study_methods(
     for subject in subjects:
         session = Session(subject.spec, store, listener)
         runs[subject.label] = run(session, selection.tasks, subject.model)
+        _check_likelihoods(runs[subject.label], subject.label)
     by_name = {task.card.name: task for task in selection.tasks}
     questions: dict[str, Question] = {}
     for result in runs.values():
@@ -124,6 +126,14 @@ def study_methods(
         expected = "multiple-choice tasks"
         raise UserError(Fault("assay methods", "none of the tasks has choices to pick from", expected))
     return _study(tuple(runs), units, cells, questions, runs, wish)
+
+
+def _check_likelihoods(result: RunResult, label: str) -> None:
+    """Refuses models that pick by a head: there is one way only to read its scores."""
+    asked = [task.name for task in result.tasks if task.card.kind in HEAD_KINDS]
+    if asked:
+        found = f"{label} answers {', '.join(asked)} by a head, which gives no likelihoods to pick from in several ways"
+        raise UserError(Fault("assay methods", found, "a language model", "Score it with assay run or assay matrix"))
 
 
 def wished(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: bool, is_chat: bool) -> Wish:
@@ -202,7 +212,8 @@ def _questions(result: TaskResult, task: Task, known: Mapping[str, Question]) ->
         if not item.instance.choices or key in known:
             continue
         read = task.question(item.document) if isinstance(task, HarnessTask) else None
-        texts = read.choices if read is not None else item.instance.choices
+        asked = as_choices(read) if read is not None else None
+        texts = asked.choices if asked is not None else item.instance.choices
         found[key] = Question(item.instance.right_places, tuple(map(len, texts)))
     return found
 

@@ -20,7 +20,7 @@ from assay.run.events import Listener
 from assay.run.manifest import HIDDEN
 from assay.run.opening import opened_model
 from assay.run.posing import PosedTask, pose_task
-from assay.run.resolve import check_tasks, known_names, open_catalog, resolve_tasks
+from assay.run.resolve import asked_as_recorded, check_tasks, known_names, open_catalog, resolve_tasks
 from assay.run.session import Session
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.store.runs import RunRecord
@@ -111,8 +111,15 @@ def _resolved(
         raise UnknownName(*(_unknown(record, fault) for fault in error.faults)) from error
     check_tasks(own.tasks, spec.options)
     changes = spec.options.scoring
-    tasks = tuple(rescored_task(task, changes, known_names().metrics) for task in changed.tasks)
+    tasks = _asked(record, [rescored_task(task, changes, known_names().metrics) for task in changed.tasks])
+    own = replace(own, tasks=_asked(record, own.tasks))
     return own, replace(changed, tasks=tasks), (*catalog.notices, *_untouched(tasks, changes))
+
+
+def _asked(record: RunRecord, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks as the run asked them: of a language model, or of a head."""
+    known = record.manifest.get("tasks", {})
+    return tuple(asked_as_recorded(task, known.get(task.card.name, {}).get("config", {})) for task in tasks)
 
 
 def _unknown(record: RunRecord, fault: Fault) -> Fault:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from assay.core.errors import Fault, ModelError, UserError, did_you_mean
 from assay.core.protocols import Model, Task
-from assay.core.requests import Generation, Loglikelihood, RollingLoglikelihood
+from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
 from assay.models.named import cache_folder
 from assay.models.registry import must_fetch
@@ -23,16 +24,19 @@ from assay.store.store import Store
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, consent
 from assay.tasks.harness.schema import KnownNames
+from assay.tasks.heads import HEAD_KEY, AskedOfHeads, asked_of_heads, why_not_asked
 from assay.tasks.profiles.book import Combined
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
+_SEPARATORS = re.compile(r"[\s_-]+")
 _BEHIND_A_FILE = re.compile(r"(\.ya?ml)@.*$")
-# lm-eval's word for a task's shape → the kind of request that it poses.
+# lm-eval's word for a task's shape → the kind of request that it poses. A task that asks a head has the kind itself.
 REQUEST_KIND = {
     "loglikelihood": Loglikelihood.kind,
     "multiple_choice": Loglikelihood.kind,
     "loglikelihood_rolling": RollingLoglikelihood.kind,
     "generate_until": Generation.kind,
+    **{kind: kind for kind in HEAD_KINDS},
 }
 
 
@@ -119,10 +123,33 @@ def resolve(
     if selection is None or model is None:
         raise UserError(*(fault for error in errors for fault in error.faults))
     check_tasks(selection.tasks, spec.options)
-    check_model(model, selection.tasks, spec.options.chat)
-    _check_samples(spec, selection.tasks)
+    tasks = asked_tasks(model, selection.tasks)
+    check_model(model, tasks, spec.options.chat)
+    _check_samples(spec, tasks)
+    for place, task in enumerate(tasks):
+        if task is not selection.tasks[place]:
+            scorers[place] = document_scorer(task.scoring, f"task {task.card.name}")
     notices = (*catalog.notices, *selection.notices)
-    return Setup(selection.tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
+    return Setup(tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
+
+
+def asked_tasks(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Tasks as a model is asked: by their own requests, or by their format where it answers only for a head."""
+    able = model.capabilities.kinds
+    heads = able.intersection(HEAD_KINDS)
+    if not heads:
+        return tuple(tasks)
+    metrics = known_names().metrics
+    return tuple(
+        task if able.issuperset(_needed_kinds(task)) else asked_of_heads(task, heads, metrics) or task for task in tasks
+    )
+
+
+def asked_as_recorded(task: Task, config: Mapping[str, Any]) -> Task:
+    """A task as a recorded run asked it, by what its record says of the task."""
+    kind = config.get(HEAD_KEY)
+    found = asked_of_heads(task, (kind,), known_names().metrics) if kind in HEAD_KINDS else None
+    return found or task
 
 
 def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
@@ -178,22 +205,40 @@ def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
         yield Fault(f"model {model.fingerprint.name}", found, next=f"Choose a {name} of at most {most}")
 
 
+def _unable(model: Model, task: Task, kind: str) -> Fault:
+    """A kind of request that a model cannot answer, and why its head cannot be asked instead."""
+    able = model.capabilities
+    heads = able.kinds.intersection(HEAD_KINDS)
+    why = f"; {why_not_asked(task, heads)}" if heads else ""
+    can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
+    found = f'cannot answer {kind} requests, which the task "{task.card.name}" poses; it answers {can}{why}'
+    advice = "Choose another model or other tasks" + (", or state a format (docs/formats.md)" if heads else "")
+    return Fault(f"model {model.fingerprint.name} ({able.family})", found, next=advice)
+
+
+def _label_faults(model: Model, task: Task) -> Iterator[Fault]:
+    """Classes of a task that are none of a head's labels, however those are spelt."""
+    able = model.capabilities
+    if not isinstance(task, AskedOfHeads) or task.kind != Classification.kind or not able.labels:
+        return
+    known = set(map(_plain, able.labels))
+    if not known.issuperset(map(_plain, task.labels)):
+        found = f'labels outside the head: the task "{task.card.name}" has {", ".join(task.labels)}'
+        advice = "Name the labels so in the task's format, or train a head on the task"
+        yield Fault(f"model {model.fingerprint.name} ({able.family})", found, ", ".join(able.labels), advice)
+
+
+def _plain(label: str) -> str:
+    return _SEPARATORS.sub("", label).casefold()
+
+
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     """What a model cannot do is said before anything runs."""
     faults = list(_window_faults(model, tasks))
     able = model.capabilities
     for task in tasks:
-        for kind in _needed_kinds(task):
-            if kind in able.kinds:
-                continue
-            can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
-            faults.append(
-                Fault(
-                    f"model {model.fingerprint.name} ({able.family})",
-                    f'cannot answer {kind} requests, which the task "{task.card.name}" poses; it answers {can}',
-                    next="Choose another model or other tasks",
-                )
-            )
+        faults += [_unable(model, task, kind) for kind in _needed_kinds(task) if kind not in able.kinds]
+        faults += _label_faults(model, task)
     if chat.apply and not able.has_chat:
         faults.append(
             Fault(

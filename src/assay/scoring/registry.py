@@ -73,6 +73,8 @@ _METRIC_NAMES = (
     "rouge2",
     "rougeL",
     "rougeLsum",
+    "squad_em",
+    "squad_f1",
     "ter",
     "token_perplexity",
     "word_perplexity",
@@ -88,6 +90,7 @@ SCORERS = Registry(
     "scorer",
     {
         "multiple_choice": "assay.scoring.scorers.choice:choice_view",
+        "label_scores": "assay.scoring.scorers.choice:scores_view",
         "rotated_choice": "assay.scoring.scorers.rotation:rotated_view",
         "rotated_answer": "assay.scoring.scorers.rotation:rotated_answers",
         "loglikelihood": "assay.scoring.scorers.likelihood:likelihood_view",

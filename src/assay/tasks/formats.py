@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from assay.core.errors import DataError, Fault
-from assay.core.formats import Answer, MultipleChoice
+from assay.core.formats import Answer, LabelledText, MultipleChoice, Question
 
 # What prompts say before a question and before its answer, also in the languages of well-known benchmarks.
 _ASK = r"(?:Question|Q|Problem|Pregunta|Pergunta|Domanda|Frage|Вопрос|问题|問題|質問|질문)[ \t]*[:：]"
@@ -40,6 +40,9 @@ _MARK = rf"(?:[-*•–]|[(\[（]?\w{{1,3}}{_CLOSING})"
 _LINE, _WORD = r"(?:\A|\r?\n)[ \t]*", r"(?:\A|\s)"
 _PLACES = ((_LINE, _LINE), (rf"{_WORD}(?=\()", rf"{_WORD}(?=\()"), (_LINE, r"[ \t]"))
 
+# Two texts of one kind, each under its number.
+_TWO = re.compile(r"\A\s*(\w+) ?1: ?(.*?)\s*\r?\n[ \t]*\1 ?2: ?(.*?)\s*\Z", re.DOTALL)
+
 _ADVICE = "State the question with a key format: (question, choices, answer) in the task file"
 
 
@@ -53,20 +56,86 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
         where: the task, for errors.
     """
     body, is_closed = _without_tail(prompt)
-    labels = _labels(choices)
-    found = _by_labels(body, labels, answer, where) if labels else None
-    if found is None:
-        if labels and labels[0] not in _NUMBERS:
-            raise _unlisted(prompt, choices, where)
-        found = _by_texts(body, tuple(choices), where)
-    before, texts, is_listed = found
+    before, texts, is_listed = _found(body, prompt, choices, answer, where)
     if not is_listed and not is_closed:
         return MultipleChoice(prompt, texts, answer, completes=True)
     context, question = _parts(before)
     return MultipleChoice(question.strip("\r\n"), texts, answer, context)
 
 
+def infer_classes(
+    prompt: str, labels: Sequence[str], answer: Answer, where: str, asks_the_same: bool = False
+) -> Question:
+    """The text, or the pair of texts, in a prompt whose choices are the same for all documents.
+
+    Choices that only name options which the prompt lists, such as A to D, are no classes: then it is a question.
+
+    Args:
+        prompt: the text before the answer, without examples.
+        labels: what is scored after it.
+        answer: place of the right one.
+        where: the task, for errors.
+        asks_the_same: whether the words behind the last "Question:" are the same for all documents, so that they are
+            no part of what is to be classified.
+    """
+    if _labels(labels):
+        found = infer(prompt, labels, answer, where)
+        if found.choices != tuple(labels):
+            return found
+    body, _ = _without_tail(prompt)
+    before, texts, _ = _by_texts(body, tuple(labels), where)
+    context, question = _parts(before)
+    if not context.strip():
+        return LabelledText(question.strip(), texts, answer)
+    if not asks_the_same:
+        return LabelledText(context.strip(), texts, answer, question.strip())
+    two = _TWO.match(context)
+    return LabelledText(*((two[2], texts, answer, two[3]) if two else (context.strip(), texts, answer)))
+
+
+def asks_the_same(template: str) -> bool:
+    """Whether the words behind the last "Question:" of a prompt's template hold nothing of a document."""
+    context, question = _parts(_without_tail(template)[0])
+    return bool(context.strip()) and "{" not in question
+
+
+def infer_from_prompts(prompts: Sequence[str], ending: str, answer: Answer) -> MultipleChoice:
+    """The question of a document with one prompt per choice: what all prompts begin with, up to a word's end.
+
+    Args:
+        prompts: one per choice.
+        ending: what is scored after each.
+        answer: place of the right one.
+    """
+    common = _common_beginning(prompts)
+    # A word that the prompts share only in part belongs to the choices.
+    cut = len(common) if not common or common[-1].isspace() else _last_space(common)
+    choices = tuple((prompt[cut:] + ending).strip() for prompt in prompts)
+    return MultipleChoice(common[:cut].rstrip(), choices, answer, completes=True)
+
+
+def _common_beginning(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    size = next((place for place, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:size]
+
+
+def _last_space(text: str) -> int:
+    return next((place + 1 for place in range(len(text) - 1, -1, -1) if text[place].isspace()), 0)
+
+
 _Found = tuple[str, tuple[str, ...], bool]
+
+
+def _found(body: str, prompt: str, choices: Sequence[str], answer: Answer, where: str) -> _Found:
+    """What stands before the choices, their texts, and whether the prompt lists them."""
+    labels = _labels(choices)
+    found = _by_labels(body, labels, answer, where) if labels else None
+    if found is not None:
+        return found
+    if labels and labels[0] not in _NUMBERS:
+        raise _unlisted(prompt, choices, where)
+    return _by_texts(body, tuple(choices), where)
 
 
 def _unlisted(prompt: str, choices: Sequence[str], where: str) -> DataError:

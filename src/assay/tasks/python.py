@@ -15,8 +15,10 @@ from typing import Any, Union
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
+from assay.core.formats import Question as Format
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood, Sampling
 from assay.core.specs import PLAIN_PIPELINES, MetricSpec, PipelineSpec, Scoring, TaskCard
+from assay.tasks.formats import infer, infer_classes
 
 Row = Mapping[str, Any]
 
@@ -116,6 +118,24 @@ class PythonTask:
                 )
             )
         return _pose(self._name, document.id, question, self.scoring)
+
+    def question(self, document: Document) -> Format | None:
+        """The document as a question, found in its prompt; None where none can be found in it."""
+        asked = self._ask(document.fields)
+        if not isinstance(asked, Choose) or not isinstance(asked.prompt, str):
+            return None
+        find = infer_classes if self._has_classes else infer
+        try:
+            return find(asked.prompt, tuple(asked.choices), asked.answer, f"task {self._name}, document {document.id}")
+        except DataError:
+            return None
+
+    @cached_property
+    def _has_classes(self) -> bool:
+        """Whether all documents have the same choices, which are classes then."""
+        asked = [self._ask(document.fields) for document in self._documents]
+        found = {tuple(item.choices) for item in asked if isinstance(item, Choose)}
+        return len(found) == 1 < len(asked)
 
     @cached_property
     def _documents(self) -> list[Document]:

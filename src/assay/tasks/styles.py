@@ -20,8 +20,9 @@ from assay.tasks.templates import check_syntax, render, undefined_names
 
 _ASKED = "{% if context %}{{context}}\n{% endif %}{% if question %}{{question}}\n{% endif %}"
 _LISTED = _ASKED + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
-_NAMES = ("question", "context", "choices", "labels", "options", "completes")
+_NAMES = ("question", "context", "choices", "labels", "options", "completes", "task", "parts", "are_classes")
 _ANSWER_NAMES = (*_NAMES, "choice", "label")
+_SPAN_NAMES = ("question", "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Style:
 
     Attributes:
         name: short name.
-        prompt: template over question, context, choices, labels, options (label and text) and completes.
+        prompt: template over question, context, choices, labels, options (label and text) and completes; also over the
+            task's name, the question's parts (name and text) and whether the choices are classes (are_classes).
         answer: template of one choice as it is scored, over choice and label too.
         delimiter: between prompt and answer.
         labels: names of the options: `letters`, `lower`, `numbers`, `own` (the document's), or the names themselves.
@@ -38,6 +40,8 @@ class Style:
         max_tokens: most tokens to write.
         stop: where writing ends.
         rotates: whether every question is asked in all rotations of its choices.
+        spans: template over question and context, of questions whose answer stands in a text; empty for a style
+            that does not put such.
         description: where it is from, half a line.
         example_delimiter: what stands behind an example; None for what the task has there.
         limit: most tokens of an example, or of the question with its longest answer (`Demonstrated`); None for no cut.
@@ -53,6 +57,7 @@ class Style:
     max_tokens: int = 16
     stop: tuple[str, ...] = ("\n\n",)
     rotates: bool = False
+    spans: str = ""
     description: str = ""
     example_delimiter: str | None = None
     limit: int | None = None
@@ -62,6 +67,11 @@ class Style:
     def shows_options(self) -> bool:
         """Whether the prompt shows the choices, so that their order can matter."""
         return not {"options", "choices"}.isdisjoint(undefined_names(self.prompt, ()))
+
+    @property
+    def names_parts(self) -> bool:
+        """Whether the prompt shows the names of task and parts."""
+        return not {"task", "parts", "are_classes"}.isdisjoint(undefined_names(self.prompt, ()))
 
     @property
     def possible_labels(self) -> tuple[str, ...]:
@@ -115,6 +125,16 @@ STYLES = {
             example_delimiter="\n\n\n",
             limit=256,
             metrics=("acc_tokens", "acc"),
+        ),
+        Style(
+            "t5",
+            "{{task}}{% for part in parts %} {{part.name}}: {{part.text}}{% endfor %}"
+            "{% if not are_classes %}"
+            "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
+            "{{choice}}",
+            delimiter="",
+            spans="question: {{question}} context: {{context}}",
+            description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
         ),
     )
 }
@@ -184,8 +204,10 @@ def style_of(name: str, data: Mapping[str, Any], where: Callable[..., str]) -> S
         where: key → its place in a file, for errors.
     """
     faults = [fault for key in data for fault in _key_faults(key, data[key], where)]
-    for key, names in (("prompt", _NAMES), ("answer", _ANSWER_NAMES)):
+    for key, names in (("prompt", _NAMES), ("answer", _ANSWER_NAMES), ("spans", _SPAN_NAMES)):
         text = data.get(key)
+        if text is None and key == "spans":
+            continue
         if text is None:
             faults.append(Fault(where(key), "is missing", "a template"))
         elif isinstance(text, str):
@@ -224,6 +246,7 @@ _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "limit": _NUMBER,
     "example_delimiter": ("text", lambda value: isinstance(value, str)),
     "stop": ("a list of texts", _are_texts),
+    "spans": ("a template", lambda value: isinstance(value, str)),
     "description": ("text", lambda value: isinstance(value, str)),
 }
 
@@ -253,7 +276,25 @@ class Put:
     labels: tuple[str, ...]
 
 
-def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str) -> Put:
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What a question and its parts are called, for styles that show it.
+
+    Attributes:
+        task: the task's name.
+        parts: name and text of each part.
+        are_classes: whether the choices are classes, the same ones for every document.
+    """
+
+    task: str = ""
+    parts: tuple[tuple[str, str], ...] = ()
+    are_classes: bool = False
+
+
+_UNNAMED = Naming()
+
+
+def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str, naming: Naming | None = None) -> Put:
     """A question in a style.
 
     Args:
@@ -261,7 +302,9 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
         style: the style.
         order: places of the choices, in the order in which they are shown.
         where: the task, for errors.
+        naming: what task and parts are called; None where the style does not show it.
     """
+    named = naming or _UNNAMED
     choices = [question.choices[place] for place in order]
     labels = _names(question, style, where)
     fields: dict[str, Any] = {
@@ -271,6 +314,9 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
         "choices": choices,
         "labels": labels,
         "options": [{"label": label, "text": text} for label, text in zip(labels, choices, strict=True)],
+        "task": named.task,
+        "parts": [{"name": name, "text": text} for name, text in named.parts],
+        "are_classes": named.are_classes,
     }
     prompt = render(style.prompt, fields, f"{where}, style {style.name}, prompt")
     return Put(prompt, tuple(_answers(style, fields, where)), tuple(labels))

@@ -33,6 +33,7 @@ class ScriptedModel:
         kinds: request kinds it says it answers.
         delay: seconds to wait before each answer.
         max_tokens: longest sequence it says it takes.
+        labels: names of labels that its head says it has.
         log_path: file to which the digest of each request is added, as hex and flushed, before it is
             answered; it survives a killed process.
         asked: every request so far, in order.
@@ -43,6 +44,7 @@ class ScriptedModel:
     kinds: Sequence[str] = REQUEST_KINDS
     delay: float = 0.0
     max_tokens: int | None = None
+    labels: tuple[str, ...] = ()
     log_path: Path | None = None
     asked: list[Request] = field(default_factory=list)
 
@@ -52,7 +54,8 @@ class ScriptedModel:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        return Capabilities(frozenset(self.kinds), max_tokens=self.max_tokens, has_chat=True, family="scripted")
+        kinds, labels = frozenset(self.kinds), tuple(self.labels)
+        return Capabilities(kinds, max_tokens=self.max_tokens, has_chat=True, family="scripted", labels=labels)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
         for index, request in enumerate(requests):

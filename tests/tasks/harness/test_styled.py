@@ -321,7 +321,7 @@ def test_a_question_that_is_no_text(make_task: Make) -> None:
         ({"choices": "options", "answer": "label"}, "format.question: is missing; expected a column or a template"),
         ({"question": "q", "answer": "label"}, "format.choices: is missing"),
         ({"question": "q", "choices": "options"}, "format.answer: is missing"),
-        ({**FORMAT, "kind": "cloze"}, "format.kind: is 'cloze' (str); expected multiple_choice"),
+        ({**FORMAT, "kind": "cloze"}, "format.kind: is 'cloze' (str); expected one of multiple_choice, classification"),
         ({**FORMAT, "question": 3}, "format.question: is 3 (int); expected a column or a template"),
         ({**FORMAT, "choices": 3}, "format.choices: is 3"),
         ({**FORMAT, "answer": 1.5}, "format.answer: is 1.5"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.scoring.scorers import answer, choice, methods, overlap, rotation
+from assay.scoring.scorers import answer, choice, methods, overlap, rotation, spans
 from assay.scoring.scorers import likelihood as continuation
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
@@ -43,7 +43,9 @@ _CHOICE, _CONTINUATION, _ROLLING, _GENERATED = (
 )
 # The same questions in several orders of their choices.
 _ROTATED, _ROTATED_ANSWER = "rotated_choice", "rotated_answer"
-_SHAPES = (_CHOICE, _ROTATED, _ROTATED_ANSWER, _CONTINUATION, _ROLLING, _GENERATED)
+# Scores that a head gives to labels or choices.
+_SCORES = "label_scores"
+_SHAPES = (_CHOICE, _SCORES, _ROTATED, _ROTATED_ANSWER, _CONTINUATION, _ROLLING, _GENERATED)
 _MATCH_OPTIONS = frozenset({"regexes_to_ignore", "ignore_case", "ignore_punctuation", "ignore_numbers"})
 
 
@@ -59,7 +61,12 @@ acc = MetricDefinition(
     "acc",
     "mean",
     True,
-    {_CHOICE: choice.accuracy, _ROTATED: rotation.mean_of(choice.accuracy), _CONTINUATION: continuation.greedy},
+    {
+        _CHOICE: choice.accuracy,
+        _SCORES: choice.accuracy,
+        _ROTATED: rotation.mean_of(choice.accuracy),
+        _CONTINUATION: continuation.greedy,
+    },
     "share of documents whose likeliest choice is right (or whose continuation is the greedy one)",
 )
 acc_norm = _accuracy("character", "accuracy with log-likelihoods divided by the choices' characters")
@@ -89,14 +96,14 @@ brier_score = MetricDefinition(
     "brier_score",
     "brier_score",
     False,
-    {_CHOICE: choice.probabilities},
+    {_CHOICE: choice.probabilities, _SCORES: choice.probabilities},
     "squared distance of the choices' probabilities from the truth",
 )
 ece = MetricDefinition(
     "ece",
     "ece",
     False,
-    {_CHOICE: choice.confidence},
+    {_CHOICE: choice.confidence, _SCORES: choice.confidence},
     "calibration error: probability among the choices against accuracy, in ten bins of equal width",
 )
 greedy_choice = MetricDefinition(
@@ -138,21 +145,21 @@ choice_margin = MetricDefinition(
     "choice_margin",
     "mean_of_known",
     None,
-    {_CHOICE: choice.margin},
+    {_CHOICE: choice.margin, _SCORES: choice.margin},
     "log-likelihood by which the likeliest choice is ahead of the next",
 )
 position_bias = MetricDefinition(
     "position_bias",
     "position_bias",
     False,
-    {_CHOICE: choice.place_pair},
+    {_CHOICE: choice.place_pair, _SCORES: choice.place_pair},
     "how far the places of picked choices are from those of right ones: share of picks to move",
 )
 positions = MetricDefinition(
     "positions",
     "mean",
     None,
-    {_CHOICE: choice.positions},
+    {_CHOICE: choice.positions, _SCORES: choice.positions},
     "share of documents in which each place is picked: position_0, position_1, …",
     gives_many=True,
 )
@@ -160,14 +167,14 @@ f1 = MetricDefinition(
     "f1",
     "f1",
     True,
-    {_CHOICE: choice.label_pair, _GENERATED: answer.label_pair},
+    {_CHOICE: choice.label_pair, _SCORES: choice.label_pair, _GENERATED: answer.label_pair},
     "F1 of label 1 over documents",
 )
 mcc = MetricDefinition(
     "mcc",
     "matthews_corrcoef",
     True,
-    {_CHOICE: choice.label_pair, _GENERATED: answer.label_pair},
+    {_CHOICE: choice.label_pair, _SCORES: choice.label_pair, _GENERATED: answer.label_pair},
     "Matthews' correlation of right and picked labels",
 )
 # lm-eval's default for `likelihood` is the mean, which no pair has: a task must bring its own aggregation.
@@ -175,7 +182,7 @@ likelihood = MetricDefinition(
     "likelihood",
     "mean",
     True,
-    {_CHOICE: choice.likelihoods},
+    {_CHOICE: choice.likelihoods, _SCORES: choice.likelihoods},
     "log-likelihoods of all choices, for a task's own aggregation",
 )
 acc_all = MetricDefinition(
@@ -216,6 +223,22 @@ document_perplexity_median = MetricDefinition(
     False,
     {_ROLLING: continuation.token_perplexity},
     "median of the documents' own perplexities per token",
+)
+squad_em = MetricDefinition(
+    "squad_em",
+    "mean",
+    True,
+    {_GENERATED: spans.squad_em},
+    "share of answers equal to a right one but for case, punctuation and articles (SQuAD); no_answer: words for none",
+    frozenset({"no_answer"}),
+)
+squad_f1 = MetricDefinition(
+    "squad_f1",
+    "mean",
+    True,
+    {_GENERATED: spans.squad_f1},
+    "F1 of the words shared with the nearest right answer (SQuAD); no_answer: words for none",
+    frozenset({"no_answer"}),
 )
 bypass = MetricDefinition(
     "bypass",

@@ -20,7 +20,7 @@ class ChoiceView(NamedTuple):
     """A question with the log-likelihood of each of its choices. A tuple, as it is made once per document.
 
     Attributes:
-        logprobs: one per choice.
+        logprobs: one per choice; empty where a head scored them.
         totals: their log-likelihoods.
         choices: the choices' texts, without delimiter.
         golds: places of the right choices; a negative one is never picked.
@@ -51,6 +51,13 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     read = list(results[size * (len(instance.nulls) + 1) :])
     prompts = read * size if instance.prompts == 1 else read
     return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts)
+
+
+def scores_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
+    """The view of one document whose labels or choices a head has scored: totals alone, as there are no tokens."""
+    is_multiple = isinstance(instance.gold, tuple)
+    golds = instance.gold if is_multiple else (instance.gold,)
+    return ChoiceView((), results[0].scores, instance.choices, golds, is_multiple)
 
 
 def highest(scores: Sequence[float]) -> int:

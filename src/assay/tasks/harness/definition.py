@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.formats import MultipleChoice
+from assay.core.formats import Question
 from assay.core.requests import LONGEST, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.tasks.harness.format_key import stated_format, usual_output_type
 from assay.tasks.harness.read import FunctionReference, TaskFile
 from assay.tasks.prompts import Delimiters
 from assay.tasks.sources import SourceSpec
@@ -71,7 +72,7 @@ class TaskDefinition:
         custom_dataset: task code that gives the whole dataset.
         metadata: the file's free notes, which go to `custom_dataset`.
         may_draw: whether its code may draw at random.
-        format: the parts of a question, as the file states them; None where it leaves them to its templates.
+        format: the parts of a format, as the file states them; None where it leaves them to its templates.
         style: the prompt style that the definition was put in; None for the file's own.
         rotates: whether every question is asked in all rotations of its choices.
         questions: reads the question of a row, where the definition was put in a style.
@@ -106,7 +107,7 @@ class TaskDefinition:
     format: Mapping[str, Any] | None = None
     style: str | None = None
     rotates: bool = False
-    questions: Callable[[Mapping[str, Any]], MultipleChoice] | None = None
+    questions: Callable[[Mapping[str, Any]], Question] | None = None
     prompt: Mapping[str, Any] | None = None
     passes_over: Callable[[Mapping[str, Any]], str | None] | None = None
     windows: Windows = LONGEST
@@ -128,7 +129,7 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
     """
     data = {key: value for key, value in (bound or file.data).items() if value is not None}
     metadata = data.get("metadata", {})
-    output_type = data.get("output_type", "multiple_choice" if "format" in data else "generate_until")
+    output_type = data.get("output_type", usual_output_type(data))
     rendering = _rendering(data, None)
     tags = data.get("tag", [])
     return TaskDefinition(
@@ -154,7 +155,7 @@ def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: boo
         custom_dataset=data.get("custom_dataset"),
         metadata=metadata if isinstance(metadata, Mapping) else {"_metadata": metadata},
         may_draw=may_draw,
-        format=data.get("format"),
+        format=stated_format(data),
         windows=_windows(data),
     )
 

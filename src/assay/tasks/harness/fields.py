@@ -20,6 +20,18 @@ Reader = Callable[[Row], Any]
 LONGEST_NUMBER = 18
 
 
+class Derived:
+    """A field that a function of ours makes of a row, which it leaves as it is."""
+
+    is_pure = True
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+
+    def __call__(self, row: Row) -> Any:
+        return self._read(row)
+
+
 def text_reader(value: Any, columns: Collection[str], has_choices: bool, where: str) -> Reader:
     """Reads `doc_to_text`: a text, or a number that points at a choice."""
     if isinstance(value, int):

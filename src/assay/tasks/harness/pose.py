@@ -85,7 +85,7 @@ class Poser:
         row = deepcopy(first) if self._own.has_code else first
         self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(row), int)
         self._has_many_targets = isinstance(self._own.target(row), (list, tuple))
-        self._delimiter = self._answer_delimiter()
+        self.delimiter = self._answer_delimiter()
         is_choice = definition.output_type == "multiple_choice"
         self._nulls = definition.scoring.nulls if is_choice else ()
         self._reads_prompts = is_choice and definition.scoring.reads_prompts
@@ -158,7 +158,7 @@ class Poser:
         return [Generation(prompt, settings.stop, settings.max_tokens, settings.sampling)]
 
     def _choice_requests(self, document: Document, choices: tuple[str, ...], target: Any) -> list[Request]:
-        delimiter = self._delimiter
+        delimiter = self.delimiter
         if self._has_many_prompts:
             answer = delimiter + str(target)
             posed: list[Request] = [

@@ -5,25 +5,43 @@ Takes a merged task file, gives all its faults at once, each with file, line and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.harness.format_key import (
+    format_faults,
+    stated_column_faults,
+    stated_format,
+    usual_output_type,
+)
+from assay.tasks.harness.keys import (
+    CODE_KEYS,
+    COUNT,
+    DOC_CHOICE,
+    DOC_TARGET,
+    DOC_TEXT,
+    FLAG,
+    LIST,
+    MAPPING,
+    TEXT,
+    Key,
+    is_count,
+    is_type,
+    key_faults,
+)
 from assay.tasks.harness.prompt_list import list_faults, listed_prompts
 from assay.tasks.harness.read import FunctionReference, TaskFile, references
 from assay.tasks.harness.values import (
-    advice,
     choice_faults,
     entry_fault,
     generation_faults,
     group_part_faults,
     is_texts,
-    key_fault,
     key_text_faults,
     metric_value_faults,
-    nearest,
     pattern_faults,
     plain_text_faults,
 )
@@ -59,111 +77,69 @@ class KnownNames:
     filters: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key's rule: what it should be, in words and as a test."""
-
-    expected: str
-    accepts: Callable[[Any], bool]
-
-
-def _is(*types: type) -> Callable[[Any], bool]:
-    """Type test that does not take True for a number."""
-    return lambda value: isinstance(value, types) and (bool in types or not isinstance(value, bool))
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-_TEXT = Key("text", _is(str))
-_FLAG = Key("true or false", _is(bool))
-_MAPPING = Key("a mapping", _is(dict))
-_LIST = Key("a list", _is(list))
-_COUNT = Key("a whole number, 0 or more", _count)
-_DOC_TEXT = Key("a column, a template or a whole number", _is(str, int))
-_DOC_TARGET = Key("a column, a template, a whole number or a list", _is(str, int, list))
-_DOC_CHOICE = Key("a column, a template, a list or a mapping", _is(str, list, dict))
-
 TASK_KEYS: dict[str, Key] = {
-    "task": _TEXT,
-    "task_alias": _TEXT,
+    "task": TEXT,
+    "task_alias": TEXT,
     "tag": Key("text or a list of texts", is_texts),
-    "dataset_path": _TEXT,
-    "dataset_name": _TEXT,
-    "dataset_kwargs": _MAPPING,
-    "training_split": _TEXT,
-    "validation_split": _TEXT,
-    "test_split": _TEXT,
-    "fewshot_split": _TEXT,
-    "doc_to_text": _DOC_TEXT,
-    "doc_to_target": _DOC_TARGET,
-    "doc_to_choice": _DOC_CHOICE,
-    "description": _TEXT,
-    "target_delimiter": _TEXT,
-    "fewshot_delimiter": _TEXT,
-    "fewshot_config": _MAPPING,
-    "num_fewshot": _COUNT,
+    "dataset_path": TEXT,
+    "dataset_name": TEXT,
+    "dataset_kwargs": MAPPING,
+    "training_split": TEXT,
+    "validation_split": TEXT,
+    "test_split": TEXT,
+    "fewshot_split": TEXT,
+    "doc_to_text": DOC_TEXT,
+    "doc_to_target": DOC_TARGET,
+    "doc_to_choice": DOC_CHOICE,
+    "description": TEXT,
+    "target_delimiter": TEXT,
+    "fewshot_delimiter": TEXT,
+    "fewshot_config": MAPPING,
+    "num_fewshot": COUNT,
     "output_type": Key("one of " + ", ".join(OUTPUT_TYPES), lambda value: value in OUTPUT_TYPES),
-    "generation_kwargs": _MAPPING,
-    "repeats": Key("a whole number, 1 or more", lambda value: _count(value) and value >= 1),
-    "filter_list": _LIST,
-    "metric_list": _LIST,
-    "gen_prefix": _TEXT,
-    "should_decontaminate": _FLAG,
-    "doc_to_decontamination_query": _TEXT,
-    "doc_to_image": Key("a column, a template or a list of them", _is(str, list)),
-    "doc_to_audio": Key("a column, a template or a list of them", _is(str, list)),
-    "unsafe_code": _FLAG,
+    "generation_kwargs": MAPPING,
+    "repeats": Key("a whole number, 1 or more", lambda value: is_count(value) and value >= 1),
+    "filter_list": LIST,
+    "metric_list": LIST,
+    "gen_prefix": TEXT,
+    "should_decontaminate": FLAG,
+    "doc_to_decontamination_query": TEXT,
+    "doc_to_image": Key("a column, a template or a list of them", is_type(str, list)),
+    "doc_to_audio": Key("a column, a template or a list of them", is_type(str, list)),
+    "unsafe_code": FLAG,
     "metadata": Key("a mapping", lambda value: True),
     "task_list": Key("anything (it is ignored)", lambda value: True),
-    "format": _MAPPING,
-    "prompts": Key("a list of prompts, or the path of PromptSource's templates", _is(str, list)),
-    "perplexity": _MAPPING,
+    "format": MAPPING,
+    "prompts": Key("a list of prompts, or the path of PromptSource's templates", is_type(str, list)),
+    "perplexity": MAPPING,
 }
 
-_TOKENS = Key("a whole number of tokens, 1 or more", lambda value: _count(value) and value >= 1)
+_TOKENS = Key("a whole number of tokens, 1 or more", lambda value: is_count(value) and value >= 1)
 # How the texts of a loglikelihood_rolling task are cut.
 PERPLEXITY_KEYS: dict[str, Key] = {"window": _TOKENS, "stride": _TOKENS}
 
-# The parts of a multiple-choice question, from which every prompt style can be made.
-FORMAT_KEYS: dict[str, Key] = {
-    "kind": Key("multiple_choice", lambda value: value == "multiple_choice"),
-    "question": Key("a column or a template", _is(str)),
-    "choices": _DOC_CHOICE,
-    "answer": _DOC_TARGET,
-    "context": Key("a column or a template", _is(str)),
-    "labels": _DOC_CHOICE,
-    "completes": _FLAG,
-}
-
-# Those of them that are read from a document.
-FORMAT_PARTS = ("question", "choices", "answer", "context", "labels")
-
 FEWSHOT_KEYS: dict[str, Key] = {
     "sampler": Key("one of " + ", ".join(SAMPLERS), lambda value: value in SAMPLERS),
-    "split": _TEXT,
+    "split": TEXT,
     "samples": Key("a list of documents", lambda v: isinstance(v, list) and all(isinstance(row, dict) for row in v)),
-    "fewshot_indices": _LIST,
-    "doc_to_text": _DOC_TEXT,
-    "doc_to_target": _DOC_TARGET,
-    "doc_to_choice": _DOC_CHOICE,
-    "gen_prefix": _TEXT,
-    "target_delimiter": _TEXT,
-    "fewshot_delimiter": _TEXT,
+    "fewshot_indices": LIST,
+    "doc_to_text": DOC_TEXT,
+    "doc_to_target": DOC_TARGET,
+    "doc_to_choice": DOC_CHOICE,
+    "gen_prefix": TEXT,
+    "target_delimiter": TEXT,
+    "fewshot_delimiter": TEXT,
 }
 
 GROUP_KEYS: dict[str, Key] = {
-    "group": _TEXT,
-    "group_alias": _TEXT,
-    "task": Key("a list of members", _is(list)),
-    "aggregate_metric_list": Key("a mapping or a list of mappings", _is(dict, list)),
+    "group": TEXT,
+    "group_alias": TEXT,
+    "task": Key("a list of members", is_type(list)),
+    "aggregate_metric_list": Key("a mapping or a list of mappings", is_type(dict, list)),
     "metadata": Key("a mapping", lambda value: True),
     "tag": Key("text or a list of texts", is_texts),
 }
 
-# Keys of the dialect whose value is always Python code.
-CODE_KEYS = frozenset({"class", "custom_dataset", "process_docs", "process_results"})
 # Keys whose value may be Python code.
 _MAYBE_CODE_KEYS = frozenset(
     {
@@ -182,8 +158,6 @@ _MAYBE_CODE_KEYS = frozenset(
         "task_list",
     }
 )
-# Keys of the dialect that this version does not serve.
-UNSERVED_KEYS = frozenset({"use_prompt"})
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix")
 
 
@@ -219,13 +193,13 @@ def base_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 
 def _field_faults(file: TaskFile) -> list[Fault]:
-    faults = [*_code_faults(file), *_key_faults(file, TASK_KEYS, file.data, ())]
+    faults = [*_code_faults(file), *key_faults(file, TASK_KEYS, file.data, ())]
     faults += [*_template_faults(file, file.data, ()), *choice_faults(file, file.data, ())]
     faults += [*generation_faults(file), *key_text_faults(file, "dataset_kwargs")]
     inner = file.data.get("fewshot_config")
     if isinstance(inner, dict):
         above = ("fewshot_config",)
-        faults += _key_faults(file, FEWSHOT_KEYS, inner, above)
+        faults += key_faults(file, FEWSHOT_KEYS, inner, above)
         faults += [*_template_faults(file, inner, above), *choice_faults(file, inner, above)]
     windows = file.data.get("perplexity")
     if isinstance(windows, dict):
@@ -236,7 +210,7 @@ def _field_faults(file: TaskFile) -> list[Fault]:
 
 def _window_faults(file: TaskFile, given: Mapping[Any, Any]) -> list[Fault]:
     """Faults of the windows in which texts are read."""
-    faults = _key_faults(file, PERPLEXITY_KEYS, given, ("perplexity",))
+    faults = key_faults(file, PERPLEXITY_KEYS, given, ("perplexity",))
     kind = file.data.get("output_type")
     if kind != "loglikelihood_rolling" and "task" in file.data:
         found = f"is for tasks that read whole texts, and this one's output_type is {_show(kind)}"
@@ -245,19 +219,6 @@ def _window_faults(file: TaskFile, given: Mapping[Any, Any]) -> list[Fault]:
     if not faults and window is not None and stride is not None and stride > window:
         found = f"is {stride}, more than the {window} tokens of a window: some would not be scored"
         faults.append(Fault(file.where("perplexity", "stride"), found, f"1 to {window}"))
-    return faults
-
-
-def format_faults(file: TaskFile, stated: Mapping[Any, Any]) -> list[Fault]:
-    """Faults of the parts of a question."""
-    faults = _key_faults(file, FORMAT_KEYS, stated, ("format",))
-    for key in ("question", "choices", "answer"):
-        if stated.get(key) is None:
-            faults.append(Fault(file.where("format", key), "is missing", FORMAT_KEYS[key].expected))
-    for key, value in stated.items():
-        problem = check_syntax(value) if isinstance(value, str) and key in FORMAT_KEYS else None
-        if problem:
-            faults.append(Fault(file.where("format", key), problem))
     return faults
 
 
@@ -274,20 +235,7 @@ def column_faults(file: TaskFile, columns: Collection[str]) -> list[Fault]:
         faults += _data_column_faults(file, inner, ("fewshot_config",), columns)
     stated = file.data.get("format")
     if isinstance(stated, dict) and "process_docs" not in file.data:
-        faults += _stated_column_faults(file, stated, columns)
-    return faults
-
-
-def _stated_column_faults(file: TaskFile, stated: Mapping[Any, Any], columns: Collection[str]) -> list[Fault]:
-    """The same for the parts of a question, where a single word is always a column."""
-    faults = []
-    for key in FORMAT_PARTS:
-        text = stated.get(key)
-        if not isinstance(text, str) or text in columns or check_syntax(text) is not None:
-            continue
-        for name in [text] if text.isidentifier() else undefined_names(text, columns):
-            found = f"'{name}' is no column of the sample document{did_you_mean(name, columns)}"
-            faults.append(Fault(file.where("format", key), found, "one of: " + ", ".join(columns)))
+        faults += stated_column_faults(file, stated, columns)
     return faults
 
 
@@ -309,7 +257,7 @@ def _data_column_faults(
 def group_faults(file: TaskFile) -> list[Fault]:
     """Every fault of a group file. Further keys are overrides for the members, so task keys are legal too."""
     rest = {key: value for key, value in file.data.items() if key not in ("group", "task")}
-    faults = [*_key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file)]
+    faults = [*key_faults(file, {**TASK_KEYS, **GROUP_KEYS}, rest, ()), *group_part_faults(file)]
     return [*faults, *_template_faults(file, file.data, ()), *generation_faults(file)]
 
 
@@ -321,31 +269,6 @@ def _code_faults(file: TaskFile) -> Iterator[Fault]:
             yield Fault(file.where(*path), found, "plain data: only some keys may name code")
         elif not reference.text.rpartition(".")[0]:
             yield Fault(file.where(*path), f'"{reference}" names no module', "!function module.name")
-
-
-def _key_faults(
-    file: TaskFile, keys: Mapping[str, Key], data: Mapping[Any, Any], above: tuple[Any, ...]
-) -> list[Fault]:
-    faults = []
-    for key, value in data.items():
-        where = file.where(*above, key)
-        if value is None or (isinstance(value, FunctionReference) and (key in keys or key in CODE_KEYS)):
-            continue
-        if key in CODE_KEYS:
-            faults.append(Fault(where, f"is {_show(value)}", "Python code: !function module.name"))
-        elif key in UNSERVED_KEYS and not above:
-            faults.append(Fault(where, "is not served by this version of Assay", next="Remove the key"))
-        elif not isinstance(key, str):
-            faults.append(key_fault(where, key))
-        elif key not in keys:
-            hint = did_you_mean(key, keys)
-            free = "" if above or hint else "Remove it, or put notes of your own below metadata"
-            faults.append(Fault(where, f'unknown key "{key}"{hint}', next=free))
-        elif not keys[key].accepts(value):
-            expected = keys[key].expected
-            found = f"is {_show(value)}{nearest(value, expected)}"
-            faults.append(Fault(where, found, expected, advice(value, expected)))
-    return faults
 
 
 def _template_faults(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) -> list[Fault]:
@@ -364,7 +287,7 @@ def _data_faults(file: TaskFile) -> list[Fault]:
         faults.append(Fault(file.where("dataset_path"), "is missing", "a hub id, a folder, or json/csv/parquet"))
     if not data.get("test_split") and not data.get("validation_split"):
         faults.append(Fault(file.where("test_split"), "no split to evaluate", "test_split or validation_split"))
-    if isinstance(data.get("format"), dict) and data.get("doc_to_text") is None:
+    if stated_format(data) is not None and data.get("doc_to_text") is None:
         return faults  # everything else can be made from the question's parts
     if isinstance(data.get("prompts"), str):
         return faults  # everything else is in the templates
@@ -380,8 +303,7 @@ def _data_faults(file: TaskFile) -> list[Fault]:
 def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
     faults = []
     # A file that only serves as an include leaves open what it is for.
-    usual = "multiple_choice" if "format" in file.data else "generate_until"
-    kind = file.data.get("output_type", usual if "task" in file.data else None)
+    kind = file.data.get("output_type", usual_output_type(file.data) if "task" in file.data else None)
     is_free = file.data.get("process_results") is not None  # metrics are then whatever that function calls them
     for number, entry in enumerate(_as_list(file.data.get("metric_list"))):
         where = ("metric_list", number)

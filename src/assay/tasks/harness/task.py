@@ -5,16 +5,17 @@ Takes a definition and the run's options, satisfies the `Task` protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
-from assay.core.formats import MultipleChoice
+from assay.core.fitting import Lesson
+from assay.core.formats import Question
 from assay.core.protocols import Example
-from assay.core.requests import LONGEST, Instance
+from assay.core.requests import LONGEST, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.tasks.corpora import KIND, asked_windows
 from assay.tasks.fewshot import Drawing, Sampler
@@ -23,12 +24,15 @@ from assay.tasks.harness.definition import TaskDefinition, plain_config
 from assay.tasks.harness.examples import sampler_of, with_sampler
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
+from assay.tasks.harness.lessons import head_lesson, language_lesson, sorted_out
 from assay.tasks.harness.pose import Poser
-from assay.tasks.harness.styled import question_reader
+from assay.tasks.harness.questions import question_reader
+from assay.tasks.heads import head_kind
 from assay.tasks.sources import MadeSource, Source, open_source, processed_rows, split_rows
 
 Row = Mapping[str, Any]
 Process = Callable[..., Any]
+TRAINING = "training"
 
 
 class HarnessTask:
@@ -46,6 +50,7 @@ class HarnessTask:
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
         self._left_out: tuple[tuple[int, str], ...] = ()
+        self._untaught: dict[str, list[str]] = {}
 
     @cached_property
     def card(self) -> TaskCard:
@@ -101,22 +106,86 @@ class HarnessTask:
         return self._left_out
 
     def notices(self) -> list[str]:
-        """What is left out of the documents, and why."""
-        return left_out_notices(self.definition.name, self.left_out, len(self._documents))
+        """What is left out of the documents and the lessons, and why."""
+        untaught = [line for lines in self._untaught.values() for line in lines]
+        if self.definition.passes_over is None:
+            return untaught
+        return [*left_out_notices(self.definition.name, self.left_out, len(self._documents)), *untaught]
 
     def pose(self, document: Document) -> Instance:
         return self._poser.pose(document)
 
-    def question(self, document: Document) -> MultipleChoice | None:
-        """The document as a multiple-choice question; None where none can be found in it."""
+    def question(self, document: Document) -> Question | None:
+        """The document as a question of its format; None where none can be found in it."""
         try:
             return None if self._question_reader is None else self._question_reader(document.fields)
         except DataError:
             return None
 
     @cached_property
-    def _question_reader(self) -> Callable[[Row], MultipleChoice] | None:
+    def _question_reader(self) -> Callable[[Row], Question] | None:
         return question_reader(self.definition)
+
+    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
+        """The lessons of the training or the validation documents, see `Teaches`. `notices` tells what gave none."""
+        key = self._lesson_key(part)
+        if key is None and part == TRAINING:
+            raise self._untaught_error()
+        rows = [] if key is None else self._lesson_rows(getattr(self.definition, key), key)
+        documents = [Document(self.definition.name, place, row) for place, row in enumerate(rows)]
+        where = f"{self.definition.name}: {part}"
+        found, self._untaught[part] = sorted_out(self._taught(documents, kinds), where)
+        if documents and not found:
+            reasons = "; ".join(self._untaught[part])
+            raise DataError(Fault(f"task {self.definition.name}", reasons, "documents with a right answer"))
+        return found
+
+    def _lesson_key(self, part: str) -> str | None:
+        """The key of the split that lessons come from; never the evaluated one, nor one for both parts."""
+        keys: dict[str | None, str] = {}
+        for key in ("training_split", "validation_split"):
+            keys.setdefault(getattr(self.definition, key), key)
+        free = [key for split, key in keys.items() if split not in (None, self.definition.evaluated_split)]
+        return next(iter(free if part == TRAINING else free[1:]), None)
+
+    def _untaught_error(self) -> DataError:
+        definition = self.definition
+        found = f'names no split to learn from besides "{definition.evaluated_split}", which is evaluated'
+        splits = [split for split in self._source.splits() if split != definition.evaluated_split]
+        expected = f"one of: {', '.join(splits)}" if splits else "a dataset with a split for training"
+        advice = "Add training_split: to the task file" if splits else "Add rows to learn from to the dataset"
+        return DataError(Fault(definition.file.where("training_split"), found, expected, advice))
+
+    def _lesson_rows(self, split: str, key: str) -> Sequence[Row]:
+        if self.definition.process is None:
+            return self._rows(split, None, key)
+        with seeded(self.options.python_seed, self.options.numpy_seed):
+            return self._rows(split, self.definition.process, key)
+
+    def _taught(self, documents: Sequence[Document], kinds: frozenset[str]) -> Iterator[Lesson | str]:
+        if not documents:
+            return
+        teach = (
+            self._language_teacher(documents) if Loglikelihood.kind in kinds else self._head_teacher(documents, kinds)
+        )
+        passes_over = self.definition.passes_over or (lambda row: None)
+        for document in documents:
+            yield passes_over(document.fields) or teach(document)
+
+    def _language_teacher(self, documents: Sequence[Document]) -> Callable[[Document], Lesson | str]:
+        poser = self._make_poser(documents[0].fields, [], None)
+        may_lack = bool((self.definition.format or {}).get("may_lack", False))
+        return lambda document: language_lesson(poser.pose(document), poser.delimiter, may_lack)
+
+    def _head_teacher(self, documents: Sequence[Document], kinds: frozenset[str]) -> Callable[[Document], Lesson | str]:
+        asked = (self.question(document) for document in documents)
+        first = next((question for question in asked if question is not None), None)
+        kind = None if first is None else head_kind(first, kinds)
+        if kind is None:
+            found = f"has no question that a model can learn which learns {', '.join(sorted(kinds))} requests"
+            advice = "State one with a key format: (docs/formats.md)"
+            raise DataError(Fault(f"task {self.definition.name}", found, "a format that fits the model's head", advice))
+        return lambda document: head_lesson(self.question(document), kind)
 
     def examples(self, document: Document) -> Sequence[Example]:
         """The examples before a document, in prompt order."""
@@ -190,17 +259,19 @@ class HarnessTask:
 
     @cached_property
     def _poser(self) -> Poser:
+        passes_over = self.definition.passes_over
+        pool = self._all_examples() if self.num_fewshot else []
+        if passes_over is not None:
+            pool = [row for row in pool if passes_over(row) is None]
+        return self._make_poser(self._documents[0].fields, pool, self._sampler(pool) if self.num_fewshot else None)
+
+    def _make_poser(self, first: Row, pool: Sequence[Row], sampler: Sampler | None) -> Poser:
         definition = self.definition
         settings: GenerationSettings | None = None
         if definition.output_type == "generate_until":
             where = definition.file.where("generation_kwargs")
             settings = generation_settings(self._generation_kwargs, self.options.sampling_seed, where)
-        passes_over = definition.passes_over
-        pool = self._all_examples() if self.num_fewshot else []
-        if passes_over is not None:
-            pool = [row for row in pool if passes_over(row) is None]
-        sampler = self._sampler(pool) if self.num_fewshot else None
-        return Poser(definition, self._documents[0].fields, pool, sampler, self.options.chat, settings)
+        return Poser(definition, first, pool, sampler, self.options.chat, settings)
 
     def _all_examples(self) -> list[Row]:
         if self.definition.process is None and self.definition.fewshot.process is None:

@@ -14,8 +14,9 @@ from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import BALANCED
 from assay.tasks.harness.definition import FewshotDefinition, Rendering, TaskDefinition
 from assay.tasks.harness.examples import shares_split
+from assay.tasks.harness.questions import QuestionReader
 from assay.tasks.harness.rescored import rescored
-from assay.tasks.harness.styled import QuestionReader, in_style, restyle
+from assay.tasks.harness.styled import in_style, restyle
 from assay.tasks.profiles.reading import Profile, Rule, Variant
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import Style

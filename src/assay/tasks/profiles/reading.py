@@ -15,8 +15,8 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.tasks.fewshot import SAMPLERS
+from assay.tasks.harness.format_key import format_faults
 from assay.tasks.harness.read import KeyPath, TaskFile, read_task_file
-from assay.tasks.harness.schema import format_faults
 from assay.tasks.styles import OWN, Style, find_style, style_of
 from assay.tasks.templates import check_syntax
 
