@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -136,6 +137,38 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
         BartForConditionalGeneration(config).save_pretrained(folder)
     train_tokenizer(True, frame="<s> $A </s>").save_pretrained(folder)
     return folder
+
+
+def train_bert_tokenizer() -> Any:
+    """A WordPiece tokenizer without capitals: [CLS] a [SEP] b [SEP], with type ids."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertTokenizer
+
+    backend = BertWordPieceTokenizer()
+    backend.train_from_iterator(CORPUS, vocab_size=160, min_frequency=1, show_progress=False)
+    return BertTokenizer(vocab=backend.get_vocab(), do_lower_case=True)
+
+
+def train_roberta_tokenizer() -> Any:
+    """A byte-level BPE tokenizer: <s>a</s></s>b</s>, without type ids."""
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import RobertaTokenizer
+
+    backend = ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    backend.train_from_iterator(CORPUS, vocab_size=340, special_tokens=special, show_progress=False)
+    learnt = json.loads(backend.to_str())["model"]
+    return RobertaTokenizer(vocab=learnt["vocab"], merges=[tuple(merge) for merge in learnt["merges"]])
+
+
+@pytest.fixture(scope="session")
+def bert_tokenizer() -> Any:
+    return train_bert_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def roberta_tokenizer() -> Any:
+    return train_roberta_tokenizer()
 
 
 @pytest.fixture(autouse=True)
