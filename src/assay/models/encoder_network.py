@@ -48,9 +48,26 @@ class EncoderNetwork:
             return [line[:, : row.length] for line, row in zip(table.float().cpu().double(), rows, strict=True)]
         return list(output.logits.float().cpu().double())
 
-    def hidden_logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Logits of shape (rows, tokens, vocabulary)."""
-        return cast("Tensor", self._forward([HeadRow(tuple(ids), (0,) * len(ids)) for ids in rows]).logits)
+    def logits_at(self, rows: Sequence[Sequence[int]], wanted: Sequence[tuple[int, int]]) -> Tensor:
+        """Logits of a masked language model, of shape (wanted, vocabulary), at (row, place) pairs."""
+        numbers, places = (list(part) for part in zip(*wanted, strict=True))
+        is_kept = False
+
+        def keep(_: Any, args: tuple[Tensor, ...]) -> tuple[Tensor]:
+            nonlocal is_kept
+            is_kept = True
+            return (args[0][numbers, places].unsqueeze(0),)
+
+        # Only the wanted states go on to the vocabulary, which is as much work as a small encoder itself.
+        last = self.base.module.get_output_embeddings()
+        hook = None if last is None else last.register_forward_pre_hook(keep)
+        try:
+            logits = self._forward([HeadRow(tuple(ids), (0,) * len(ids)) for ids in rows]).logits
+        finally:
+            if hook is not None:
+                hook.remove()
+        # Some models multiply by the last layer's weights without calling it.
+        return cast("Tensor", logits[0] if is_kept else logits[numbers, places])
 
     def _forward(self, rows: Sequence[HeadRow]) -> Any:
         import torch
