@@ -142,6 +142,21 @@ def test_batches_of_any_size_give_the_same(batch_size: str, encoders: Encoders, 
         assert (one.token_count, one.is_greedy) == (other.token_count, other.is_greedy)
 
 
+def test_rows_are_not_padded_where_padding_would_tell(encoders: Encoders, opened: Opened) -> None:
+    folder, requests = encoders("FNet", "ForMaskedLM"), some_pairs()
+    direct = Direct(folder)
+    for request, answer in zip(requests, answers(opened(folder), requests), strict=True):
+        assert answer.total == pytest.approx(direct.pair(request)[0], abs=1e-3, rel=1e-5)
+
+
+def test_a_head_without_a_last_layer_of_its_own(encoders: Encoders, opened: Opened) -> None:
+    # MobileBERT multiplies by the weights of its last layer and never calls it.
+    folder = encoders("MobileBert", "ForMaskedLM", embedding_size=16, intra_bottleneck_size=32)
+    direct = Direct(folder)
+    for request, answer in zip(some_pairs(4), answers(opened(folder), some_pairs(4)), strict=True):
+        assert answer.total == pytest.approx(direct.pair(request)[0], abs=1e-2, rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_keeps_the_contract(kind: str, encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders(kind, "ForMaskedLM"), "3")

@@ -6,10 +6,13 @@ Takes `HeadRow`s, or bare rows of ids for a masked language model; gives logits,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from assay.core.responses import Failure
+from assay.models.batches import Batching, run_batches
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
 from assay.models.encoder_heads import CHOICES, SPANS, Head
@@ -19,6 +22,13 @@ from assay.models.network import Network, load_module, quiet
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+# Padding changes what they say: they mix tokens by more than masked attention (Fourier transforms, convolutions,
+# pooling), or read a row's last place, filled or not.
+PADDING_TELLS = ("canine", "convbert", "fnet", "funnel", "xlnet")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +40,25 @@ class EncoderNetwork:
         head: which head it has.
         pad_id: the token that fills short rows.
         takes_types: whether it is told which text of a pair a token is from.
+        may_pad: whether what fills a short row changes nothing in it.
     """
 
     base: Network
     head: Head
     pad_id: int
     takes_types: bool
+    may_pad: bool = True
+
+    def run(
+        self,
+        rows: Sequence[Item],
+        length: Callable[[Item], int],
+        batching: Batching,
+        work: Callable[[Sequence[Item]], Result],
+    ) -> Iterator[tuple[Sequence[Item], Result | Failure]]:
+        """Works through rows that are sorted by length, batch by batch; of one length each where padding would tell."""
+        groups = [rows] if self.may_pad else [list(group) for _, group in groupby(rows, length)]
+        return chain.from_iterable(run_batches(group, length, batching, work) for group in groups)
 
     def read(self, rows: Sequence[HeadRow]) -> list[Tensor]:
         """Logits of each row in float64: of every label, of the one choice, or of (start, end) at every token."""
@@ -89,7 +112,8 @@ def load_encoder_network(
     stated = getattr(module.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
     # The configuration's first: RoBERTa counts positions, and BART finds ends of texts, by it.
     pad_id = next((entry for entry in stated if isinstance(entry, int)), 0)
-    return EncoderNetwork(Network(module, device, {}, False), head, pad_id, takes_types(module, tokenizer))
+    may_pad = getattr(module.config, "model_type", None) not in PADDING_TELLS
+    return EncoderNetwork(Network(module, device, {}, False), head, pad_id, takes_types(module, tokenizer), may_pad)
 
 
 def takes_types(module: Any, tokenizer: PairTokenizer) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from assay.core.responses import Failure, Logprob
-from assay.models.batches import Batching, run_batches
+from assay.models.batches import Batching
 from assay.models.encoder_network import EncoderNetwork
 from assay.models.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
 from assay.models.masked_encoding import MaskedText
@@ -68,7 +68,7 @@ def _score_page(
     def work(rows: Sequence[HiddenRow]) -> list[tuple[float, bool]]:
         return _values(rows, network)
 
-    for rows, result in run_batches(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
+    for rows, result in network.run(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
         asked = [tally for row in rows for tally, _, _ in row.asked]
         if isinstance(result, Failure):
             places = {tally.text.place for tally in asked} - failed
