@@ -41,7 +41,7 @@ def test_a_span_begins_before_it_ends_and_outside_of_the_question() -> None:
     starts, ends = [0.0, 9, 2, 1, 7, 0], [0.0, 9, 7, 1, 3, 0]
     assert span(ONE, [starts, ends]) == "blue"
     assert span(ONE, [starts, [0.0, 9, 9, 1, 3, 0]]) == "red"
-    assert span(ONE, [[0.0, 9, 8, 1, 4, 0], ends[:2] + [1, 1, 6, 0]]) == "red, blue"
+    assert span(ONE, [[0.0, 9, 8, 1, 4, 0], [*ends[:2], 1, 1, 6, 0]]) == "red, blue"
 
 
 def test_a_span_has_so_many_tokens_at_most() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -258,3 +259,17 @@ def test_a_roberta_reads_no_more_than_its_positions(encoders: Encoders, opened: 
     assert model.capabilities.max_tokens == MAX_LENGTH
     (answer,) = answers(model, [Loglikelihood(" ".join(WORDS * 9), " sky")])
     assert isinstance(answer, Logprob) and answer.prompt_tokens + answer.token_count == MAX_LENGTH
+
+
+def test_weights_as_older_files_hold_them(encoders: Encoders, opened: Opened, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = encoders("Bert", "ForPreTraining")
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    weights = load_file(copy / "model.safetensors")
+    # Places were weights once; they are not missed where they are not, and not minded where they are.
+    weights["bert.embeddings.position_ids"] = torch.arange(MAX_LENGTH).unsqueeze(0)
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    request = Loglikelihood("the girl", " is the sky")
+    assert answers(opened(copy), [request]) == answers(opened(folder), [request])
