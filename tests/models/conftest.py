@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -136,6 +137,79 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
         BartForConditionalGeneration(config).save_pretrained(folder)
     train_tokenizer(True, frame="<s> $A </s>").save_pretrained(folder)
     return folder
+
+
+def train_bert_tokenizer() -> Any:
+    """A WordPiece tokenizer without capitals: [CLS] a [SEP] b [SEP], with type ids."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertTokenizer
+
+    backend = BertWordPieceTokenizer()
+    backend.train_from_iterator(CORPUS, vocab_size=160, min_frequency=1, show_progress=False)
+    return BertTokenizer(vocab=backend.get_vocab(), do_lower_case=True)
+
+
+def train_roberta_tokenizer() -> Any:
+    """A byte-level BPE tokenizer: <s>a</s></s>b</s>, without type ids."""
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import RobertaTokenizer
+
+    backend = ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    backend.train_from_iterator(CORPUS, vocab_size=340, special_tokens=special, show_progress=False)
+    learnt = json.loads(backend.to_str())["model"]
+    return RobertaTokenizer(vocab=learnt["vocab"], merges=[tuple(merge) for merge in learnt["merges"]])
+
+
+@pytest.fixture(scope="session")
+def bert_tokenizer() -> Any:
+    return train_bert_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def roberta_tokenizer() -> Any:
+    return train_roberta_tokenizer()
+
+
+def save_encoder(folder: Path, kind: str, head: str, tokenizer: Any, **changes: Any) -> Path:
+    """A tiny encoder of a kind (Bert, Roberta, DistilBert) with the head that a class name ends with."""
+    import torch
+    import transformers
+
+    positions = MAX_LENGTH + (2 if kind == "Roberta" else 0)
+    settings: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": positions,
+        "pad_token_id": tokenizer.pad_token_id,
+        "initializer_range": 0.4,
+    }
+    if kind == "DistilBert":
+        settings |= {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}
+    else:
+        settings |= {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = getattr(transformers, f"{kind}Config")(**{**settings, **changes})
+    with torch.random.fork_rng([]):
+        torch.manual_seed(9)
+        getattr(transformers, f"{kind}{head}")(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def encoders(
+    tmp_path_factory: pytest.TempPathFactory, bert_tokenizer: Any, roberta_tokenizer: Any
+) -> Callable[..., Path]:
+    """Makes tiny encoders: `encoders("Bert", "ForMaskedLM")`; each once per session."""
+    made: dict[str, Path] = {}
+
+    def make(kind: str, head: str, **changes: Any) -> Path:
+        key = json.dumps([kind, head, changes], sort_keys=True)
+        if key not in made:
+            tokenizer = roberta_tokenizer if kind == "Roberta" else bert_tokenizer
+            made[key] = save_encoder(tmp_path_factory.mktemp(kind), kind, head, tokenizer, **changes)
+        return made[key]
+
+    return make
 
 
 @pytest.fixture(autouse=True)

@@ -88,7 +88,7 @@ class Capabilities:
         is_deterministic: whether the same request gives the same bits, whatever it is batched with.
         family: what kind of network it is, for messages.
         learns: request kinds that it can be trained to answer; a model with any also satisfies `Trainable`.
-        labels: names of a head's labels; empty where it has none or they are only numbered.
+        labels: names of the outputs of its classification head, to be matched by `core.labels`; empty without one.
     """
 
     kinds: frozenset[str]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, ModelError, UserError, did_you_mean
+from assay.core.labels import label_places
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
@@ -28,7 +29,6 @@ from assay.tasks.heads import HEAD_KEY, AskedOfHeads, asked_of_heads, why_not_as
 from assay.tasks.profiles.book import Combined
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
-_SEPARATORS = re.compile(r"[\s_-]+")
 _BEHIND_A_FILE = re.compile(r"(\.ya?ml)@.*$")
 # lm-eval's word for a task's shape → the kind of request that it poses. A task that asks a head has the kind itself.
 REQUEST_KIND = {
@@ -221,24 +221,39 @@ def _label_faults(model: Model, task: Task) -> Iterator[Fault]:
     able = model.capabilities
     if not isinstance(task, AskedOfHeads) or task.kind != Classification.kind or not able.labels:
         return
-    known = set(map(_plain, able.labels))
-    if not known.issuperset(map(_plain, task.labels)):
+    if label_places(able.labels, task.labels) is None:
         found = f'labels outside the head: the task "{task.card.name}" has {", ".join(task.labels)}'
-        advice = "Name the labels so in the task's format, or train a head on the task"
+        advice = "Say which outputs they are (labels=… in --model_args), or train a head on the task: assay finetune"
         yield Fault(f"model {model.fingerprint.name} ({able.family})", found, ", ".join(able.labels), advice)
 
 
-def _plain(label: str) -> str:
-    return _SEPARATORS.sub("", label).casefold()
+def _untrained_fault(model: Model) -> Fault:
+    able = model.capabilities
+    advice = "Train one first: assay finetune --model … --tasks …; or open it as what it is: family=… in --model_args"
+    return Fault(
+        f"model {model.fingerprint.name}",
+        f"is an {able.family} without a head that answers requests, so it can neither score nor write nor choose yet",
+        f"a head for {', '.join(sorted(able.learns))} requests, or a model with one",
+        advice,
+    )
+
+
+def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
+    """Requests of tasks that a model cannot answer, and labels that its head does not know."""
+    able = model.capabilities
+    for task in tasks:
+        yield from (_unable(model, task, kind) for kind in _needed_kinds(task) if kind not in able.kinds)
+        yield from _label_faults(model, task)
 
 
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
     """What a model cannot do is said before anything runs."""
-    faults = list(_window_faults(model, tasks))
     able = model.capabilities
-    for task in tasks:
-        faults += [_unable(model, task, kind) for kind in _needed_kinds(task) if kind not in able.kinds]
-        faults += _label_faults(model, task)
+    faults = list(_window_faults(model, tasks))
+    if not able.kinds and able.learns:
+        faults.append(_untrained_fault(model))
+    else:
+        faults.extend(_kind_faults(model, tasks))
     if chat.apply and not able.has_chat:
         faults.append(
             Fault(
