@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -140,13 +142,21 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train_bert_tokenizer() -> Any:
-    """A WordPiece tokenizer without capitals: [CLS] a [SEP] b [SEP], with type ids."""
-    from tokenizers import BertWordPieceTokenizer
+    """A tokenizer of word pieces without capitals: [CLS] a [SEP] b [SEP], with type ids.
+
+    The pieces are counted here: what `tokenizers` learns for WordPiece is another vocabulary every time.
+    """
     from transformers import BertTokenizer
 
-    backend = BertWordPieceTokenizer()
-    backend.train_from_iterator(CORPUS, vocab_size=160, min_frequency=1, show_progress=False)
-    return BertTokenizer(vocab=backend.get_vocab(), do_lower_case=True)
+    counts: Counter[str] = Counter()
+    for word in re.findall(r"\w+|[^\w\s]", " ".join(CORPUS).lower()):
+        counts.update(dict.fromkeys(word, 10**6) | {f"##{letter}": 10**6 for letter in word})
+        counts.update({word: 10**3})
+        counts.update(word[:size] for size in range(2, len(word)))
+        counts.update(f"##{word[start:]}" for start in range(1, len(word) - 1))
+    pieces = sorted(counts, key=lambda piece: (-counts[piece], piece))[:155]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    return BertTokenizer(vocab={piece: place for place, piece in enumerate([*special, *pieces])}, do_lower_case=True)
 
 
 def train_roberta_tokenizer() -> Any:
