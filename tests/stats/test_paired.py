@@ -18,7 +18,6 @@ from assay.stats.paired import (
     PairedTest,
     cochran_q,
     compare_pair,
-    holm,
     mcnemar_p,
     newcombe_interval,
     paired_difference,
@@ -168,18 +167,6 @@ def test_drawn_flips_agree_with_scipy() -> None:
 def test_many_documents_are_drawn_in_blocks() -> None:
     """30,000 differences pass the bound on memory; half of them up, half down, give no evidence."""
     assert sign_flip_p([0.5, -0.5] * 15_000, stream()) == 1.0
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
-    assert holm([0.9, 0.5]) == [1.0, 1.0]
-    assert holm([]) == []
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_holm_agrees_with_statsmodels(values: list[float]) -> None:
-    multitest = pytest.importorskip("statsmodels.stats.multitest")
-    assert holm(values) == pytest.approx(multitest.multipletests(values, method="holm")[1].tolist(), abs=1e-12)
 
 
 def test_a_pair_of_outcomes_is_compared_by_mcnemar() -> None:
