@@ -2,7 +2,8 @@
 
 Method of moments on balanced, fully crossed tables, every factor random (Searle, Casella and McCulloch 1992,
 chapter 4): the mean square of an effect S is expected to be Σ_{T ⊇ S} σ²_T · Π_{f ∉ T} levels(f). Solving these
-equations gives the components; σ²_T over the product of the levels of T, summed, gives the squared error of the grand mean.
+equations gives the components; σ²_T over the product of the levels of T, summed, gives the squared error of the grand
+mean.
 """
 
 from __future__ import annotations
