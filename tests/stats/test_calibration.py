@@ -69,6 +69,9 @@ def test_a_reliability_table_by_hand() -> None:
 def test_equal_confidences_share_a_bin() -> None:
     table = reliability_table([0.5] * 7 + [0.9], [1, 0, 1, 0, 1, 0, 1, 1], 4)
     assert [(item.least, item.n) for item in table] == [(0.5, 7), (0.9, 1)]
+    # The tied six reach from the second to the seventh place: their middle is in the upper half.
+    table = reliability_table([0.1] + [0.5] * 6 + [0.9], [1] * 8, 2)
+    assert [(item.least, item.n) for item in table] == [(0.1, 1), (0.5, 7)]
 
 
 def test_a_calibrated_model_has_a_small_error_and_an_overconfident_one_its_gap() -> None:

@@ -305,6 +305,11 @@ def test_a_table_of_sign_flips_tries_all_where_there_are_few() -> None:
         sign_flip_table([[1.0, 2.0], [1.0]], stream())
 
 
+def test_a_table_of_sign_flips_never_holds_zero() -> None:
+    found = sign_flip_table([[1.0] * 40, [0.0] * 40], stream())
+    assert found[0][1] == 1 / (FLIPS + 1)
+
+
 def test_a_hundred_systems_are_compared_in_seconds() -> None:
     """1,000 documents, 4,950 pairs, under 5 s of processor time."""
     systems = np.random.default_rng(4).random((100, 1000)).tolist()

@@ -106,6 +106,20 @@ def test_bounds_of_a_difference_are_those_of_the_shifted_mean() -> None:
     assert (found.mean, found.low, found.high) == pytest.approx((0.5, 2 * shifted.low - 1, 2 * shifted.high - 1))
 
 
+def test_bounds_are_rounded_outwards() -> None:
+    values = np.random.default_rng(2).random(200)
+    found = mean_bounds(values.tolist())
+    assert capital(values, found.low).max() >= BAR > capital(values, found.low + 2e-6).max()
+
+
+def test_evidence_is_carried_over_many_documents() -> None:
+    """Documents without a difference change nothing, also beyond the 10,000 that are taken at once."""
+    differences = np.concatenate([np.full(30, 0.5), np.zeros(10_000)])
+    evidence = value_evidence(differences)
+    assert evidence[29] > 3
+    assert evidence[[30, 9_999, 10_029]] == pytest.approx(evidence[29])
+
+
 def test_eight_wins_without_a_loss_decide() -> None:
     """2⁷/8 = 16 does not reach 20, 2⁸/9 = 28.4 does."""
     assert not decide([1] * 7, [0] * 7).is_decided

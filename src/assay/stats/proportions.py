@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from assay.stats.means import LEVEL
 
-# Between Jeffreys' ½ and the uniform 1. By exact enumeration this weight covers 93 to 97 % at n = 30, 100 and 1000 for
-# p = .05, .1, .2, … .9, .95; Jeffreys' (98.4 % at n = 30, p = .05), the uniform and Wilson's (97.4 % at p = .1,
-# 92.98 % at p = .3) do not.
+# Between Jeffreys' ½ and the uniform 1, and chosen by scanning: of weights from .3 to 1.2, those from .71 to .77 cover
+# 93 to 97 % at each of n = 30, 100, 1000 and p = .05, .1, .2, … .9, .95 (exact enumeration). That is a property of
+# these points. Over all p from .02 to .98 it is Wilson's equal, no better: at n = 30 it covers 92.2 to 98.4 %
+# (Wilson's 91.6 to 98.0 %) and lies within 93 to 97 % at 89 % of them (Wilson's at 91 %), with the same mean width.
 PRIOR = 0.75
 
 
