@@ -8,7 +8,7 @@ from itertools import combinations
 
 from assay.core.matrices import Column, Gap, Link, Matrix, MatrixCell, ModelRun, Ranking, Standing, WinRate
 from assay.core.studies import ALPHA, Comparison
-from assay.stats import correlation, paired, pooled, ranking
+from assay.stats import correlation, multiple, paired, pooled, ranking
 
 Cells = dict[tuple[str, str], MatrixCell]
 
@@ -119,7 +119,7 @@ def _ranking(
     column: Column | None = None,
 ) -> Ranking:
     """Ranks from comparisons, after Holm's correction over them."""
-    adjusted = paired.holm([item.p for item in comparisons])
+    adjusted = multiple.holm([item.p for item in comparisons])
     tested = tuple(replace(item, adjusted=p) for item, p in zip(comparisons, adjusted, strict=True))
     is_less_better = column is not None and column.higher_is_better is False
     separated = []
@@ -199,14 +199,9 @@ def _link(first: str, second: str, one: dict[str, float], other: dict[str, float
 
 def _adjusted(links: Sequence[Link]) -> tuple[Link, ...]:
     """With Holm's correction over all links, for each coefficient."""
-    rho = _holm([link.spearman.p for link in links])
-    tau = _holm([link.kendall.p for link in links])
+    rho = multiple.holm([link.spearman.p for link in links])
+    tau = multiple.holm([link.kendall.p for link in links])
     return tuple(
         replace(link, spearman_adjusted=one, kendall_adjusted=other)
         for link, one, other in zip(links, rho, tau, strict=True)
     )
-
-
-def _holm(p_values: Sequence[float | None]) -> list[float | None]:
-    known = iter(paired.holm([p for p in p_values if p is not None]))
-    return [None if p is None else next(known) for p in p_values]

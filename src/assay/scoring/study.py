@@ -21,7 +21,7 @@ from assay.core.studies import (
     RankChange,
     Spread,
 )
-from assay.stats import means, paired
+from assay.stats import means, multiple, paired
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -98,7 +98,7 @@ def comparisons(cells: Sequence[Cell], seed: int) -> tuple[Comparison, ...]:
             tested.append(
                 Comparison(task, name, first.model, second.model, *ends, found.p, found.p, found.method, found.n)
             )
-    adjusted = paired.holm([item.p for item in tested])
+    adjusted = multiple.holm([item.p for item in tested])
     return tuple(replace(item, adjusted=p) for item, p in zip(tested, adjusted, strict=True))
 
 

@@ -1,0 +1,204 @@
+"""Several answers to each document: pass@k, pass^k, G-pass@k, mean@k, maj@k without bias, and how much draws matter.
+
+Each is the expectation over k of the document's n draws, taken without replacement; None where n is below k. The
+document stays the unit: errors are those over documents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from statistics import variance
+from typing import TYPE_CHECKING
+
+from assay.core.errors import DataError, Fault
+from assay.core.scores import Estimate
+from assay.stats.inputs import finite
+from assay.stats.means import mean_estimate
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MAJORITY_DRAWS = 10_000
+# maj@k is counted exactly while draws × k² is no more than this (some hundredths of a second).
+MOST_COUNTED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class DrawsEstimate:
+    """A mean over documents of something that takes k draws.
+
+    Attributes:
+        estimate: over the documents that have k draws.
+        left_out: documents that have fewer.
+    """
+
+    estimate: Estimate
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnMean:
+    """A mean over documents and draws, and what its error comes from.
+
+    Attributes:
+        estimate: the mean of the documents' means, with the error over documents.
+        between: variance of the documents' true means; None below two documents.
+        within: mean variance of draws within a document; None where no document has two draws.
+    """
+
+    estimate: Estimate
+    between: float | None
+    within: float | None
+
+    def stderr_with(self, draws: int) -> float | None:
+        """The standard error that so many draws of each document would give: root of (between + within/K)/n."""
+        if self.between is None or self.within is None:
+            return None
+        return math.sqrt((self.between + self.within / draws) / self.estimate.n)
+
+
+def pass_at_k(n: int, right: int, k: int) -> float | None:
+    """Probability that one of k draws is right: 1 − C(n−c, k)/C(n, k), as in Chen et al. (2021)."""
+    if not _enough(n, right, k):
+        return None
+    return 1.0 - math.comb(n - right, k) / math.comb(n, k)
+
+
+def pass_hat_k(n: int, right: int, k: int) -> float | None:
+    """pass^k, the probability that all of k draws are right: C(c, k)/C(n, k)."""
+    return math.comb(right, k) / math.comb(n, k) if _enough(n, right, k) else None
+
+
+def g_pass_at_k(n: int, right: int, k: int, share: float) -> float | None:
+    """G-pass@k: probability that at least this share of k draws is right; a share of 0 asks for one.
+
+    Args:
+        n: draws.
+        right: those that are right.
+        k: how many are taken.
+        share: of the k, rounded up; 1 is pass^k.
+    """
+    if not 0 <= share <= 1:
+        raise DataError(Fault("G-pass@k", f"a share of {share}", "a number from 0 to 1"))
+    if not _enough(n, right, k):
+        return None
+    least = max(1, math.ceil(share * k - 1e-9))  # 0.1 · 10 must not become 2
+    ways = sum(math.comb(right, hits) * math.comb(n - right, k - hits) for hits in range(least, k + 1))
+    return ways / math.comb(n, k)
+
+
+def mean_at_k(scores: Sequence[float], k: int) -> float | None:
+    """Expected mean of k draws, which is the mean of all; None where there are fewer than k."""
+    data = finite(scores, "mean@k")
+    return math.fsum(data) / len(data) if _enough(len(data), 0, k) else None
+
+
+def majority_at_k(
+    answers: Sequence[Hashable | None], right: Sequence[bool], k: int, generator: np.random.Generator
+) -> float | None:
+    """Expected correctness of the answer that most of k draws give.
+
+    Of answers with equally many votes each is taken with the same probability. A draw without an answer (None) casts no
+    vote, and where no draw votes the majority is wrong. Counted exactly where that is cheap, else over 10,000 sets of
+    k draws.
+
+    Args:
+        answers: what was read from each draw.
+        right: whether it is right; equal answers are equally right.
+        k: how many draws vote.
+        generator: for documents with too many draws to count.
+    """
+    if len(answers) != len(right):
+        raise DataError(Fault("maj@k", f"{len(answers)} answers and {len(right)} marks", "one mark for each answer"))
+    if not _enough(len(answers), 0, k):
+        return None
+    counts: dict[Hashable, int] = {}
+    marks: dict[Hashable, bool] = {}
+    for answer, mark in zip(answers, right, strict=True):
+        if answer is None:
+            continue
+        counts[answer] = counts.get(answer, 0) + 1
+        if marks.setdefault(answer, bool(mark)) != bool(mark):
+            raise DataError(Fault("maj@k", f"answer {answer!r} is both right and wrong", "one mark for equal answers"))
+    votes = [(count, marks[answer]) for answer, count in counts.items()]
+    silent = len(answers) - sum(counts.values())
+    if len(answers) * k * k <= MOST_COUNTED:
+        return _counted_majority(votes, silent, k)
+    return _drawn_majority(votes, silent, k, generator)
+
+
+def draws_estimate(values: Sequence[float | None]) -> DrawsEstimate:
+    """The mean over documents of one of the above, with standard error and interval."""
+    known = finite([value for value in values if value is not None], "draws")
+    return DrawsEstimate(mean_estimate(known), len(values) - len(known))
+
+
+def drawn_mean(scores: Sequence[Sequence[float]]) -> DrawnMean:
+    """The mean of scores of several draws of each document. Documents without a draw are left out.
+
+    Args:
+        scores: per document, the score of each draw.
+    """
+    documents = [finite(own, f"document {place}") for place, own in enumerate(scores) if len(own)]
+    means = [math.fsum(own) / len(own) for own in documents]
+    spreads = [variance(own) for own in documents if len(own) > 1]
+    within = math.fsum(spreads) / len(spreads) if spreads else None
+    between = None
+    if len(means) > 1:
+        noise = math.fsum((within or 0.0) / len(own) for own in documents) / len(documents)
+        between = max(0.0, variance(means) - noise)
+    return DrawnMean(mean_estimate(means), between, within)
+
+
+def _enough(n: int, right: int, k: int) -> bool:
+    if k < 1 or not 0 <= right <= n:
+        raise DataError(
+            Fault("draws", f"k = {k}, {right} right of {n}", "k of 1 or more, and no more right than drawn")
+        )
+    return n >= k
+
+
+def _counted_majority(votes: Sequence[tuple[int, bool]], silent: int, k: int) -> float:
+    """Counts the sets of k draws that each right answer wins, tied sets by their share."""
+    total = math.comb(sum(count for count, _ in votes) + silent, k)
+    won = 0.0
+    for place, (count, is_right) in enumerate(votes):
+        if not is_right:
+            continue
+        others = [other for rank, (other, _) in enumerate(votes) if rank != place]
+        for own in range(1, min(count, k) + 1):
+            ways = _ways_below(others, silent, own, k - own)
+            tied = sum(number / (1 + ties) for ties, number in ways.items())
+            won += math.comb(count, own) * tied / total
+    return won
+
+
+def _ways_below(others: Sequence[int], silent: int, most: int, left: int) -> dict[int, int]:
+    """How many sets of `left` draws give no other answer more than `most` votes, by how many have exactly that."""
+    ways = {(0, 0): 1}  # (draws taken, answers with `most` votes) → sets
+    for count in others:
+        grown: dict[tuple[int, int], int] = {}
+        for (taken, ties), number in ways.items():
+            for own in range(min(count, most, left - taken) + 1):
+                key = (taken + own, ties + (own == most))
+                grown[key] = grown.get(key, 0) + number * math.comb(count, own)
+        ways = grown
+    found: dict[int, int] = {}
+    for (taken, ties), number in ways.items():
+        found[ties] = found.get(ties, 0) + number * math.comb(silent, left - taken)
+    return found
+
+
+def _drawn_majority(votes: Sequence[tuple[int, bool]], silent: int, k: int, generator: np.random.Generator) -> float:
+    import numpy as np
+
+    counts = [count for count, _ in votes] + [silent]
+    is_right = np.array([mark for _, mark in votes])
+    cast = generator.multivariate_hypergeometric(counts, k, size=MAJORITY_DRAWS)[:, :-1]
+    if not cast.size:
+        return 0.0
+    top = cast.max(axis=1, keepdims=True)
+    winners = (cast == top) & (top > 0)
+    return float(np.mean((winners & is_right).sum(axis=1) / np.maximum(winners.sum(axis=1), 1)))

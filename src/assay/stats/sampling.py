@@ -1,0 +1,70 @@
+"""Evaluating part of a benchmark: nested random samples, and a stored reference run that stands in for the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+
+from assay.core.errors import DataError, Fault
+from assay.core.scores import Estimate
+from assay.stats.inputs import finite, is_binary
+from assay.stats.means import LEVEL, nothing, standard_error, t_quantile
+from assay.stats.paired import newcombe_interval
+
+
+def nested_sample(n: int, total: int, seed: int | bytes) -> tuple[int, ...]:
+    """n of `total` places at random, in rising order; a smaller sample of the same seed lies inside a larger one.
+
+    Places are ordered by digests of seed and place, so that the sample does not depend on any library's generator.
+
+    Args:
+        n: how many; all, where there are no more.
+        total: places to choose from.
+        seed: a number, or bytes such as a dataset's digest.
+    """
+    if n < 0 or total < 0:
+        raise DataError(Fault("sample", f"{n} of {total} documents", "numbers of 0 or more"))
+    head = seed if isinstance(seed, bytes) else str(seed).encode()
+    key = hashlib.sha256(head).digest()
+    ranked = sorted(
+        range(total), key=lambda place: hashlib.blake2b(str(place).encode(), digest_size=16, key=key).digest()
+    )
+    return tuple(sorted(ranked[:n]))
+
+
+def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]) -> Estimate:
+    """The mean over all documents of a system that answered a random sample of them.
+
+    The reference's mean over all, plus the mean of (system − reference) over the sample. The error is that of the
+    second part, times √(1 − n/N): a sample of all documents leaves none. Newcombe's interval, shrunk likewise, where
+    all values are 0 or 1, Student's t otherwise.
+
+    Args:
+        reference: a stored full run's value per document.
+        sampled: document's place → the system's value.
+    """
+    whole, total = finite(reference, "reference"), len(reference)
+    places = list(sampled)
+    if any(not 0 <= place < total for place in places):
+        raise DataError(Fault("sample", "documents that the reference lacks", f"places from 0 to {total - 1}"))
+    own, theirs = finite([sampled[place] for place in places], "sample"), [whole[place] for place in places]
+    binary, n = is_binary(whole) and is_binary(own), len(places)
+    method = "difference-newcombe" if binary else "difference-t"
+    if n == 0:
+        return nothing(method)
+    differences = [x - y for x, y in zip(own, theirs, strict=True)]
+    base, shift = math.fsum(whole) / total, math.fsum(differences) / n
+    value, unseen = base + shift, math.sqrt(1 - n / total)
+    spread = standard_error(differences)
+    if n == total:
+        return Estimate(value, 0.0, value, value, n, method, LEVEL)
+    if spread is None:
+        return Estimate(value, None, None, None, n, method, LEVEL)
+    if not binary:
+        reach = t_quantile(n - 1) * spread * unseen
+        return Estimate(value, spread * unseen, value - reach, value + reach, n, method, LEVEL)
+    both = sum(x * y for x, y in zip(own, theirs, strict=True))
+    low, high = newcombe_interval(both, sum(own) - both, sum(theirs) - both, n)
+    ends = value - (shift - low) * unseen, value + (high - shift) * unseen
+    return Estimate(value, spread * unseen, max(0.0, ends[0]), min(1.0, ends[1]), n, method, LEVEL)

@@ -1,0 +1,244 @@
+"""Stopping early without fooling oneself: bounds and tests that hold however often, and whenever, one looks.
+
+The bounds bet against every candidate mean (Waudby-Smith and Ramdas 2023, JRSS B 86, 1-27), with a mixture of bets of
+many sizes (as Orabona and Jun 2023, IEEE Transactions on Information Theory 70, 436-455). The tests mix over
+alternatives. By Ville's inequality a capital or evidence of 1/α comes with probability α at most where the candidate is
+true or neither system better. All need documents in random order, drawn without an eye on the answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assay.core.errors import DataError, Fault
+from assay.stats.inputs import is_binary, same_documents, share, within
+from assay.stats.means import LEVEL
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ALPHA = 0.05
+_HALVINGS = 20
+_ROWS_AT_ONCE = 10_000
+# Bets of the mixtures: small ones tell small differences, large ones large. The largest keeps some capital back.
+_SMALLEST_BET, _LARGEST_BET, _BETS = 0.002, 0.98, 20
+
+
+@dataclass(frozen=True, slots=True)
+class MeanBounds:
+    """Bounds of a mean that hold at all times together.
+
+    Attributes:
+        mean: of the values so far; None without any.
+        low: lower bound; the highest of all lower bounds so far.
+        high: upper bound.
+        n: documents so far.
+        level: probability that no bound, at any time, misses the true mean.
+    """
+
+    mean: float | None
+    low: float
+    high: float
+    n: int
+    level: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance between the bounds."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether one of two systems is shown to be better.
+
+    Attributes:
+        is_decided: whether the evidence ever reached 1/α.
+        decided_at: documents seen when it did; None before.
+        is_first_better: the direction at that time; None before.
+        p: the smallest p-value so far, valid at all times together.
+        log_evidence: natural logarithm of the evidence now.
+        n: documents seen.
+        wins: documents on which the first is higher.
+        losses: documents on which it is lower.
+        method: `beta-binomial` for outcomes of 0 and 1, `betting` for other values.
+    """
+
+    is_decided: bool
+    decided_at: int | None
+    is_first_better: bool | None
+    p: float
+    log_evidence: float
+    n: int
+    wins: int
+    losses: int
+    method: str
+
+
+def mean_bounds(values: Sequence[float], level: float = LEVEL, population: int | None = None) -> MeanBounds:
+    """Bounds of the mean of values from 0 to 1, valid under peeking.
+
+    Args:
+        values: in the order in which they came.
+        level: probability that the bounds claim.
+        population: documents of which these are a random sample without replacement, where the bounds are to hold for
+            the mean over just those; None for the mean of all documents that might be drawn.
+    """
+    import numpy as np
+
+    data = within(values, 0.0, 1.0, "bounds of a mean")
+    alpha = 1 - share(level, "level")
+    n = len(data)
+    if population is not None and population < n:
+        raise DataError(Fault("bounds of a mean", f"{n} values of {population} documents", "no more values than those"))
+    if n == 0:
+        return MeanBounds(None, 0.0, 1.0, 0, level)
+    array = np.array(data)
+    bar = math.log(2 / alpha)
+    low = _edge(lambda m: capital(array, m, population).max() < bar)
+    high = 1 - _edge(lambda m: capital(1 - array, m, population).max() < bar)
+    if population is not None:  # what is seen is known, what is not lies between 0 and 1
+        low, high = max(low, sum(data) / population), min(high, (sum(data) + population - n) / population)
+    if low > high:  # with a probability below α: the bounds have missed the mean
+        low = high = (low + high) / 2
+    return MeanBounds(math.fsum(data) / n, low, high, n, level)
+
+
+def difference_bounds(
+    a: Sequence[float], b: Sequence[float], level: float = LEVEL, population: int | None = None
+) -> MeanBounds:
+    """Bounds of the mean of a − b, differences from −1 to 1, valid under peeking; arguments as in `mean_bounds`."""
+    found = mean_bounds([(value + 1) / 2 for value in _differences(a, b)], level, population)
+    mean = None if found.mean is None else 2 * found.mean - 1
+    return MeanBounds(mean, 2 * found.low - 1, 2 * found.high - 1, found.n, level)
+
+
+def documents_until(
+    values: Sequence[float], half_width: float, level: float = LEVEL, population: int | None = None
+) -> int | None:
+    """After how many documents the bounds are no further than this from their middle; None if not yet."""
+    if mean_bounds(values, level, population).half_width > half_width:
+        return None
+    low, high = 0, len(values)  # bounds only ever tighten, so halving finds the first time
+    while low < high:
+        middle = (low + high) // 2
+        if mean_bounds(values[:middle], level, population).half_width <= half_width:
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def capital(values: NDArray[np.float64], mean: float, population: int | None = None) -> NDArray[np.float64]:
+    """Log capital, after each value, of betting that the mean is above a candidate.
+
+    The mean of Π(1 + λ·(x − m)/m) over bets λ of many sizes: a nonnegative martingale if m is the true mean. It falls
+    as the candidate rises.
+
+    Args:
+        values: from 0 to 1.
+        mean: the candidate m.
+        population: as in `mean_bounds`.
+    """
+    import numpy as np
+
+    centre = np.full(len(values), mean)
+    if population is not None:
+        # What the mean of the documents not yet drawn must be. Sums such as .1 + .2 leave a hair.
+        left = population - np.arange(len(values))
+        centre = (population * mean - (np.cumsum(values) - values)) / left
+        centre = np.where(np.abs(centre) < 1e-9, 0.0, centre)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gains = np.where(centre > 0, values / centre - 1, np.where((centre == 0) & (values == 0), 0.0, np.inf))
+    return _mixed(gains, np.geomspace(_SMALLEST_BET, _LARGEST_BET, _BETS))
+
+
+def _edge(is_inside: Callable[[float], bool]) -> float:
+    """The lowest candidate that is not ruled out, by halving; rounded outwards."""
+    if is_inside(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_inside(middle) else (middle, high)
+    return low
+
+
+def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Decision:
+    """Whether one system is better, as of the documents so far; may be asked after every document.
+
+    Args:
+        a: the first system's values, in the order in which they came.
+        b: the second system's, on the same documents; differences from −1 to 1.
+        alpha: probability, over all times of asking, to name a better one where neither is.
+    """
+    import numpy as np
+
+    share(alpha, "alpha")
+    differences = np.array(_differences(a, b), dtype=np.float64)
+    method = "beta-binomial" if is_binary([float(x) for x in (*a, *b)]) else "betting"
+    n, wins, losses = len(differences), int((differences > 0).sum()), int((differences < 0).sum())
+    if n == 0:
+        return Decision(False, None, None, 1.0, 0.0, 0, 0, 0, method)
+    if method == "betting":
+        evidence = value_evidence(differences)
+    else:
+        evidence = outcome_evidence(np.cumsum(differences > 0), np.cumsum(differences < 0))
+    p = math.exp(-max(0.0, float(evidence.max())))
+    over = evidence >= math.log(1 / alpha)
+    if not over.any():
+        return Decision(False, None, None, p, float(evidence[-1]), n, wins, losses, method)
+    at = int(np.argmax(over)) + 1
+    is_first_better = bool(differences[:at].sum() > 0)
+    return Decision(True, at, is_first_better, p, float(evidence[-1]), n, wins, losses, method)
+
+
+def outcome_evidence(wins: NDArray[np.int64], losses: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Log evidence that wins and losses are no fair coin's: every coin alike against the fair one.
+
+    ∫ qʷ(1−q)ˡ dq / ½ʷ⁺ˡ = 2ʷ⁺ˡ · B(w+1, l+1). Documents on which both agree leave it unchanged.
+
+    Args:
+        wins: so far, at each time.
+        losses: so far, at each time.
+    """
+    import numpy as np
+    from scipy.special import betaln
+
+    return np.asarray((wins + losses) * math.log(2) + betaln(wins + 1, losses + 1))
+
+
+def value_evidence(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log evidence, after each document, that differences from −1 to 1 do not have a mean of 0.
+
+    The mean of the capitals Π(1 + λ·d) over bets λ of many sizes and either sign.
+    """
+    import numpy as np
+
+    sizes = np.geomspace(_SMALLEST_BET, _LARGEST_BET, _BETS)
+    return _mixed(differences, np.concatenate([-sizes, sizes]))
+
+
+def _mixed(gains: NDArray[np.float64], bets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm, after each gain, of the mean over bets of Π(1 + bet · gain); an infinite gain stays."""
+    import numpy as np
+
+    carried, parts = np.zeros(len(bets)), [np.empty(0)]
+    for start in range(0, len(gains), _ROWS_AT_ONCE):
+        block = gains[start : start + _ROWS_AT_ONCE, None]
+        logs = carried + np.cumsum(np.log1p(block * bets), axis=0)
+        top = logs.max(axis=1, keepdims=True)
+        finite = np.where(np.isinf(top), 0.0, top)  # inf − inf would be nothing
+        with np.errstate(over="ignore"):
+            parts.append(finite[:, 0] + np.log(np.exp(logs - finite).mean(axis=1)))
+        carried = logs[-1]
+    return np.concatenate(parts)
+
+
+def _differences(a: Sequence[float], b: Sequence[float]) -> list[float]:
+    first, second = same_documents(a, b)
+    return within([x - y for x, y in zip(first, second, strict=True)], -1.0, 1.0, "differences")

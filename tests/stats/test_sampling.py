@@ -1,0 +1,97 @@
+"""Samples that nest, and the difference estimator."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from assay.core.errors import DataError
+from assay.core.scores import Estimate
+from assay.stats.paired import newcombe_interval
+from assay.stats.sampling import difference_estimate, nested_sample
+
+
+def test_a_smaller_sample_lies_inside_a_larger_one() -> None:
+    sizes = [0, 1, 50, 100, 999, 1000]
+    samples = [set(nested_sample(n, 1000, seed=7)) for n in sizes]
+    assert [len(sample) for sample in samples] == sizes
+    assert all(one <= other for one, other in pairwise(samples))
+    assert samples[-1] == set(range(1000))
+
+
+def test_a_sample_is_in_order_repeats_and_depends_on_the_seed() -> None:
+    found = nested_sample(20, 500, seed=1)
+    assert list(found) == sorted(found)
+    assert found == nested_sample(20, 500, seed=1)
+    assert found != nested_sample(20, 500, seed=2)
+    assert nested_sample(20, 500, seed=b"\0") != nested_sample(20, 500, seed=b"\0\0")
+
+
+def test_a_sample_asks_no_more_than_there_is() -> None:
+    assert nested_sample(5, 3, seed=0) == (0, 1, 2)
+    with pytest.raises(DataError):
+        nested_sample(-1, 3, seed=0)
+
+
+def test_every_place_is_drawn_alike() -> None:
+    """50 places, 2,000 seeds, 10 of each: 400 ± 18 draws of every place; chi-square of 49 degrees, times .8."""
+    counts = np.zeros(50)
+    for seed in range(2000):
+        counts[list(nested_sample(10, 50, seed))] += 1
+    assert scipy.stats.chi2.sf(float(np.sum((counts - 400) ** 2) / 400 / 0.8), 49) > 0.001
+
+
+def test_the_difference_estimator_by_hand() -> None:
+    """Reference mean .5 over 8; differences .1, .3, −.1, .1 on 4: mean .1, error √(.08/3)/2 · √½."""
+    reference = [0.2, 0.4, 0.6, 0.8, 0.2, 0.4, 0.6, 0.8]
+    found = difference_estimate(reference, {0: 0.3, 2: 0.9, 5: 0.3, 7: 0.9})
+    error = math.sqrt(0.08 / 3) / 2 * math.sqrt(0.5)
+    reach = scipy.stats.t.ppf(0.975, 3) * error
+    ends = pytest.approx(0.6 - reach), pytest.approx(0.6 + reach)
+    assert found == Estimate(pytest.approx(0.6), pytest.approx(error), *ends, 4, "difference-t")
+
+
+def test_outcomes_have_newcombes_interval_shrunk_to_what_is_unseen() -> None:
+    """Reference right on 20 of 40; of 10 sampled both are right on 5, the system alone on 2."""
+    reference = [1.0] * 20 + [0.0] * 20
+    sampled = {**dict.fromkeys(range(5), 1.0), 20: 1.0, 21: 1.0, 22: 0.0, 23: 0.0, 24: 0.0}
+    low, high = newcombe_interval(5, 2, 0, 10)
+    found = difference_estimate(reference, sampled)
+    assert found.value == pytest.approx(0.7)
+    assert found.low == pytest.approx(0.7 - (0.2 - low) * math.sqrt(0.75))
+    assert found.high == pytest.approx(min(1.0, 0.7 + (high - 0.2) * math.sqrt(0.75)))
+
+
+def test_a_sample_of_all_leaves_no_error_and_of_none_no_value() -> None:
+    assert difference_estimate([1, 0], {0: 0, 1: 0}) == Estimate(0.0, 0.0, 0.0, 0.0, 2, "difference-newcombe")
+    assert difference_estimate([1, 0], {}).value is None
+    one = difference_estimate([0.5, 0.25], {1: 0.75})
+    assert (one.value, one.stderr, one.low) == (0.875, None, None)
+
+
+def test_a_document_that_the_reference_lacks_is_refused() -> None:
+    with pytest.raises(DataError, match="places from 0 to 1"):
+        difference_estimate([1, 0], {2: 1})
+
+
+def test_the_difference_estimator_covers_and_is_sharper_than_the_sample_alone() -> None:
+    """1,000 documents on which two systems agree in 85 %; samples of 150."""
+    generator = np.random.default_rng(0)
+    reference = (generator.random(1000) < 0.6).astype(np.float64)
+    system = np.where(generator.random(1000) < 0.85, reference, 1 - reference)
+    found = []
+    for _ in range(500):
+        places = generator.choice(1000, size=150, replace=False)
+        found.append(difference_estimate(reference.tolist(), {int(place): float(system[place]) for place in places}))
+    covered = [
+        item.low <= system.mean() <= item.high for item in found if item.low is not None and item.high is not None
+    ]
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.03)
+    spread = float(np.std([item.value for item in found if item.value is not None]))
+    assert np.mean([item.stderr for item in found if item.stderr is not None]) == pytest.approx(spread, rel=0.1)
+    alone = math.sqrt(system.var() / 150 * 0.85)
+    assert spread < 0.85 * alone
