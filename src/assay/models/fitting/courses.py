@@ -1,0 +1,151 @@
+"""The seam between families and training: a course is a model to load, rows to learn from, a loss, an examination.
+
+Takes lessons; says what a family makes of them. What is common to all families is here too: which lessons can be learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from assay.core.errors import Fault, ModelError
+from assay.core.fitting import FitSettings, Lesson
+from assay.models.causal_arguments import CausalArguments
+from assay.models.checkpoints import Checkpoint
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# A label that is not learnt, in transformers' word.
+IGNORED = -100
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What an examination found: the mean loss, and the share of right answers where it was asked for."""
+
+    loss: float
+    accuracy: float | None = None
+
+
+class Course(Protocol):
+    """Lessons as one kind of network learns them."""
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        """What is learnt from, one per lesson."""
+        ...
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the user should know of the lessons."""
+        ...
+
+    def load(self) -> Loaded:
+        """The parent in float32 on the CPU, with the head that is to be trained; a new one by torch's random state."""
+        ...
+
+    def collate(self, rows: Sequence[Any]) -> dict[str, Tensor]:
+        """A batch; `labels` has as many entries other than IGNORED as `loss` adds up."""
+        ...
+
+    def loss(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
+        """The sum of the losses of a batch."""
+        ...
+
+    def examine(self, module: Any, device: Any, wants_accuracy: bool) -> Scores:
+        """How the model does on the validation lessons."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A network to train.
+
+    Attributes:
+        module: the transformers model.
+        heads: names of the layers that the method `head` trains and that `lora` trains in full.
+        is_tied: whether its output layer is the input embeddings.
+        notices: what the user should know of it.
+    """
+
+    module: Any
+    heads: tuple[str, ...] = ()
+    is_tied: bool = False
+    notices: tuple[str, ...] = ()
+
+
+CourseMaker = Callable[["Parent", Sequence[Lesson], Sequence[Lesson], FitSettings], Course]
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The model that is trained.
+
+    Attributes:
+        checkpoint: its files.
+        arguments: how the user opened it.
+        digest: of its fingerprint.
+        family: what kind of network it is.
+        learns: request kinds that it can learn.
+        course: turns lessons and validation lessons into what its family learns from.
+        device: where to train; None for the best there is.
+    """
+
+    checkpoint: Checkpoint
+    arguments: CausalArguments
+    digest: str
+    family: str
+    learns: frozenset[str]
+    course: CourseMaker
+    device: str | None = None
+
+
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Items in order, some at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def left_out(noun: str, count: int, total: int, reason: str) -> str | None:
+    """The notice about lessons that cannot be used; an error where that is all of them."""
+    if not count:
+        return None
+    if count == total:
+        raise ModelError(Fault(noun, f"none of the {total} can be used: {reason}"))
+    return f"{count} of {total} {noun} were left out: {reason}"
+
+
+def check_lessons(lessons: Sequence[Lesson], checks: Sequence[Lesson], learns: frozenset[str]) -> None:
+    """Fails for lessons that a model cannot learn from."""
+    if not lessons:
+        raise ModelError(Fault("lessons", "there are none", "at least one document to learn from"))
+    for noun, group in (("lesson", lessons), ("validation lesson", checks)):
+        for number, lesson in enumerate(group, 1):
+            fault = _fault(lesson, learns)
+            if fault:
+                raise ModelError(Fault(f"{noun} {number}", *fault))
+
+
+def _fault(lesson: Lesson, learns: frozenset[str]) -> tuple[str, str] | None:
+    """What is wrong with a lesson and what was expected."""
+    if not lesson.requests:
+        return "it asks nothing", "at least one request"
+    strange = sorted({request.kind for request in lesson.requests} - learns)
+    if strange:
+        return f"{strange[0]} requests, which this model cannot learn", "one of: " + ", ".join(sorted(learns))
+    size = _alternatives(lesson)
+    if size is not None and not 0 <= lesson.right < size:
+        return f"place {lesson.right} is said to be right", f"a place from 0 to {size - 1}"
+    return None
+
+
+def _alternatives(lesson: Lesson) -> int | None:
+    """How many answers a lesson has to choose from; None for a span."""
+    first = lesson.requests[0]
+    if first.kind == "loglikelihood":
+        return len(lesson.requests)
+    return len(getattr(first, "labels", getattr(first, "choices", ()))) or None
