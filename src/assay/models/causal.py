@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ from assay.models.engine.account import Meter, rates_of
 from assay.models.engine.choosing import choose
 from assay.models.engine.engine import Engine
 from assay.models.engine.forecast import forecast
+from assay.models.fitting.courses import Parent
 from assay.models.fitting.fit import fit
-from assay.models.fitting.texts import text_parent
+from assay.models.fitting.texts import text_course
 from assay.models.generation import Writer
 from assay.models.network import (
     choose_device,
@@ -154,7 +155,9 @@ class CausalModel:
         listener: FitListener,
     ) -> FitReport:
         """Trains a copy of the model and saves it; see docs/finetuning.md."""
-        parent = text_parent(self.checkpoint, self.arguments, self._encoder, self.device)
+        course = partial(text_course, self._encoder)
+        digest = self.fingerprint.digest
+        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
         return fit(parent, lessons, checks, settings, folder, listener)
 
     def view(self, request: Request) -> TokenView:

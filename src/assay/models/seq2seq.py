@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ from assay.models import checkpoints, hub
 from assay.models.batches import Batching, BatchLimit, read_batch_size, run_batches
 from assay.models.causal_arguments import TREE, CausalArguments
 from assay.models.encoding import Job, make_encoder, token_view
+from assay.models.fitting.courses import Parent
 from assay.models.fitting.fit import fit
-from assay.models.fitting.texts import text_parent
+from assay.models.fitting.texts import text_course
 from assay.models.generation import write_texts
 from assay.models.likelihood import Row, Scored, group_rows, score_rows
 from assay.models.network import automatic_limit, choose_device
@@ -187,7 +188,9 @@ class EncoderDecoder:
         listener: FitListener,
     ) -> FitReport:
         """Trains a copy of the model and saves it; see docs/finetuning.md."""
-        parent = text_parent(self.checkpoint, self.arguments, self._encoder, self.device)
+        course = partial(text_course, self._encoder)
+        digest = self.fingerprint.digest
+        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
         return fit(parent, lessons, checks, settings, folder, listener)
 
     def view(self, request: Request) -> TokenView:

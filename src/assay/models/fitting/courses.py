@@ -1,6 +1,6 @@
 """The seam between families and training: a course is a model to load, rows to learn from, a loss, an examination.
 
-Takes lessons; says what a family makes of them. What is common to all families is here too: which lessons can be learnt.
+Takes lessons; says what a family makes of them, and what is common to all: which lessons can be learnt from at all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
+from assay.core.fingerprints import Capabilities
 from assay.core.fitting import FitSettings, Lesson
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
@@ -89,8 +90,7 @@ class Parent:
         checkpoint: its files.
         arguments: how the user opened it.
         digest: of its fingerprint.
-        family: what kind of network it is.
-        learns: request kinds that it can learn.
+        able: what it can do and learn.
         course: turns lessons and validation lessons into what its family learns from.
         device: where to train; None for the best there is.
     """
@@ -98,10 +98,14 @@ class Parent:
     checkpoint: Checkpoint
     arguments: CausalArguments
     digest: str
-    family: str
-    learns: frozenset[str]
+    able: Capabilities
     course: CourseMaker
     device: str | None = None
+
+
+def base_of(module: Any) -> Any:
+    """The network itself, without what peft puts around it."""
+    return module.get_base_model() if hasattr(module, "peft_config") else module
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -37,9 +37,9 @@ def fit(
 ) -> FitReport:
     """Trains a copy of the parent and puts it into the folder; see `Trainable.fit`."""
     check_settings(settings, bool(checks))
-    check_lessons(lessons, checks, parent.learns)
+    check_lessons(lessons, checks, parent.able.learns)
     _require(settings, parent)
-    rate = learning_rate(settings, parent.family)
+    rate = learning_rate(settings, parent.able.family)
     with told(folder, settings), alone(folder):
         record = make_record((parent.digest, parent.checkpoint.name), lessons, checks, settings, rate)
         known = claim(folder, record)
@@ -61,17 +61,25 @@ def _plan(course: Course, settings: FitSettings, rate: float, has_checks: bool, 
 def _make(parent: Parent, course: Course, plan: Plan, folder: Path, listener: FitListener) -> FitReport:
     """Trains what is left to train and puts the weights that are kept in place."""
     device, notice = choose_device(parent.device)
-    loaded = course.load()
+    loaded = _load(course, plan.settings.seed)
     states = whole_states(plan.folder)
     if not plan.is_over(states[-1] if states else None):
         _train(loaded, course, plan, states[-1] if states else None, (device, listener))
-        states, loaded = whole_states(plan.folder), course.load()
+        states, loaded = whole_states(plan.folder), _load(course, plan.settings.seed)
     last, metric = states[-1], plan.settings.metric if plan.has_checks else ""
     best_step = int(best_check(last.history, metric)["step"]) if metric else last.step
     module = restore(loaded, plan.folder / f"checkpoint-{best_step}", plan.settings)
     put_in_place(module, parent, folder)
     notices = [notice, *course.notices, *loaded.notices, _precision_notice(parent)]
     return _report(last, best_step, metric, [text for text in notices if text])
+
+
+def _load(course: Course, seed: int) -> Loaded:
+    """The network to train; a new head and low-rank additions are the same whenever it is loaded."""
+    import torch
+
+    torch.manual_seed(seed)
+    return course.load()
 
 
 def _train(loaded: Loaded, course: Course, plan: Plan, last: State | None, ends: tuple[Any, FitListener]) -> None:

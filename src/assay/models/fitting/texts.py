@@ -9,15 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from assay.core.fitting import FitSettings, Lesson
 from assay.core.requests import Loglikelihood
-from assay.models.causal_arguments import CausalArguments
-from assay.models.checkpoints import Checkpoint, capabilities, fingerprint
 from assay.models.encoding import Encoder
-from assay.models.fitting.courses import IGNORED, Loaded, Parent, Scores, batches, left_out
+from assay.models.fitting.courses import IGNORED, Loaded, Parent, Scores, base_of, batches, left_out
 from assay.models.network import load_module
 from assay.models.seq2seq_network import KIND as PAIR_KIND
 from assay.models.seq2seq_network import start_token
@@ -229,24 +226,17 @@ class PairCourse(TextCourse):
     def logits(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
         # The decoder reads its start token and all labels but the last; behind them it never looks.
         read = batch["labels"][:, :-1].clamp(min=0)
-        read[:, 0] = start_token(_base(module), str(self.parent.checkpoint.folder))
+        read[:, 0] = start_token(base_of(module), str(self.parent.checkpoint.folder))
         inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
         found: Tensor = module(**inputs, decoder_input_ids=read, use_cache=False).logits
         return found
-
-
-def text_parent(checkpoint: Checkpoint, arguments: CausalArguments, encoder: Encoder, device: str | None) -> Parent:
-    """A language model as the parent of a training."""
-    able = capabilities(checkpoint, arguments)
-    digest = fingerprint(checkpoint, arguments).digest
-    return Parent(checkpoint, arguments, digest, able.family, able.learns, partial(text_course, encoder), device)
 
 
 def text_course(
     encoder: Encoder, parent: Parent, lessons: Sequence[Lesson], checks: Sequence[Lesson], settings: FitSettings
 ) -> TextCourse:
     """The course of a language model."""
-    kind = PairCourse if parent.family == "encoder-decoder" else TextCourse
+    kind = PairCourse if parent.able.family == "encoder-decoder" else TextCourse
     is_pair = kind is PairCourse
     if settings.max_length is not None:
         shorter = min(settings.max_length, encoder.rules.max_length)
@@ -274,13 +264,8 @@ def _places(row: Line) -> range:
     return range(last - row.scored, last)
 
 
-def _base(module: Any) -> Any:
-    """The network itself, without what peft puts around it."""
-    return module.get_base_model() if hasattr(module, "peft_config") else module
-
-
 def _parameters(module: Any) -> Any:
-    return inspect.signature(_base(module).forward).parameters
+    return inspect.signature(base_of(module).forward).parameters
 
 
 def _cut_notice(count: int, total: int, length: int) -> str | None:
