@@ -171,6 +171,47 @@ def roberta_tokenizer() -> Any:
     return train_roberta_tokenizer()
 
 
+def save_encoder(folder: Path, kind: str, head: str, tokenizer: Any, **changes: Any) -> Path:
+    """A tiny encoder of a kind (Bert, Roberta, DistilBert) with the head that a class name ends with."""
+    import torch
+    import transformers
+
+    positions = MAX_LENGTH + (2 if kind == "Roberta" else 0)
+    settings: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": positions,
+        "pad_token_id": tokenizer.pad_token_id,
+        "initializer_range": 0.4,
+    }
+    if kind == "DistilBert":
+        settings |= {"dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}
+    else:
+        settings |= {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = getattr(transformers, f"{kind}Config")(**{**settings, **changes})
+    with torch.random.fork_rng([]):
+        torch.manual_seed(9)
+        getattr(transformers, f"{kind}{head}")(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def encoders(
+    tmp_path_factory: pytest.TempPathFactory, bert_tokenizer: Any, roberta_tokenizer: Any
+) -> Callable[..., Path]:
+    """Makes tiny encoders: `encoders("Bert", "ForMaskedLM")`; each once per session."""
+    made: dict[str, Path] = {}
+
+    def make(kind: str, head: str, **changes: Any) -> Path:
+        key = json.dumps([kind, head, changes], sort_keys=True)
+        if key not in made:
+            tokenizer = roberta_tokenizer if kind == "Roberta" else bert_tokenizer
+            made[key] = save_encoder(tmp_path_factory.mktemp(kind), kind, head, tokenizer, **changes)
+        return made[key]
+
+    return make
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test touches the user's cache."""

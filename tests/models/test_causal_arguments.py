@@ -52,6 +52,12 @@ def test_all_faults_are_told_together() -> None:
         ("arithmetic", "sloppy"),
         ("chat_template_args", "no json"),
         ("tokenizer", ""),
+        ("labels", "good"),
+        ("labels", "good|Good"),
+        ("labels", "good||bad"),
+        ("labels", 3),
+        ("pll", "other"),
+        ("max_span", 0),
     ],
 )
 def test_wrong_values_name_their_argument(name: str, value: Any) -> None:
@@ -86,5 +92,5 @@ def test_a_family_named_twice_or_unknown_is_a_fault() -> None:
         read_causal_arguments({"pretrained": "m", "family": "decoder", "backend": "seq2seq"})
     with pytest.raises(ModelError, match=r"model_args.backend: found 'seq3seq'.*causal"):
         read_causal_arguments({"pretrained": "m", "backend": "seq3seq"})
-    with pytest.raises(ModelError, match=r"model_args.family: found 'encoder'.*decoder, encoder-decoder"):
-        read_causal_arguments({"pretrained": "m", "family": "encoder"})
+    with pytest.raises(ModelError, match=r"model_args.family: found 'encodr'.*decoder, encoder-decoder, encoder"):
+        read_causal_arguments({"pretrained": "m", "family": "encodr"})

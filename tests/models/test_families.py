@@ -16,6 +16,7 @@ from assay.core.responses import Logprob
 from assay.core.specs import ModelSettings
 from assay.models.causal import CausalModel
 from assay.models.checkpoints import family
+from assay.models.encoder import EncoderModel
 from assay.models.registry import open_model
 from assay.models.seq2seq import EncoderDecoder
 
@@ -68,10 +69,42 @@ def test_the_family_makes_another_model(bart: Path) -> None:
     assert two[0].differences(two[1]) == {"settings.family": ("encoder-decoder", None)}
 
 
-def test_an_encoder_is_refused_when_it_is_opened(tmp_path: Path) -> None:
-    folder = configured(tmp_path, architectures=["BertModel"], model_type="bert")
-    with pytest.raises(ModelError, match=r"BertModel has no head that scores or writes text.*a decoder \(GPT kind\)"):
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"architectures": ["LlamaModel"], "model_type": "llama"},
+        {"architectures": ["T5EncoderModel"], "model_type": "t5", "is_encoder_decoder": True},
+        {"architectures": ["GPT2ForTokenClassification"], "model_type": "gpt2"},
+    ],
+)
+def test_a_network_that_is_no_encoder_and_has_no_head_is_refused(config: dict[str, Any], tmp_path: Path) -> None:
+    folder = configured(tmp_path, **config)
+    with pytest.raises(ModelError, match=r"has no head that answers requests.*a decoder \(GPT kind\)"):
         opened(folder)
+    assert isinstance(opened(folder, family="encoder"), EncoderModel)
+
+
+@pytest.mark.parametrize(
+    ("name", "model_type", "kinds"),
+    [
+        ("BertModel", "bert", set()),
+        ("BertForTokenClassification", "bert", set()),
+        ("BertForPreTraining", "bert", {"loglikelihood", "rolling_loglikelihood"}),
+        ("ElectraForPreTraining", "electra", set()),
+        ("XLMRobertaForSequenceClassification", "xlm-roberta", {"classification"}),
+        ("GPT2ForSequenceClassification", "gpt2", {"classification"}),
+        ("BertForMultipleChoice", "bert", {"choosing"}),
+        ("XLNetForQuestionAnsweringSimple", "xlnet", {"span"}),
+    ],
+)
+def test_the_head_says_what_an_encoder_answers(name: str, model_type: str, kinds: set[str], tmp_path: Path) -> None:
+    model = opened(configured(tmp_path, architectures=[name], model_type=model_type))
+    assert isinstance(model, EncoderModel) and model.capabilities.kinds == kinds
+
+
+def test_arguments_of_heads_are_for_encoders(llama: Path) -> None:
+    with pytest.raises(ModelError, match="model_args.labels: LlamaForCausalLM has no classification head"):
+        opened(llama, labels="no|yes")
 
 
 def test_a_decoder_has_no_encoder(llama: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from assay import evaluate
 from assay.core.errors import ModelError
 from assay.core.specs import ModelSettings
 from assay.models.named import NAMED_MODELS, NamedModel, cache_folder, locate, open_named, opener_arguments
@@ -85,11 +86,6 @@ def test_other_weights_under_a_known_name_are_refused_before_any_fetch() -> None
         open_named(NAMED_MODELS["smollm2"], {"pretrained": "elsewhere"}, ModelSettings())
 
 
-def test_an_encoder_is_not_opened_as_a_language_model() -> None:
-    with pytest.raises(ModelError, match='"minilm": is an encoder without a language-model head'):
-        open_named(NAMED_MODELS["minilm"], {}, ModelSettings())
-
-
 @pytest.mark.parametrize("entry", NAMED_MODELS.values(), ids=list(NAMED_MODELS))
 def test_every_entry_is_complete(entry: NamedModel) -> None:
     assert len(entry.sha256) == 64 and set(entry.sha256) <= set("0123456789abcdef")
@@ -127,3 +123,12 @@ def test_minilm_is_fetched_and_loads() -> None:
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModel.from_pretrained(str(fetched("minilm")))
     assert model.config.hidden_size == 384
+
+
+@pytest.mark.real
+def test_minilm_opens_and_says_that_it_must_be_trained() -> None:
+    fetched("minilm")
+    model = open_named(NAMED_MODELS["minilm"], {}, ModelSettings())
+    assert (model.capabilities.kinds, model.capabilities.max_tokens) == (frozenset(), 512)
+    with pytest.raises(ModelError, match="is an encoder without a head .*assay finetune"):
+        evaluate("minilm", "demo_questions", store=":memory:")

@@ -61,4 +61,4 @@ def test_listing_models_imports_nothing_heavy() -> None:
 
 def test_only_an_absent_causal_model_of_the_table_must_be_fetched() -> None:
     # The cache folder of these tests is empty; an encoder is refused before it is fetched.
-    assert [name for name in model_names() if must_fetch(name)] == ["smollm2"]
+    assert [name for name in model_names() if must_fetch(name)] == ["minilm", "smollm2"]

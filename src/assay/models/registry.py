@@ -30,7 +30,7 @@ MODELS = Registry(
 ALIASES = {"hf-auto": "hf", "hf-causal": "hf", "huggingface": "hf"}
 
 DESCRIPTIONS = {
-    "hf": "a decoder or encoder-decoder of transformers: pretrained=FOLDER[,dtype=…]",
+    "hf": "a decoder, encoder-decoder or encoder of transformers: pretrained=FOLDER[,dtype=…]",
     "dummy": "answers from a hash of the request; for trying things out: seed=0",
     "ngram": "a byte n-gram trained on the spot, real but weak: order=3,corpus=FILE",
 }
@@ -70,7 +70,7 @@ def arguments_like(name: str, like: str | None) -> dict[str, Any]:
 def must_fetch(name: str) -> bool:
     """Whether opening a model would download it first."""
     model = NAMED_MODELS.get(name)
-    return model is not None and model.family == "causal" and not is_fetched(model)
+    return model is not None and not is_fetched(model)
 
 
 def model_rows() -> list[tuple[str, str, str]]:

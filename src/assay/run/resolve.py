@@ -176,22 +176,39 @@ def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
         yield Fault(f"model {model.fingerprint.name}", found, next=f"Choose a {name} of at most {most}")
 
 
-def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
-    """What a model cannot do is said before anything runs."""
-    faults = list(_window_faults(model, tasks))
+def _untrained_fault(model: Model) -> Fault:
     able = model.capabilities
+    advice = "Train one first: assay finetune --model … --tasks …; or open it as what it is: family=… in --model_args"
+    return Fault(
+        f"model {model.fingerprint.name}",
+        f"is an {able.family} without a head that answers requests, so it can neither score nor write nor choose yet",
+        f"a head for {', '.join(sorted(able.learns))} requests, or a model with one",
+        advice,
+    )
+
+
+def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
+    """Requests of tasks that a model cannot answer."""
+    able = model.capabilities
+    can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
     for task in tasks:
         for kind in _needed_kinds(task):
-            if kind in able.kinds:
-                continue
-            can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
-            faults.append(
-                Fault(
+            if kind not in able.kinds:
+                yield Fault(
                     f"model {model.fingerprint.name} ({able.family})",
                     f'cannot answer {kind} requests, which the task "{task.card.name}" poses; it answers {can}',
                     next="Choose another model or other tasks",
                 )
-            )
+
+
+def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
+    """What a model cannot do is said before anything runs."""
+    able = model.capabilities
+    faults = list(_window_faults(model, tasks))
+    if not able.kinds and able.learns:
+        faults.append(_untrained_fault(model))
+    else:
+        faults.extend(_kind_faults(model, tasks))
     if chat.apply and not able.has_chat:
         faults.append(
             Fault(

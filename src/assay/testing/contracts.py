@@ -41,6 +41,10 @@ SAMPLE_REQUESTS: tuple[Request, ...] = (
     Generation("Once upon a time", max_tokens=8),
     Generation("The first line\nThe second", stop=("\n", "."), max_tokens=12),
     Generation("She said", max_tokens=6, sampling=Sampling(temperature=1.0, seed=7), draw=1),
+    Choosing("The river is", ("wide", "a green bicycle", "wide")),
+    Choosing("", ("It snowed all night.", "Yes.")),
+    SpanExtraction("What would not open?", "It snowed all night, and in the morning the gate would not open."),
+    SpanExtraction("Who snowed?", "The river is wide.", may_lack=True),
 )
 
 
@@ -57,7 +61,7 @@ def check_model(model: Model, requests: Sequence[Request] | None = None, toleran
     """
     _check_declarations(model)
     if requests is None:
-        requests = [request for request in SAMPLE_REQUESTS if request.kind in model.capabilities.kinds]
+        requests = sample_requests(model)
     digest = model.fingerprint.digest
     assert list(model.respond([])) == [], "respond([]) must give nothing"
     together = _ask(model, requests)
@@ -73,11 +77,20 @@ def check_model(model: Model, requests: Sequence[Request] | None = None, toleran
     assert model.fingerprint.digest == digest, "the fingerprint changed while the model was asked"
 
 
+def sample_requests(model: Model) -> list[Request]:
+    """Some requests of each kind that a model says it answers."""
+    able = model.capabilities
+    labels = able.labels or ("no", "yes")
+    texts = Classification("The river is wide.", labels), Classification("Yes.", labels[::-1], "It snowed all night.")
+    return [request for request in (*SAMPLE_REQUESTS, *texts) if request.kind in able.kinds]
+
+
 def _check_declarations(model: Model) -> None:
     assert isinstance(model, Model), f"{type(model).__name__} lacks a member of the Model protocol"
     assert model.fingerprint.digest == model.fingerprint.digest, "the fingerprint differs when read twice"
     unknown = model.capabilities.kinds - {*REQUEST_KINDS, *HEAD_KINDS}
-    assert model.capabilities.kinds, "the model says that it answers no kind of request"
+    able = model.capabilities
+    assert able.kinds or able.learns, "the model says that it answers no kind of request, and learns none"
     assert not unknown, f"the model says that it answers unknown kinds: {sorted(unknown)}"
     if model.capabilities.can_tokenize:
         assert isinstance(model, Tokenizes), "can_tokenize is set, but a member of Tokenizes is missing"

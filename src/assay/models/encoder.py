@@ -1,0 +1,200 @@
+"""Encoders of the `hf` model (BERT, RoBERTa and their kind): what their head was trained for is what they answer.
+
+Takes the same arguments as for decoders; gives a `Model` that also satisfies `Tokenizes`, `Advises` and `Describes`.
+An encoder without a head opens too, and answers nothing: it is there to be trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, cast
+
+from assay.core.errors import Fault, ModelError
+from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.protocols import TokenView
+from assay.core.requests import HEAD_KINDS, Request
+from assay.core.responses import Failure, unsupported
+from assay.core.specs import ModelSettings
+from assay.models import checkpoints, hub
+from assay.models.batches import Batching, BatchLimit, read_batch_size
+from assay.models.causal_arguments import TREE, CausalArguments
+from assay.models.encoder_heads import MASKED, MAX_SPAN, Head, check_head, find_head, head_labels, head_settings
+from assay.models.encoder_network import EncoderNetwork, load_encoder_network
+from assay.models.head_answers import HeadReader
+from assay.models.head_asking import PAGE, Answer, Asked, HeadEncoder, ask_head
+from assay.models.head_encoding import PairTokenizer
+from assay.models.masked import score_masked
+from assay.models.masked_encoding import MaskedEncoder, MaskedText, make_masked_encoder, mask_id
+from assay.models.network import automatic_limit, choose_device, load_tokenizer
+from assay.models.tokens import Refused, Tokenizer, show_pieces
+
+
+def open_encoder(arguments: CausalArguments, settings: ModelSettings) -> EncoderModel:
+    """Opens an encoder; loads nothing yet.
+
+    Raises:
+        ModelError: for an engine or a batch size that cannot be had, and for a folder that is no tokenizer's.
+    """
+    limit = read_batch_size(arguments.batch_size or str(settings.batch_size))
+    if (arguments.engine or settings.engine) == TREE:
+        found = f'engine "{TREE}", but "{arguments.pretrained}" is an encoder'
+        raise ModelError(Fault("engine", found, "auto or padded: a prefix tree is for decoders"))
+    if arguments.tokenizer is not None:
+        hub.local_folder(arguments.tokenizer)
+    return EncoderModel(arguments, arguments.device or settings.device, limit)
+
+
+class EncoderModel:
+    """An encoder of transformers, with or without a head.
+
+    Args:
+        arguments: the user's arguments.
+        device: where to run; None for the best there is.
+        limit: rows per batch; None for what fits and is fast.
+    """
+
+    def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
+        self.arguments = arguments
+        self.device = device
+        self.limit = limit
+        self._network: EncoderNetwork | None = None
+        self._notices: dict[str, str] = {}
+
+    @cached_property
+    def checkpoint(self) -> checkpoints.Checkpoint:
+        """The folder and its small files; a Hub model is fetched here."""
+        found = checkpoints.find_checkpoint(self.arguments)
+        check_head(find_head(found.config), found.config, self.arguments)
+        return found
+
+    @cached_property
+    def head(self) -> Head | None:
+        """What the encoder was trained for; None for an encoder alone."""
+        return find_head(self.checkpoint.config)
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        own = checkpoints.fingerprint(self.checkpoint, self.arguments)
+        return replace(own, settings={**own.settings, **head_settings(self.checkpoint.config, self.arguments)})
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        return replace(
+            checkpoints.capabilities(self.checkpoint, self.arguments),
+            kinds=frozenset() if self.head is None else self.head.kinds,
+            learns=frozenset(HEAD_KINDS),
+            labels=head_labels(self.checkpoint.config, self.arguments),
+        )
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer; needs no weights."""
+        return load_tokenizer(self.checkpoint, self.arguments)
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens that it reads at once."""
+        return checkpoints.max_length(self.checkpoint, self.arguments)
+
+    @cached_property
+    def _head_encoder(self) -> HeadEncoder:
+        assert self.head is not None
+        tokenizer = cast(PairTokenizer, self.tokenizer)
+        return HeadEncoder(tokenizer, self.max_length, self.head, self.capabilities.labels)
+
+    @cached_property
+    def _masked_encoder(self) -> MaskedEncoder:
+        return make_masked_encoder(self.tokenizer, self.max_length, self.arguments)
+
+    def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Answers what the head was trained for; all else is refused without loading the weights."""
+        able = [(place, request) for place, request in enumerate(requests) if request.kind in self.capabilities.kinds]
+        others = {*range(len(requests))} - {place for place, _ in able}
+        yield from ((place, unsupported(requests[place].kind)) for place in sorted(others))
+        for start in range(0, len(able), PAGE):
+            page = able[start : start + PAGE]
+            yield from self._score(page) if self.head is MASKED else self._ask(page)
+
+    def _ask(self, requests: Sequence[tuple[int, Request]]) -> Iterator[Answer]:
+        asked: list[Asked] = []
+        for place, request in requests:
+            encoded = self._head_encoder.encode(request)
+            if isinstance(encoded, Failure):
+                yield place, encoded
+            else:
+                asked.append(Asked(place, *encoded))
+        if asked:
+            network, reader = self._loaded(), HeadReader(self.capabilities.labels, self.arguments.max_span or MAX_SPAN)
+            yield from ask_head(asked, network, reader, self._batching(network))
+
+    def _score(self, requests: Sequence[tuple[int, Request]]) -> Iterator[Answer]:
+        texts: list[MaskedText] = []
+        for entry in self._masked_encoder.encode([request for _, request in requests]):
+            if isinstance(entry, Refused):
+                yield requests[entry.index][0], entry.failure
+            else:
+                texts.append(replace(entry, place=requests[entry.place][0]))
+        if texts:
+            network = self._loaded()
+            yield from score_masked(texts, network, mask_id(self.tokenizer, self.arguments), self._batching(network))
+
+    def _batching(self, network: EncoderNetwork) -> Batching:
+        return Batching(self.limit or automatic_limit(network.base, for_generation=False), self._note_shrink)
+
+    def _note_shrink(self, limit: BatchLimit) -> None:
+        self._notices["memory"] = f"memory ran out; batches were made smaller, down to {limit}"
+
+    def _loaded(self) -> EncoderNetwork:
+        """The network, loaded at first use."""
+        assert self.head is not None
+        if self._network is None:
+            device, notice = choose_device(self.device)
+            tokenizer = cast(PairTokenizer, self.tokenizer)
+            self._network = load_encoder_network(self.checkpoint, self.arguments, device, self.head, tokenizer)
+            if notice:
+                self._notices["device"] = notice
+        return self._network
+
+    def view(self, request: Request) -> TokenView:
+        """A request as the model sees it; needs no weights.
+
+        Of a head, all rows one after another are the context. Of a masked language model, the tokens that are hidden in
+        turn are the continuation, and those before them the context.
+        """
+        if request.kind not in self.capabilities.kinds:
+            raise ModelError(Fault(f"{request.kind} request", unsupported(request.kind).message))
+        if self.head is MASKED:
+            return self._masked_view(request)
+        encoded = self._head_encoder.encode(request)
+        if isinstance(encoded, Failure):
+            raise ModelError(Fault(f"{request.kind} request", encoded.message))
+        asked, read = encoded
+        ids = tuple(token for row in read.rows for token in row.ids)
+        return TokenView(ids, (), show_pieces(self.tokenizer, ids), (), read.truncated, asked.text)
+
+    def _masked_view(self, request: Request) -> TokenView:
+        (entry,) = self._masked_encoder.encode([request])
+        if isinstance(entry, Refused):
+            raise ModelError(Fault(f"{request.kind} request", entry.failure.message))
+        scored = [(window.ids, places[0]) for window in entry.windows for places in window.hidden]
+        first = entry.windows[0] if entry.windows else None
+        context = () if first is None else first.ids[: first.hidden[0][0]]
+        continuation = tuple(ids[place] for ids, place in scored)
+        pieces = show_pieces(self.tokenizer, context), show_pieces(self.tokenizer, continuation)
+        return TokenView(context, continuation, *pieces, entry.truncated, self._masked_encoder.given_text(request))
+
+    def description(self) -> Mapping[str, Any]:
+        """How the model was asked; nothing before the weights were loaded."""
+        if self._network is None:
+            return {}
+        return {"engine": "padded", "why": f"an encoder with a {self._network.head.name}"}
+
+    def notices(self) -> Iterable[str]:
+        """What the user should know after the model was loaded and asked."""
+        return tuple(self._notices.values())
+
+    def close(self) -> None:
+        """Lets go of the weights; asked again, they are loaded again."""
+        self._network = None

@@ -1,0 +1,112 @@
+"""Requests put to a head: rows of all requests go through the encoder longest first, equal rows once.
+
+Takes requests by place; gives answers as the last row of each is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from assay.core.labels import foreign_labels, label_places
+from assay.core.requests import Choosing, Classification, Request, SpanExtraction
+from assay.core.responses import Failure, Output, unsupported
+from assay.models.batches import Batching, attempt, run_batches
+from assay.models.encoder_heads import Head
+from assay.models.encoder_network import EncoderNetwork
+from assay.models.head_answers import HeadReader
+from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, encode_head
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Requests that are encoded together: enough to sort by length, few enough to be answered soon and to hold.
+PAGE = 1024
+
+Answer = tuple[int, Output | Failure]
+RowKey = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request, its rows, and their logits as far as they are known."""
+
+    place: int
+    request: HeadRequest
+    read: HeadInput
+    logits: dict[int, Tensor] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SharedRow:
+    """A distinct row and all who asked for it, each with the row's number among its own."""
+
+    row: HeadRow
+    users: list[tuple[Asked, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadEncoder:
+    """Encodes requests for the head of one model.
+
+    Attributes:
+        tokenizer: the tokenizer.
+        max_length: most tokens that the model reads at once.
+        head: which head it has.
+        labels: names of its outputs, of a classification head.
+    """
+
+    tokenizer: PairTokenizer
+    max_length: int
+    head: Head
+    labels: tuple[str, ...]
+
+    def encode(self, request: Request) -> tuple[HeadRequest, HeadInput] | Failure:
+        """The rows of a request that this head can answer."""
+        if not isinstance(request, (Classification, Choosing, SpanExtraction)) or request.kind not in self.head.kinds:
+            return unsupported(request.kind)
+        if isinstance(request, Classification) and label_places(self.labels, request.labels) is None:
+            return Failure("unsupported", foreign_labels(self.labels, request.labels), retryable=False)
+        if isinstance(request, Choosing) and not request.choices:
+            return Failure("empty", "there are no choices", retryable=False)
+        read = attempt(partial(encode_head, self.tokenizer, request, self.max_length))
+        return read if isinstance(read, Failure) else (request, read)
+
+
+def share_rows(asked: Sequence[Asked]) -> list[SharedRow]:
+    """Every distinct row, longest first; ties by ids, so the order of asking changes nothing."""
+    found: dict[RowKey, SharedRow] = {}
+    for entry in asked:
+        for number, row in enumerate(entry.read.rows):
+            found.setdefault((row.ids, row.type_ids), SharedRow(row)).users.append((entry, number))
+    return sorted(found.values(), key=lambda shared: (-shared.row.length, shared.row.ids, shared.row.type_ids))
+
+
+def ask_head(
+    asked: Sequence[Asked], network: EncoderNetwork, reader: HeadReader, batching: Batching
+) -> Iterator[Answer]:
+    """Answers as they are complete; a row that cannot be read fails the requests that need it."""
+    failed: set[int] = set()
+
+    def work(batch: Sequence[SharedRow]) -> list[Tensor]:
+        return network.read([shared.row for shared in batch])
+
+    for batch, result in run_batches(share_rows(asked), lambda shared: shared.row.length, batching, work):
+        if isinstance(result, Failure):
+            places = {entry.place for shared in batch for entry, _ in shared.users} - failed
+            failed |= places
+            yield from ((place, result) for place in sorted(places))
+            continue
+        for shared, table in zip(batch, result, strict=True):
+            yield from _complete(shared, table, reader)
+
+
+def _complete(shared: SharedRow, table: Tensor, reader: HeadReader) -> Iterator[Answer]:
+    """Answers to requests that waited for this row only."""
+    for entry, number in shared.users:
+        entry.logits[number] = table
+        if len(entry.logits) == len(entry.read.rows):
+            logits = [entry.logits[place] for place in range(len(entry.read.rows))]
+            yield entry.place, reader.answer(entry.request, entry.read, logits)

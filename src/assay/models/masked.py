@@ -1,0 +1,124 @@
+"""Pseudo-log-likelihoods of masked language models: each token is hidden in turn and scored from all the others.
+
+Takes encoded texts and a loaded network; gives (place, Logprob | Failure) as texts finish. Equal rows go once:
+choices of one token share theirs. Salazar et al. 2020, equation 2; Kauf and Ivanova 2023 for whole words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from assay.core.responses import Failure, Logprob
+from assay.models.batches import Batching, run_batches
+from assay.models.encoder_network import EncoderNetwork
+from assay.models.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
+from assay.models.masked_encoding import MaskedText
+
+# Tokens of all rows of the texts that are scored together; a row is made for every scored token.
+PAGE_TOKENS = 1 << 21
+
+
+@dataclass(slots=True)
+class Tally:
+    """A text and what is known of its tokens: (log-probability, whether it was the likeliest)."""
+
+    text: MaskedText
+    wanted: int
+    found: list[tuple[float, bool]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class HiddenRow:
+    """A distinct row with hidden tokens, and the tokens asked for: (whose, place in the row, token)."""
+
+    ids: tuple[int, ...]
+    asked: list[tuple[Tally, int, int]] = field(default_factory=list)
+
+
+def score_masked(
+    texts: Iterable[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
+) -> Iterator[Scored]:
+    """The pseudo-log-likelihood of every text."""
+    for page in _pages(texts):
+        yield from _score_page(page, network, mask_id, batching)
+
+
+def _pages(texts: Iterable[MaskedText]) -> Iterator[list[MaskedText]]:
+    page: list[MaskedText] = []
+    size = 0
+    for text in texts:
+        if page and size + text.size > PAGE_TOKENS:
+            yield page
+            page, size = [], 0
+        page.append(text)
+        size += text.size
+    if page:
+        yield page
+
+
+def _score_page(
+    texts: Sequence[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
+) -> Iterator[Scored]:
+    tallies = [Tally(text, sum(len(window.hidden) for window in text.windows)) for text in texts]
+    yield from ((tally.text.place, _logprob(tally)) for tally in tallies if not tally.wanted)
+    failed: set[int] = set()
+
+    def work(rows: Sequence[HiddenRow]) -> list[tuple[float, bool]]:
+        return _values(rows, network)
+
+    for rows, result in run_batches(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
+        asked = [tally for row in rows for tally, _, _ in row.asked]
+        if isinstance(result, Failure):
+            places = {tally.text.place for tally in asked} - failed
+            failed |= places
+            yield from ((place, result) for place in sorted(places))
+            continue
+        for tally, value in zip(asked, result, strict=True):
+            tally.found.append(value)
+            if len(tally.found) == tally.wanted:
+                yield tally.text.place, _logprob(tally)
+
+
+def hide(tallies: Sequence[Tally], mask_id: int) -> list[HiddenRow]:
+    """One row per distinct ids, longest first; ties by ids, so the order of asking changes nothing."""
+    found: dict[tuple[int, ...], HiddenRow] = {}
+    for tally in tallies:
+        for window in tally.text.windows:
+            for places in window.hidden:
+                ids = list(window.ids)
+                for place in places:
+                    ids[place] = mask_id
+                row = found.setdefault(tuple(ids), HiddenRow(tuple(ids)))
+                row.asked.append((tally, places[0], window.ids[places[0]]))
+    return sorted(found.values(), key=lambda row: (-len(row.ids), row.ids))
+
+
+def _values(rows: Sequence[HiddenRow], network: EncoderNetwork) -> list[tuple[float, bool]]:
+    """The log-probability of every token asked for, and whether it was the likeliest."""
+    import torch
+
+    logits = network.hidden_logits([row.ids for row in rows])
+    wanted = [(number, place, token) for number, row in enumerate(rows) for _, place, token in row.asked]
+    step = max(ELEMENTS_PER_CHUNK // logits.shape[-1], 1)
+    values: list[tuple[float, bool]] = []
+    for low in range(0, len(wanted), step):
+        numbers, places, tokens = (list(part) for part in zip(*wanted[low : low + step], strict=True))
+        # `.cpu()` before float64, which not every device has.
+        table = logits[numbers, places].float().cpu().double()
+        targets = torch.tensor(tokens)
+        chosen = table.log_softmax(dim=-1).gather(1, targets.unsqueeze(1)).squeeze(1)
+        values.extend(zip(chosen.tolist(), (table.argmax(dim=-1) == targets).tolist(), strict=True))
+    return values
+
+
+def _logprob(tally: Tally) -> Logprob | Failure:
+    # Sorted: batches bring the tokens of a text in any order.
+    total = math.fsum(sorted(value for value, _ in tally.found))
+    if not math.isfinite(total):
+        return NOT_FINITE
+    text = tally.text
+    is_greedy = all(is_best for _, is_best in tally.found)
+    windows = len(text.windows) or None if text.is_whole else None
+    return Logprob(total, tally.wanted, is_greedy, text.context, text.truncated, text.notes, windows)
