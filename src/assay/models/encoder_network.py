@@ -69,10 +69,14 @@ def load_encoder_network(
 ) -> EncoderNetwork:
     """Loads the weights of an encoder and its head onto a device; weights that are not there are an error."""
     module = load_module(checkpoint, args, device, (head.loader, f"a complete model with its {head.name}"))
+    told = padding_id(module, tokenizer), takes_types(module, tokenizer)
+    return EncoderNetwork(Network(module, device, {}, False), head, *told)
+
+
+def padding_id(module: Any, tokenizer: PairTokenizer) -> int:
+    """The token that fills short rows; the configuration's first: RoBERTa counts positions, BART finds ends by it."""
     stated = getattr(module.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
-    # The configuration's first: RoBERTa counts positions, and BART finds ends of texts, by it.
-    pad_id = next((entry for entry in stated if isinstance(entry, int)), 0)
-    return EncoderNetwork(Network(module, device, {}, False), head, pad_id, takes_types(module, tokenizer))
+    return next((entry for entry in stated if isinstance(entry, int)), 0)
 
 
 def takes_types(module: Any, tokenizer: PairTokenizer) -> bool:

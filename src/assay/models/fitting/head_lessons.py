@@ -19,6 +19,7 @@ from assay.models.fitting.heads import HeadCourse, HeadLesson
 from assay.models.fitting.new_heads import HeadPlan, plan_head
 from assay.models.head_encoding import HeadInput, HeadRow, PairTokenizer, encode_head
 
+UNLIMITED = 1 << 30
 AS_CHOICES = "the lessons do not share one list of labels: all are learnt as choices, with the labels as choices"
 
 
@@ -42,9 +43,6 @@ def head_course(
         f"{cut} of {len(learnt)} lessons were cut to {longest} tokens" if cut else None,
     ]
     return HeadCourse(parent, settings, plan, tokenizer, learnt, checked, [text for text in notices if text])
-
-
-UNLIMITED = 1 << 30
 
 
 def needed_head(lessons: Sequence[Lesson]) -> tuple[Head, str | None]:

@@ -1,7 +1,7 @@
-"""Lessons of encoders: a head learns labels, choices or spans.
+"""What a head learns and how it is examined: labels, choices or spans.
 
-Takes lessons and a tokenizer; gives a course. Rows are those with which the model is asked (`head_encoding.py`), and the
-examination answers as the model does (`head_answers.py`).
+Takes lessons as rows (`head_lessons.py` makes them, as the model is asked); gives batches, losses and an examination,
+which reads answers as the model does (`head_answers.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from assay.core.fitting import FitSettings
 from assay.core.requests import SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.models.encoder_heads import CHOICES, MAX_SPAN, SPANS
-from assay.models.encoder_network import EncoderNetwork, takes_types
+from assay.models.encoder_network import EncoderNetwork, padding_id, takes_types
 from assay.models.fitting.courses import Loaded, Parent, Scores, base_of, batches
-from assay.models.fitting.new_heads import HeadPlan, load_with_head, padding_id
+from assay.models.fitting.new_heads import HeadPlan, load_with_head
 from assay.models.head_answers import HeadReader
 from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, pad_rows
 from assay.models.network import Network
@@ -88,7 +88,9 @@ class HeadCourse:
 
         tables, targets = self._tables(module, batch), batch["labels"]
         # Of a span, start and end count one half each: both are counted as labels.
-        losses = [cross_entropy(table.float(), targets[:, place], reduction="sum") for place, table in enumerate(tables)]
+        losses = [
+            cross_entropy(table.float(), targets[:, place], reduction="sum") for place, table in enumerate(tables)
+        ]
         return sum(losses[1:], losses[0])
 
     def examine(self, module: Any, device: Any, wants_accuracy: bool) -> Scores:
@@ -108,11 +110,8 @@ class HeadCourse:
 
     def _network(self, module: Any, device: Any) -> EncoderNetwork:
         base = base_of(module)
-        told = takes_types(base, self.tokenizer)
-        return EncoderNetwork(Network(module, device, {}, False), self.plan.head, self._padding(base), told)
-
-    def _padding(self, base: Any) -> int:
-        return padding_id(base.config, self.tokenizer)
+        told = padding_id(base, self.tokenizer), takes_types(base, self.tokenizer)
+        return EncoderNetwork(Network(module, device, {}, False), self.plan.head, *told)
 
     def _read(self, network: EncoderNetwork) -> Iterator[tuple[HeadLesson, list[Tensor]]]:
         """Every validation lesson with the logits of its rows."""
@@ -130,7 +129,7 @@ class HeadCourse:
 
         base, mask = base_of(module), batch["attention_mask"]
         inputs = {
-            "input_ids": batch["input_ids"].masked_fill(mask == 0, self._padding(base)),
+            "input_ids": batch["input_ids"].masked_fill(mask == 0, padding_id(base, self.tokenizer)),
             "attention_mask": mask,
         }
         if takes_types(base, self.tokenizer):
@@ -152,4 +151,3 @@ def span_loss(lesson: HeadLesson, logits: Sequence[Tensor]) -> float:
     assert isinstance(lesson.request, SpanExtraction)
     table = logits[lesson.read.rows.index(lesson.rows[0])].log_softmax(-1)
     return -sum(float(table[place, target]) for place, target in enumerate(lesson.targets)) / len(lesson.targets)
-

@@ -14,7 +14,6 @@ from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
 from assay.models.encoder_heads import LABELS, MASKED, Head, find_head, head_labels
 from assay.models.fitting.courses import Loaded, Parent
-from assay.models.head_encoding import PairTokenizer
 from assay.models.network import loading, quiet
 
 # A layer of the body that many checkpoints lack, and that only some heads use.
@@ -76,12 +75,6 @@ def load_with_head(parent: Parent, plan: HeadPlan) -> Loaded:
     poolers = {name[: name.index(POOLER) + len(POOLER)] for name in new if name.startswith(prefix)}
     heads = dict.fromkeys([*(name.split(".")[0] for name in outside), *sorted(poolers)])
     return Loaded(module, tuple(heads), notices=(plan.notice,) if plan.notice else ())
-
-
-def padding_id(config: Any, tokenizer: PairTokenizer) -> int:
-    """The token that fills short rows, the configuration's first: RoBERTa counts positions by it."""
-    stated = getattr(config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
-    return next((entry for entry in stated if isinstance(entry, int)), 0)
 
 
 def _load(parent: Parent, plan: HeadPlan) -> tuple[Any, set[str]]:
