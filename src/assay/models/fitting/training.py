@@ -11,7 +11,6 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,8 @@ def _arguments(plan: Plan, lessons: int, on_cpu: bool) -> Any:
         gradient_accumulation_steps=settings.accumulation,
         learning_rate=plan.rate,
         lr_scheduler_type=SCHEDULES[settings.schedule],
-        warmup_steps=ceil(settings.warmup * plan.steps),
+        # Rounded down: the first step of a warm-up has a rate of zero, so a training of one step would learn nothing.
+        warmup_steps=int(settings.warmup * plan.steps),
         weight_decay=settings.weight_decay,
         max_grad_norm=MOST_GRADIENT,
         optim="adamw_torch",
