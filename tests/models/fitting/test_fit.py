@@ -220,6 +220,7 @@ def test_other_errors_pass_as_they_are(young_llama: Path, answers: list[Lesson],
 def test_a_full_disk_is_known_by_the_words_of_every_library() -> None:
     assert is_full_disk(RuntimeError("PytorchStreamWriter failed writing file data/3: file write failed"))
     assert is_full_disk(RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"))
+    assert is_full_disk(RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 5312 vs 5204"))
     assert not is_full_disk(RuntimeError("size mismatch"))
 
 
@@ -229,3 +230,11 @@ def test_missing_peft_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(MissingExtra, match=r'"peft" is not installed. Run: pip install \'assay-eval\[finetune\]\''):
         fitted(young_llama, tmp_path / "new", answers, method="lora")
+
+
+def test_the_example_of_the_page_runs(young_llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "finetuning.md").read_text(encoding="utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
+    code = code.replace("NEW_FOLDER", str(tmp_path / "new")).replace('"FOLDER"', repr(str(young_llama)))
+    exec(compile(code, "finetuning.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[-1].split()[1] == "accuracy"

@@ -12,7 +12,13 @@ from assay.core.errors import Fault, ModelError, UserError
 from assay.core.fitting import FitSettings
 from assay.models.batches import is_out_of_memory
 
-FULL_DISK_WORDS = ("no space left on device", "pytorchstreamwriter failed writing", "disk quota exceeded")
+FULL_DISK_WORDS = (
+    "no space left on device",
+    "disk quota exceeded",
+    # What torch.save says of it.
+    "pytorchstreamwriter failed writing",
+    "inline_container.cc",
+)
 
 
 @contextmanager
@@ -27,7 +33,7 @@ def told(folder: Path, settings: FitSettings) -> Iterator[None]:
         if any(is_full_disk(entry) for entry in chain):
             found = "the disk is full"
             hint = "Make room and run the same command again: it goes on from the last checkpoint"
-            raise ModelError(Fault(str(folder), found, "room for the model and two checkpoints", hint)) from error
+            raise ModelError(Fault(str(folder), found, "room for the model and three checkpoints", hint)) from error
         if any(is_out_of_memory(entry) for entry in chain):
             raise _out_of_memory(settings) from error
         raise

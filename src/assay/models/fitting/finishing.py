@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.fitting import LORA, FitSettings
-from assay.models.checkpoints import TOKENIZER_FILES, Checkpoint
+from assay.models.checkpoints import FIT_FILE, TOKENIZER_FILES, Checkpoint
 from assay.models.fitting.adapting import merged
 from assay.models.fitting.courses import Loaded, Parent
 from assay.models.network import load_tokenizer
@@ -48,6 +48,8 @@ def put_in_place(module: Any, parent: Parent, folder: Path) -> None:
     (partial / GENERATION).unlink(missing_ok=True)
     _copy_files(parent, partial)
     for path in partial.iterdir():
+        # safetensors lets nobody else read what it writes; the record's mode is what the user's files have.
+        shutil.copymode(folder / FIT_FILE, path)
         _flush(path)
     names = sorted((path.name for path in partial.iterdir()), key=lambda name: (name == CONFIG, name))
     for name in names:
