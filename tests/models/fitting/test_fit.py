@@ -161,15 +161,36 @@ def test_lessons_that_cannot_be_learnt_are_refused(
     assert not (tmp_path / "new").exists()
 
 
-def test_an_encoder_cannot_learn_to_write(encoders: Callable[..., Path], answers: list[Lesson], fitted: Fit) -> None:
-    with pytest.raises(ModelError, match="loglikelihood requests.*expected one of: choosing, classification, span"):
-        fitted(encoders("Bert", "Model"), Path("unused"), answers)
+@pytest.mark.parametrize(
+    ("lesson", "message"),
+    [
+        (Lesson((Loglikelihood("a", "b"),)), "loglikelihood requests.*expected one of: choosing, classification, span"),
+        (Lesson((Classification("a", ("b",)),)), "the labels b; expected two labels or more, all different"),
+        (Lesson((Classification("a", ("b", "b")),)), "the labels b, b; expected two labels or more, all different"),
+        (Lesson((Classification("a", ("b", "c")),), 2), "place 2 is said to be right; expected a place from 0 to 1"),
+        (Lesson((Choosing("a", ()),)), "there are no choices; expected at least one"),
+        (Lesson((Choosing("a", ("b",)), Choosing("a", ("c",)))), "2 choosing requests; expected one"),
+    ],
+)
+def test_lessons_that_a_head_cannot_learn_are_refused(
+    lesson: Lesson, message: str, encoders: Callable[..., Path], fitted: Fit, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match=f"^lesson 1: {message}"):
+        fitted(encoders("Bert", "Model"), tmp_path / "new", [lesson])
 
 
 def test_all_faults_of_the_settings_are_told_at_once(
     young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
 ) -> None:
-    wrong = {"method": "magic", "metric": "f1", "schedule": "up", "batch_size": 0, "epochs": 0, "warmup": 1.5}
+    wrong = {
+        "method": "magic",
+        "metric": "f1",
+        "schedule": "up",
+        "batch_size": 0,
+        "epochs": 0,
+        "warmup": 1.5,
+        "seed": -1,
+    }
     with pytest.raises(ModelError) as caught:
         fitted(young_llama, tmp_path / "new", answers, **wrong)
     assert {fault.where for fault in caught.value.faults} == set(wrong)

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.fitting import FitReport, Lesson
+from assay.core.fitting import FitReport, FitSettings, Lesson
 from assay.models.fitting.record import alone
-from assay.models.fitting.states import whole_states
+from assay.models.fitting.states import State, whole_states
+from assay.models.fitting.training import Plan
 
 Fit = Callable[..., FitReport]
 WORKER = Path(__file__).with_name("worker.py")
@@ -39,17 +40,17 @@ def run_worker(parent: Path, method: str, *pairs: str, cache: Path) -> list[str]
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize(("method", "moments"), [("full", MOMENTS), ("lora", MOMENTS[2:4])])
 def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(
-    method: str, young_llama: Path, tmp_path: Path, tensors: Callable[[Path], dict[str, Any]]
+    method: str, moments: tuple[str, ...], young_llama: Path, tmp_path: Path, tensors: Callable[[Path], dict[str, Any]]
 ) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     pairs = [str(whole), "end"]
-    for moment in MOMENTS:
+    for moment in moments:
         pairs += [str(broken), moment]
     lines = run_worker(young_llama, method, *pairs, str(broken), "end", cache=tmp_path)
     # Before it is finished, nothing opens the folder.
-    assert [line.split()[:2] for line in lines] == [DONE, *[KILLED] * len(MOMENTS), DONE], lines
+    assert [line.split()[:2] for line in lines] == [DONE, *[KILLED] * len(moments), DONE], lines
     one, other = tensors(whole), tensors(broken)
     assert one.keys() == other.keys()
     assert [name for name in one if not one[name].equal(other[name])] == []
@@ -96,6 +97,18 @@ def test_checkpoints_come_in_the_order_of_their_steps(tmp_path: Path) -> None:
     assert [state.step for state in whole_states(tmp_path)] == [8, 12, 100]
 
 
+@pytest.mark.parametrize(
+    ("metric", "patience", "is_over"), [("loss", 2, True), ("loss", 3, False), ("accuracy", 1, False)]
+)
+def test_what_was_stopped_early_is_not_trained_on(metric: str, patience: int, is_over: bool, tmp_path: Path) -> None:
+    """As after a kill between the last check and the finished model."""
+    history = tuple({"step": step, "loss": step / 10, "accuracy": step / 10} for step in (2, 4, 6))
+    plan = Plan(FitSettings(metric=metric, patience=patience), 1e-3, 20, True, tmp_path)
+    assert plan.is_over(State(tmp_path, 6, history)) is is_over
+    assert plan.is_over(State(tmp_path, 20, history))
+    assert not plan.is_over(None)
+
+
 def test_a_finished_folder_gives_its_report_at_once(
     young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
 ) -> None:
@@ -133,6 +146,14 @@ def test_a_model_is_never_overwritten(copied: Path, answers: list[Lesson], fitte
     with pytest.raises(ModelError, match="holds a model already .config.json., and no fit.json"):
         fitted(copied, copied, answers, max_steps=1)
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(
+    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+) -> None:
+    (tmp_path / "new").touch()
+    with pytest.raises(ModelError, match="new: cannot be made: File exists; expected a folder to write to"):
+        fitted(young_llama, tmp_path / "new", answers)
 
 
 def test_two_trainings_of_one_folder_do_not_run_at_once(

@@ -65,7 +65,7 @@ def _with_additions(loaded: Loaded, settings: FitSettings) -> Any:
         lora_dropout=settings.lora_dropout,
         target_modules=list(settings.lora_targets) or usual_targets(loaded),
         # A language model's output layer stays as it is; a head is new, so low-rank additions would not do.
-        modules_to_save=None if _is_language_model(loaded) else list(loaded.heads),
+        modules_to_save=None if loaded.is_writer else list(loaded.heads),
     )
     try:
         return get_peft_model(loaded.module, config)
@@ -98,7 +98,3 @@ def _linear_layers(loaded: Loaded) -> list[str]:
         for name, layer in loaded.module.named_modules()
         if isinstance(layer, (Linear, Conv1D)) and not _is_within(name, loaded.heads)
     ]
-
-
-def _is_language_model(loaded: Loaded) -> bool:
-    return loaded.module.get_output_embeddings() is not None

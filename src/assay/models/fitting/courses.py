@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities
 from assay.core.fitting import FitSettings, Lesson
+from assay.core.requests import Choosing, Classification, Loglikelihood
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
 
@@ -70,12 +71,14 @@ class Loaded:
         module: the transformers model.
         heads: names of the layers that the method `head` trains and that `lora` trains in full.
         is_tied: whether its output layer is the input embeddings.
+        is_writer: whether it is a language model, whose output layer is no head of its own for `lora`.
         notices: what the user should know of it.
     """
 
     module: Any
     heads: tuple[str, ...] = ()
     is_tied: bool = False
+    is_writer: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -141,15 +144,19 @@ def _fault(lesson: Lesson, learns: frozenset[str]) -> tuple[str, str] | None:
     strange = sorted({request.kind for request in lesson.requests} - learns)
     if strange:
         return f"{strange[0]} requests, which this model cannot learn", "one of: " + ", ".join(sorted(learns))
-    size = _alternatives(lesson)
-    if size is not None and not 0 <= lesson.right < size:
-        return f"place {lesson.right} is said to be right", f"a place from 0 to {size - 1}"
+    first = lesson.requests[0]
+    if isinstance(first, Loglikelihood):
+        return _misplaced(lesson.right, len(lesson.requests))
+    if len(lesson.requests) > 1:
+        return f"{len(lesson.requests)} {first.kind} requests", "one: a head answers it at once"
+    if isinstance(first, Classification) and len(set(first.labels)) < max(len(first.labels), 2):
+        return f"the labels {', '.join(first.labels) or '(none)'}", "two labels or more, all different"
+    if isinstance(first, (Classification, Choosing)):
+        return _misplaced(lesson.right, len(first.labels if isinstance(first, Classification) else first.choices))
     return None
 
 
-def _alternatives(lesson: Lesson) -> int | None:
-    """How many answers a lesson has to choose from; None for a span."""
-    first = lesson.requests[0]
-    if first.kind == "loglikelihood":
-        return len(lesson.requests)
-    return len(getattr(first, "labels", getattr(first, "choices", ()))) or None
+def _misplaced(right: int, size: int) -> tuple[str, str] | None:
+    if not size:
+        return "there are no choices", "at least one"
+    return None if 0 <= right < size else (f"place {right} is said to be right", f"a place from 0 to {size - 1}")

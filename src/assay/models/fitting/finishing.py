@@ -6,8 +6,11 @@ flushed first; `config.json`, without which nothing opens a folder, is moved las
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +26,30 @@ GENERATION = "generation_config.json"
 FURTHER_FILES = ("chat_template.jinja", GENERATION)
 
 
-def restore(loaded: Loaded, state: Path, settings: FitSettings) -> Any:
-    """The network with the weights of a checkpoint; additions are merged into them."""
-    if settings.method == LORA:
-        return merged(loaded.module, state)
-    return reload(loaded, state)
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a network is without its weights: its class, and its configuration as it was before training."""
+
+    kind: Any
+    config: Any
 
 
-def reload(loaded: Loaded, state: Path) -> Any:
-    """The network with the weights of a checkpoint that holds all of them, and its own configuration."""
+def shape_of(module: Any) -> Shape:
+    """The shape of a network that has not been trained yet."""
+    return Shape(type(module), copy.deepcopy(module.config))
+
+
+def restore(shape: Shape, load: Callable[[], Loaded], state: Path, settings: FitSettings) -> Any:
+    """The network with the weights of a checkpoint; additions are merged into those of the parent."""
+    return merged(load().module, state) if settings.method == LORA else reload(shape, state)
+
+
+def reload(shape: Shape, state: Path) -> Any:
+    """The network with the weights of a checkpoint that holds all of them."""
     import torch
 
-    return type(loaded.module).from_pretrained(
-        str(state), config=loaded.module.config, dtype=torch.float32, local_files_only=True
-    )
+    options = {"dtype": torch.float32, "local_files_only": True}
+    return shape.kind.from_pretrained(str(state), config=copy.deepcopy(shape.config), **options)
 
 
 def put_in_place(module: Any, parent: Parent, folder: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from assay.models.checkpoints import precision
 from assay.models.fitting.adapting import adapt, require_peft
 from assay.models.fitting.courses import Course, Loaded, Parent, check_lessons
 from assay.models.fitting.faults import told
-from assay.models.fitting.finishing import put_in_place, reload, restore
+from assay.models.fitting.finishing import Shape, put_in_place, reload, restore, shape_of
 from assay.models.fitting.record import alone, claim, make_record, write_record
 from assay.models.fitting.settings import check_settings, count_steps, learning_rate
 from assay.models.fitting.states import State, best_check, whole_states
@@ -61,16 +63,20 @@ def _plan(course: Course, settings: FitSettings, rate: float, has_checks: bool, 
 def _make(parent: Parent, course: Course, plan: Plan, folder: Path, listener: FitListener) -> FitReport:
     """Trains what is left to train and puts the weights that are kept in place."""
     device, notice = choose_device(parent.device)
-    loaded = _load(course, plan.settings.seed)
-    states = whole_states(plan.folder)
+    load = partial(_load, course, plan.settings.seed)
+    loaded, states = load(), whole_states(plan.folder)
+    notices = [notice, *course.notices, *loaded.notices, _precision_notice(parent)]
+    shape = shape_of(loaded.module)
     if not plan.is_over(states[-1] if states else None):
-        _train(loaded, course, plan, states[-1] if states else None, (device, listener))
-        states, loaded = whole_states(plan.folder), _load(course, plan.settings.seed)
+        _train(loaded, shape, course, plan, states, (device, listener))
+        states = whole_states(plan.folder)
+    # Two networks in memory are one too many for a large one.
+    del loaded
+    gc.collect()
     last, metric = states[-1], plan.settings.metric if plan.has_checks else ""
     best_step = int(best_check(last.history, metric)["step"]) if metric else last.step
-    module = restore(loaded, plan.folder / f"checkpoint-{best_step}", plan.settings)
+    module = restore(shape, load, plan.folder / f"checkpoint-{best_step}", plan.settings)
     put_in_place(module, parent, folder)
-    notices = [notice, *course.notices, *loaded.notices, _precision_notice(parent)]
     return _report(last, best_step, metric, [text for text in notices if text])
 
 
@@ -82,14 +88,15 @@ def _load(course: Course, seed: int) -> Loaded:
     return course.load()
 
 
-def _train(loaded: Loaded, course: Course, plan: Plan, last: State | None, ends: tuple[Any, FitListener]) -> None:
-    _simplify_generation(loaded.module)
+def _train(
+    loaded: Loaded, shape: Shape, course: Course, plan: Plan, states: Sequence[State], ends: tuple[Any, FitListener]
+) -> None:
+    last = states[-1] if states else None
     if last is not None and plan.settings.method != LORA:
         # The Trainer loads by the names in the file, which are not always those in the network.
-        loaded = Loaded(reload(loaded, last.folder), loaded.heads, loaded.is_tied)
-        _simplify_generation(loaded.module)
+        loaded = replace(loaded, module=reload(shape, last.folder))
+    _simplify_generation(loaded.module)
     train(adapt(loaded, plan.settings), course, plan, last, ends)
-    gc.collect()
 
 
 def _simplify_generation(module: Any) -> None:

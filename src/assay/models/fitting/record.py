@@ -108,7 +108,10 @@ def differences(known: Mapping[str, Any], record: Mapping[str, Any]) -> list[str
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Keeps other processes from training in the same folder while this lasts; a killed process lets go of it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(Fault(str(folder), f"cannot be made: {error.strerror}", "a folder to write to")) from error
     if fcntl is None:
         yield
         return

@@ -11,6 +11,8 @@ from assay.core.errors import Fault, ModelError
 from assay.core.fitting import DIRECTIONS, FULL, HEAD, LORA, METHODS, FitSettings
 
 DECODER, ENCODER_DECODER, ENCODER = "causal", "encoder-decoder", "encoder"
+# What numpy takes, which is seeded too.
+MOST_SEED = 1 << 32
 SCHEDULES = {"linear": "linear", "constant": "constant_with_warmup"}
 
 # Highest rate where none is given. All weights of a decoder are moved with care; what starts at zero or at random
@@ -77,6 +79,8 @@ def _numbers(settings: FitSettings) -> list[Fault]:
     for name in ("warmup", "lora_dropout"):
         if not 0 <= getattr(settings, name) < 1:
             faults.append(Fault(name, f"is {getattr(settings, name)}", "a share from 0 on, below 1"))
+    if not 0 <= settings.seed < MOST_SEED:
+        faults.append(Fault("seed", f"is {settings.seed}", f"a whole number from 0 to {MOST_SEED - 1}"))
     if not settings.weight_decay >= 0:
         faults.append(Fault("weight_decay", f"is {settings.weight_decay}", "a number from 0 on"))
     return faults

@@ -135,7 +135,7 @@ class TextCourse:
         module = load_module(self.parent.checkpoint, arguments, torch.device("cpu"), self.kind)
         output, given = module.get_output_embeddings(), module.get_input_embeddings()
         heads = tuple(name for name, layer in module.named_modules() if layer is output)
-        return Loaded(module, heads, output is None or output.weight is given.weight)
+        return Loaded(module, heads, output is None or output.weight is given.weight, is_writer=True)
 
     def collate(self, rows: Sequence[Line]) -> dict[str, Tensor]:
         """What the decoder reads, where its predictions are wanted, and what they should be."""
