@@ -5,16 +5,28 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from assay.models.causal_arguments import DECODER, FAMILIES
+from assay.models.causal_arguments import DECODER, ENCODER, FAMILIES
 from assay.models.checkpoints import FAMILY_KINDS
+from assay.models.encoder_heads import HEADS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "families.md").read_text(encoding="utf-8")
 
 
 def test_the_table_says_what_each_family_answers() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \|[^|]*\| (yes|no) \| (yes|no) \| (yes|no) \|", PAGE, re.MULTILINE)
-    assert tuple(row[0] for row in rows) == FAMILIES
+    assert (*(row[0] for row in rows), ENCODER) == FAMILIES
     columns = ("loglikelihood", "rolling_loglikelihood", "generation")
     for name, *cells in rows:
         kinds = FAMILY_KINDS["causal" if name == DECODER else name]
         assert kinds == {kind for kind, cell in zip(columns, cells, strict=True) if cell == "yes"}
+
+
+def test_the_table_says_what_each_head_answers() -> None:
+    rows = re.findall(r"^\| [\w ]+ \| (`…For[^|]*) \| ([^|]*) \|", PAGE, re.MULTILINE)
+    told = {
+        ending: set(re.findall(r"`(\w+)`", kinds))
+        for endings, kinds in rows
+        for ending in re.findall("…(\\w+)", endings)
+    }
+    # The odd name of XLNet's head goes without saying.
+    assert told == {name: set(head.kinds) for name, head in HEADS.items() if not name.endswith("Simple")}

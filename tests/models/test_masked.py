@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,21 @@ def test_batches_of_any_size_give_the_same(batch_size: str, encoders: Encoders, 
         assert (one.token_count, one.is_greedy) == (other.token_count, other.is_greedy)
 
 
+def test_rows_are_not_padded_where_padding_would_tell(encoders: Encoders, opened: Opened) -> None:
+    folder, requests = encoders("FNet", "ForMaskedLM"), some_pairs()
+    direct = Direct(folder)
+    for request, answer in zip(requests, answers(opened(folder), requests), strict=True):
+        assert answer.total == pytest.approx(direct.pair(request)[0], abs=1e-3, rel=1e-5)
+
+
+def test_a_head_without_a_last_layer_of_its_own(encoders: Encoders, opened: Opened) -> None:
+    # MobileBERT multiplies by the weights of its last layer and never calls it.
+    folder = encoders("MobileBert", "ForMaskedLM", embedding_size=16, intra_bottleneck_size=32)
+    direct = Direct(folder)
+    for request, answer in zip(some_pairs(4), answers(opened(folder), some_pairs(4)), strict=True):
+        assert answer.total == pytest.approx(direct.pair(request)[0], abs=1e-2, rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_keeps_the_contract(kind: str, encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders(kind, "ForMaskedLM"), "3")
@@ -243,3 +259,17 @@ def test_a_roberta_reads_no_more_than_its_positions(encoders: Encoders, opened: 
     assert model.capabilities.max_tokens == MAX_LENGTH
     (answer,) = answers(model, [Loglikelihood(" ".join(WORDS * 9), " sky")])
     assert isinstance(answer, Logprob) and answer.prompt_tokens + answer.token_count == MAX_LENGTH
+
+
+def test_weights_as_older_files_hold_them(encoders: Encoders, opened: Opened, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = encoders("Bert", "ForPreTraining")
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    weights = load_file(copy / "model.safetensors")
+    # Places were weights once; they are not missed where they are not, and not minded where they are.
+    weights["bert.embeddings.position_ids"] = torch.arange(MAX_LENGTH).unsqueeze(0)
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    request = Loglikelihood("the girl", " is the sky")
+    assert answers(opened(copy), [request]) == answers(opened(folder), [request])

@@ -23,6 +23,11 @@ def test_a_bar_makes_several_models() -> None:
     ]
 
 
+def test_labels_of_a_head_are_one_setting() -> None:
+    (found,) = choices("hf:pretrained=DIR,labels=no|yes")
+    assert found.arguments == {"pretrained": "DIR", "labels": "no|yes"}
+
+
 def test_values_keep_their_kind() -> None:
     assert [item.arguments for item in choices("ngram:order=2|3")] == [{"order": 2}, {"order": 3}]
 

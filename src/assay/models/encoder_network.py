@@ -6,10 +6,13 @@ Takes `HeadRow`s, or bare rows of ids for a masked language model; gives logits,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from assay.core.responses import Failure
+from assay.models.batches import Batching, run_batches
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
 from assay.models.encoder_heads import CHOICES, SPANS, Head
@@ -19,6 +22,13 @@ from assay.models.network import Network, load_module, quiet
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+# Padding changes what they say: they mix tokens by more than masked attention (Fourier transforms, convolutions,
+# pooling), or read a row's last place, filled or not.
+PADDING_TELLS = ("canine", "convbert", "fnet", "funnel", "xlnet")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +40,25 @@ class EncoderNetwork:
         head: which head it has.
         pad_id: the token that fills short rows.
         takes_types: whether it is told which text of a pair a token is from.
+        may_pad: whether what fills a short row changes nothing in it.
     """
 
     base: Network
     head: Head
     pad_id: int
     takes_types: bool
+    may_pad: bool = True
+
+    def run(
+        self,
+        rows: Sequence[Item],
+        length: Callable[[Item], int],
+        batching: Batching,
+        work: Callable[[Sequence[Item]], Result],
+    ) -> Iterator[tuple[Sequence[Item], Result | Failure]]:
+        """Works through rows that are sorted by length, batch by batch; of one length each where padding would tell."""
+        groups = [rows] if self.may_pad else [list(group) for _, group in groupby(rows, length)]
+        return chain.from_iterable(run_batches(group, length, batching, work) for group in groups)
 
     def read(self, rows: Sequence[HeadRow]) -> list[Tensor]:
         """Logits of each row in float64: of every label, of the one choice, or of (start, end) at every token."""
@@ -48,9 +71,26 @@ class EncoderNetwork:
             return [line[:, : row.length] for line, row in zip(table.float().cpu().double(), rows, strict=True)]
         return list(output.logits.float().cpu().double())
 
-    def hidden_logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Logits of shape (rows, tokens, vocabulary)."""
-        return cast("Tensor", self._forward([HeadRow(tuple(ids), (0,) * len(ids)) for ids in rows]).logits)
+    def logits_at(self, rows: Sequence[Sequence[int]], wanted: Sequence[tuple[int, int]]) -> Tensor:
+        """Logits of a masked language model, of shape (wanted, vocabulary), at (row, place) pairs."""
+        numbers, places = (list(part) for part in zip(*wanted, strict=True))
+        is_kept = False
+
+        def keep(_: Any, args: tuple[Tensor, ...]) -> tuple[Tensor]:
+            nonlocal is_kept
+            is_kept = True
+            return (args[0][numbers, places].unsqueeze(0),)
+
+        # Only the wanted states go on to the vocabulary, which is as much work as a small encoder itself.
+        last = self.base.module.get_output_embeddings()
+        hook = None if last is None else last.register_forward_pre_hook(keep)
+        try:
+            logits = self._forward([HeadRow(tuple(ids), (0,) * len(ids)) for ids in rows]).logits
+        finally:
+            if hook is not None:
+                hook.remove()
+        # Some models multiply by the last layer's weights without calling it.
+        return cast("Tensor", logits[0] if is_kept else logits[numbers, places])
 
     def _forward(self, rows: Sequence[HeadRow]) -> Any:
         import torch
@@ -69,8 +109,16 @@ def load_encoder_network(
 ) -> EncoderNetwork:
     """Loads the weights of an encoder and its head onto a device; weights that are not there are an error."""
     module = load_module(checkpoint, args, device, (head.loader, f"a complete model with its {head.name}"))
+    return wrap_encoder(module, module, device, head, tokenizer)
+
+
+def wrap_encoder(
+    module: Any, called: Any, device: torch.device, head: Head, tokenizer: PairTokenizer
+) -> EncoderNetwork:
+    """A network around a model that is already on its device; `called` stands for it in calls, or is the same."""
     told = padding_id(module, tokenizer), takes_types(module, tokenizer)
-    return EncoderNetwork(Network(module, device, {}, False), head, *told)
+    may_pad = getattr(module.config, "model_type", None) not in PADDING_TELLS
+    return EncoderNetwork(Network(called, device, {}, False), head, *told, may_pad)
 
 
 def padding_id(module: Any, tokenizer: PairTokenizer) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from assay.core.labels import foreign_labels, label_places
 from assay.core.requests import Choosing, Classification, Request, SpanExtraction
 from assay.core.responses import Failure, Output, unsupported
-from assay.models.batches import Batching, attempt, run_batches
+from assay.models.batches import Batching, attempt
 from assay.models.encoder_heads import Head
 from assay.models.encoder_network import EncoderNetwork
 from assay.models.head_answers import HeadReader
@@ -93,7 +93,7 @@ def ask_head(
     def work(batch: Sequence[SharedRow]) -> list[Tensor]:
         return network.read([shared.row for shared in batch])
 
-    for batch, result in run_batches(share_rows(asked), lambda shared: shared.row.length, batching, work):
+    for batch, result in network.run(share_rows(asked), lambda shared: shared.row.length, batching, work):
         if isinstance(result, Failure):
             places = {entry.place for shared in batch for entry, _ in shared.users} - failed
             failed |= places

@@ -1,7 +1,7 @@
 """Pseudo-log-likelihoods of masked language models: each token is hidden in turn and scored from all the others.
 
 Takes encoded texts and a loaded network; gives (place, Logprob | Failure) as texts finish. Equal rows go once:
-choices of one token share theirs. Salazar et al. 2020, equation 2; Kauf and Ivanova 2023 for whole words.
+choices of one token share theirs. The measure is that of Salazar et al. 2020, of words that of Kauf and Ivanova 2023.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from assay.core.responses import Failure, Logprob
-from assay.models.batches import Batching, run_batches
+from assay.models.batches import Batching
 from assay.models.encoder_network import EncoderNetwork
 from assay.models.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
 from assay.models.masked_encoding import MaskedText
@@ -68,7 +68,7 @@ def _score_page(
     def work(rows: Sequence[HiddenRow]) -> list[tuple[float, bool]]:
         return _values(rows, network)
 
-    for rows, result in run_batches(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
+    for rows, result in network.run(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
         asked = [tally for row in rows for tally, _, _ in row.asked]
         if isinstance(result, Failure):
             places = {tally.text.place for tally in asked} - failed
@@ -99,15 +99,18 @@ def _values(rows: Sequence[HiddenRow], network: EncoderNetwork) -> list[tuple[fl
     """The log-probability of every token asked for, and whether it was the likeliest."""
     import torch
 
-    logits = network.hidden_logits([row.ids for row in rows])
-    wanted = [(number, place, token) for number, row in enumerate(rows) for _, place, token in row.asked]
+    wanted = [(number, place) for number, row in enumerate(rows) for _, place, _ in row.asked]
+    tokens = torch.tensor([token for row in rows for _, _, token in row.asked])
+    # Choices that share a row ask for the same place of it.
+    distinct = list(dict.fromkeys(wanted))
+    lines = {pair: line for line, pair in enumerate(distinct)}
+    logits = network.logits_at([row.ids for row in rows], distinct)
     step = max(ELEMENTS_PER_CHUNK // logits.shape[-1], 1)
     values: list[tuple[float, bool]] = []
     for low in range(0, len(wanted), step):
-        numbers, places, tokens = (list(part) for part in zip(*wanted[low : low + step], strict=True))
         # `.cpu()` before float64, which not every device has.
-        table = logits[numbers, places].float().cpu().double()
-        targets = torch.tensor(tokens)
+        table = logits[[lines[pair] for pair in wanted[low : low + step]]].float().cpu().double()
+        targets = tokens[low : low + step]
         chosen = table.log_softmax(dim=-1).gather(1, targets.unsqueeze(1)).squeeze(1)
         values.extend(zip(chosen.tolist(), (table.argmax(dim=-1) == targets).tolist(), strict=True))
     return values

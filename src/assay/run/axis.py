@@ -24,6 +24,8 @@ _FOLDERS = ("pretrained", "peft")
 _CHECKPOINTS = (*_FOLDERS, "revision")
 # A setting of the run, not of the model, that may differ from row to row.
 _SHOTS = "num_fewshot"
+# One list of names, so its bars are its own.
+_LABELS = "labels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def _choice(name: str, picked: dict[str, Any], given: Mapping[str, Any], steps: 
 
 
 def _values(model: str, key: str, value: Any) -> list[Any]:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or key == _LABELS:
         return [value]
     parts = [part for part in value.split("|") if part.strip()] or [value]
     if key in _FOLDERS:

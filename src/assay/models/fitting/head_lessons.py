@@ -75,7 +75,7 @@ def _as_choosing(lesson: Lesson) -> Lesson:
     request = lesson.requests[0]
     if not isinstance(request, Classification):
         return lesson
-    return replace(lesson, requests=(Choosing(request.text, request.labels),))
+    return replace(lesson, requests=(Choosing(request.text.strip(), request.labels),))
 
 
 def _read(

@@ -14,12 +14,11 @@ from assay.core.fitting import FitSettings
 from assay.core.requests import SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.models.encoder_heads import CHOICES, MAX_SPAN, SPANS
-from assay.models.encoder_network import EncoderNetwork, padding_id, takes_types
+from assay.models.encoder_network import EncoderNetwork, padding_id, takes_types, wrap_encoder
 from assay.models.fitting.courses import Loaded, Parent, Scores, base_of, batches
 from assay.models.fitting.new_heads import HeadPlan, load_with_head
 from assay.models.head_answers import HeadReader
 from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, pad_rows
-from assay.models.network import Network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,7 +93,7 @@ class HeadCourse:
         return sum(losses[1:], losses[0])
 
     def examine(self, module: Any, device: Any, wants_accuracy: bool) -> Scores:
-        network = self._network(module, device)
+        network = wrap_encoder(base_of(module), module, device, self.plan.head, self.tokenizer)
         reader = HeadReader(self.plan.labels, self.parent.arguments.max_span or MAX_SPAN)
         loss = right = 0.0
         for lesson, logits in self._read(network):
@@ -108,16 +107,12 @@ class HeadCourse:
         total = len(self.checked)
         return Scores(loss / total, right / total if wants_accuracy else None)
 
-    def _network(self, module: Any, device: Any) -> EncoderNetwork:
-        base = base_of(module)
-        told = padding_id(base, self.tokenizer), takes_types(base, self.tokenizer)
-        return EncoderNetwork(Network(module, device, {}, False), self.plan.head, *told)
-
     def _read(self, network: EncoderNetwork) -> Iterator[tuple[HeadLesson, list[Tensor]]]:
-        """Every validation lesson with the logits of its rows."""
+        """Every validation lesson with the logits of its rows; row by row where padding would tell."""
+        size = self.settings.batch_size if network.may_pad else 1
         for lessons in batches(self.checked, self.settings.batch_size):
             flat = [row for lesson in lessons for row in lesson.read.rows]
-            logits = [table for some in batches(flat, self.settings.batch_size) for table in network.read(some)]
+            logits = [table for some in batches(flat, size) for table in network.read(some)]
             for lesson in lessons:
                 count = len(lesson.read.rows)
                 yield lesson, logits[:count]
