@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,19 +142,21 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train_bert_tokenizer() -> Any:
-    """A WordPiece tokenizer without capitals: [CLS] a [SEP] b [SEP], with type ids.
+    """A tokenizer of word pieces without capitals: [CLS] a [SEP] b [SEP], with type ids.
 
-    Its pieces are listed rather than learnt: WordPiece's training breaks ties differently in every process.
+    The pieces are counted here: what `tokenizers` learns for WordPiece is another vocabulary every time.
     """
     from transformers import BertTokenizer
 
-    text = " ".join(CORPUS).lower()
-    letters = sorted({letter for letter in text if not letter.isspace()})
-    # Long words are left to be put together from letters.
-    words = sorted(word for word in set(re.findall(r"\w\w+", text)) if len(word) < 7)
+    counts: Counter[str] = Counter()
+    for word in re.findall(r"\w+|[^\w\s]", " ".join(CORPUS).lower()):
+        counts.update(dict.fromkeys(word, 10**6) | {f"##{letter}": 10**6 for letter in word})
+        counts.update({word: 10**3})
+        counts.update(word[:size] for size in range(2, len(word)))
+        counts.update(f"##{word[start:]}" for start in range(1, len(word) - 1))
+    pieces = sorted(counts, key=lambda piece: (-counts[piece], piece))[:155]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [*special, *letters, *(f"##{letter}" for letter in letters), *words]
-    return BertTokenizer(vocab={piece: place for place, piece in enumerate(pieces)}, do_lower_case=True)
+    return BertTokenizer(vocab={piece: place for place, piece in enumerate([*special, *pieces])}, do_lower_case=True)
 
 
 def train_roberta_tokenizer() -> Any:

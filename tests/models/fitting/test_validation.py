@@ -74,15 +74,20 @@ def test_the_best_and_not_the_worst_weights_are_kept(
     assert all(one[name].equal(other[name]) for name in one)
 
 
-def test_honest_lessons_keep_late_weights_and_dishonest_ones_early(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+def test_weights_from_before_it_got_worse_are_kept(
+    metric: str, young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
 ) -> None:
-    options = {"metric": "loss", "check_every": 8, "epochs": 6}
-    honest = fitted(young_llama, tmp_path / "honest", choices, choices, **options)
-    foreign = [Lesson((Loglikelihood("Question 1: the fox is", "#@"),))]
-    dishonest = fitted(young_llama, tmp_path / "dishonest", choices, foreign, **options)
-    assert honest.best_step == 24
-    assert dishonest.best_step == 8
+    """At first the short word is likelier; then the taught one is, and the short one unlikelier with every step."""
+    words = tuple(Loglikelihood("Question 1: the fox is", word) for word in ("#", " brown"))
+    options = {"metric": metric, "check_every": 2, "epochs": 6, "schedule": "constant"}
+    falling = fitted(young_llama, tmp_path / "falling", choices, [Lesson(words, 0)], **options)
+    rising = fitted(young_llama, tmp_path / "rising", choices, [Lesson(words, 1)], **options)
+    assert falling.best_step == 2 and falling.steps == 24
+    assert falling.history[0][metric] != falling.history[-1][metric]
+    assert rising.best_step > 2
+    if metric == "accuracy":
+        assert (falling.value, falling.history[-1]["accuracy"], rising.value) == (1.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
