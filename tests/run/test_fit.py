@@ -39,7 +39,7 @@ class Pupil(ScriptedModel):
     ) -> FitReport:
         self.learnt.append((lessons, checks, settings))
         listener(FitProgress(1, 1, 0.5, 0.75))
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}))
         (folder / "model.safetensors").write_bytes(repr((len(lessons), settings)).encode())
         return FitReport(1, 1, settings.metric, 0.75, notices=("a word about training",))

@@ -23,6 +23,8 @@ HEAVY = ("torch", "transformers", "datasets", "pandas", "numpy", "scipy", "rich"
 HOMES = {
     "torch": ("models/",),
     "transformers": ("models/",),
+    "accelerate": ("models/fitting/",),
+    "peft": ("models/fitting/",),
     "tokenizers": ("models/",),
     "safetensors": ("models/",),
     "gguf": ("models/",),
@@ -41,6 +43,8 @@ HOMES = {
 INSIDE_FUNCTIONS = (
     "torch",
     "transformers",
+    "accelerate",
+    "peft",
     "datasets",
     "pandas",
     "scipy",

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.identity import digest_all
 from assay.core.requests import Request
 
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
@@ -31,6 +32,14 @@ class Lesson:
     right: int = 0
     answer: str = ""
     start: int = 0
+
+
+def digest_lessons(lessons: Iterable[Lesson]) -> str:
+    """64 hex digits that stand for lessons in their order."""
+    return digest_all(
+        [[[entry.kind, *entry.identity()] for entry in lesson.requests], lesson.right, lesson.answer, lesson.start]
+        for lesson in lessons
+    )
 
 
 @dataclass(frozen=True, slots=True)

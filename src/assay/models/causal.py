@@ -1,6 +1,7 @@
 """Decoders of the `hf` model: any causal language model that transformers loads, from a folder or the Hub.
 
-Takes lm-eval's model arguments; gives a `Model` that also satisfies `Tokenizes`, `Measures`, `Advises`, `Describes`.
+Takes lm-eval's model arguments; gives a `Model` that also satisfies `Tokenizes`, `Measures`, `Advises`,
+`Describes` and `Trainable`.
 Opening reads nothing but a folder's names; what the model is, is read from small files; weights load when asked.
 """
 
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.protocols import Progress, TokenView, Workload
 from assay.core.requests import Request
 from assay.core.responses import Failure, Output
@@ -25,6 +28,9 @@ from assay.models.engine.account import Meter, rates_of
 from assay.models.engine.choosing import choose
 from assay.models.engine.engine import Engine
 from assay.models.engine.forecast import forecast
+from assay.models.fitting.courses import Parent
+from assay.models.fitting.fit import fit
+from assay.models.fitting.texts import text_course
 from assay.models.generation import Writer
 from assay.models.network import (
     choose_device,
@@ -93,7 +99,7 @@ class CausalModel:
     @cached_property
     def capabilities(self) -> Capabilities:
         able = checkpoints.capabilities(self.checkpoint, self.arguments)
-        return able if able.family == "causal" else replace(able, kinds=frozenset())
+        return able if able.family == "causal" else replace(able, kinds=frozenset(), learns=frozenset())
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -139,6 +145,20 @@ class CausalModel:
         name, kind = self.arguments.pretrained, self.capabilities.family
         message = f'"{name}" is an {kind} model; a causal language model is needed here'
         return Failure("unsupported", message, retryable=False)
+
+    def fit(
+        self,
+        lessons: Sequence[Lesson],
+        checks: Sequence[Lesson],
+        settings: FitSettings,
+        folder: Path,
+        listener: FitListener,
+    ) -> FitReport:
+        """Trains a copy of the model and saves it; see docs/finetuning.md."""
+        course = partial(text_course, self._encoder)
+        digest = self.fingerprint.digest
+        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
+        return fit(parent, lessons, checks, settings, folder, listener)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights."""

@@ -21,6 +21,8 @@ from assay.models.causal_arguments import DECODER, CausalArguments
 from assay.models.file_hashes import hash_files
 
 WEIGHT_SUFFIXES = (".safetensors", ".bin")
+# The record of a training, in the folder of the model that came of it.
+FIT_FILE = "fit.json"
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -65,6 +67,11 @@ HEADLESS_ENDINGS = ("EncoderModel", "ForSequenceClassification", "ForQuestionAns
 FAMILY_KINDS = {
     "causal": frozenset(REQUEST_KINDS),
     "encoder-decoder": frozenset((Loglikelihood.kind, Generation.kind)),
+}
+# What each family can be trained to answer.
+FAMILY_LEARNS = {
+    "causal": frozenset((Loglikelihood.kind,)),
+    "encoder-decoder": frozenset((Loglikelihood.kind,)),
 }
 LENGTH_KEYS = ("n_positions", "max_position_embeddings", "n_ctx")
 # transformers writes 1e30 for "no limit".
@@ -243,6 +250,7 @@ def capabilities(checkpoint: Checkpoint, args: CausalArguments) -> Capabilities:
         can_tokenize=True,
         is_deterministic=False,
         family=kind,
+        learns=FAMILY_LEARNS.get(kind, frozenset()),
     )
 
 
@@ -277,8 +285,15 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
         precision=precision(checkpoint, args),
         tokenizer=_tokenizer_hash(checkpoint),
         template=digest(checkpoint.template) if checkpoint.template else None,
+        parent=_parent(folder),
         settings=settings,
     )
+
+
+def _parent(folder: Path) -> str | None:
+    """The digest of the model that this one was trained from, where it was trained by Assay."""
+    stated = _read_json(folder / FIT_FILE).get("parent")
+    return stated if isinstance(stated, str) else None
 
 
 def _spoken(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Encoders of the `hf` model (BERT, RoBERTa and their kind): what their head was trained for is what they answer.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `Tokenizes`, `Advises` and `Describes`.
+Takes the same arguments as for decoders; gives a `Model` that also satisfies `Tokenizes`, `Advises`, `Describes` and
+`Trainable`.
 An encoder without a head opens too, and answers nothing: it is there to be trained.
 """
 
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, cast
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.protocols import TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
@@ -22,6 +25,9 @@ from assay.models.batches import Batching, BatchLimit, read_batch_size
 from assay.models.causal_arguments import TREE, CausalArguments
 from assay.models.encoder_heads import MASKED, MAX_SPAN, Head, check_head, find_head, head_labels, head_settings
 from assay.models.encoder_network import EncoderNetwork, load_encoder_network
+from assay.models.fitting.courses import Parent
+from assay.models.fitting.fit import fit
+from assay.models.fitting.head_lessons import head_course
 from assay.models.head_answers import HeadReader
 from assay.models.head_asking import PAGE, Answer, Asked, HeadEncoder, ask_head
 from assay.models.head_encoding import PairTokenizer
@@ -156,6 +162,20 @@ class EncoderModel:
             if notice:
                 self._notices["device"] = notice
         return self._network
+
+    def fit(
+        self,
+        lessons: Sequence[Lesson],
+        checks: Sequence[Lesson],
+        settings: FitSettings,
+        folder: Path,
+        listener: FitListener,
+    ) -> FitReport:
+        """Trains a copy of the model, with the head that the lessons need, and saves it; see docs/finetuning.md."""
+        course = partial(head_course, cast(PairTokenizer, self.tokenizer))
+        digest = self.fingerprint.digest
+        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
+        return fit(parent, lessons, checks, settings, folder, listener)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights.

@@ -109,11 +109,22 @@ def load_encoder_network(
 ) -> EncoderNetwork:
     """Loads the weights of an encoder and its head onto a device; weights that are not there are an error."""
     module = load_module(checkpoint, args, device, (head.loader, f"a complete model with its {head.name}"))
-    stated = getattr(module.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
-    # The configuration's first: RoBERTa counts positions, and BART finds ends of texts, by it.
-    pad_id = next((entry for entry in stated if isinstance(entry, int)), 0)
+    return wrap_encoder(module, module, device, head, tokenizer)
+
+
+def wrap_encoder(
+    module: Any, called: Any, device: torch.device, head: Head, tokenizer: PairTokenizer
+) -> EncoderNetwork:
+    """A network around a model that is already on its device; `called` stands for it in calls, or is the same."""
+    told = padding_id(module, tokenizer), takes_types(module, tokenizer)
     may_pad = getattr(module.config, "model_type", None) not in PADDING_TELLS
-    return EncoderNetwork(Network(module, device, {}, False), head, pad_id, takes_types(module, tokenizer), may_pad)
+    return EncoderNetwork(Network(called, device, {}, False), head, *told, may_pad)
+
+
+def padding_id(module: Any, tokenizer: PairTokenizer) -> int:
+    """The token that fills short rows; the configuration's first: RoBERTa counts positions, BART finds ends by it."""
+    stated = getattr(module.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)
+    return next((entry for entry in stated if isinstance(entry, int)), 0)
 
 
 def takes_types(module: Any, tokenizer: PairTokenizer) -> bool:

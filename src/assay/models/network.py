@@ -121,12 +121,12 @@ def load_tokenizer(checkpoint: Checkpoint, args: CausalArguments) -> Tokenizer:
     if args.add_bos_token is not None:
         options["add_bos_token"] = args.add_bos_token
     folder = str(checkpoint.tokenizer_folder)
-    with _told(folder, "the tokenizer cannot be loaded"), quiet():
+    with loading(folder, "the tokenizer cannot be loaded"), quiet():
         return cast(Tokenizer, AutoTokenizer.from_pretrained(folder, **options))
 
 
 @contextmanager
-def _told(where: str, found: str) -> Iterator[None]:
+def loading(where: str, found: str) -> Iterator[None]:
     """Turns whatever loading runs into (bad JSON, torn weights, unknown types) into one error."""
     try:
         yield
@@ -184,7 +184,7 @@ def load_module(checkpoint: Checkpoint, args: CausalArguments, device: torch.dev
         if getattr(args, name) is not None:
             options[name] = getattr(args, name)
     folder = str(checkpoint.folder)
-    with _told(folder, "the model cannot be loaded"), quiet():
+    with loading(folder, "the model cannot be loaded"), quiet():
         module, info = getattr(transformers, loader).from_pretrained(folder, **options)
         module = module.to(device).eval()
     missing = sorted(info["missing_keys"])

@@ -1,6 +1,7 @@
 """Encoder-decoders of the `hf` model (T5, BART and their kind): the encoder reads the prompt, the decoder answers.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `Tokenizes`, `Advises` and `Describes`.
+Takes the same arguments as for decoders; gives a `Model` that also satisfies `Tokenizes`, `Advises`, `Describes` and
+`Trainable`.
 Every distinct prompt goes through the encoder once, whatever is asked of it.
 """
 
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.protocols import TokenView
 from assay.core.requests import Request
 from assay.core.responses import Failure, Logprob, Output
@@ -21,6 +24,9 @@ from assay.models import checkpoints, hub
 from assay.models.batches import Batching, BatchLimit, read_batch_size, run_batches
 from assay.models.causal_arguments import TREE, CausalArguments
 from assay.models.encoding import Job, make_encoder, token_view
+from assay.models.fitting.courses import Parent
+from assay.models.fitting.fit import fit
+from assay.models.fitting.texts import text_course
 from assay.models.generation import write_texts
 from assay.models.likelihood import Row, Scored, group_rows, score_rows
 from assay.models.network import automatic_limit, choose_device
@@ -172,6 +178,20 @@ class EncoderDecoder:
             if notice:
                 self._notices["device"] = notice
         return self._network
+
+    def fit(
+        self,
+        lessons: Sequence[Lesson],
+        checks: Sequence[Lesson],
+        settings: FitSettings,
+        folder: Path,
+        listener: FitListener,
+    ) -> FitReport:
+        """Trains a copy of the model and saves it; see docs/finetuning.md."""
+        course = partial(text_course, self._encoder)
+        digest = self.fingerprint.digest
+        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
+        return fit(parent, lessons, checks, settings, folder, listener)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it, the encoder's tokens as context; needs no weights."""

@@ -115,6 +115,11 @@ class PairWriter(Writer):
 def load_pair_network(checkpoint: Checkpoint, args: CausalArguments, device: torch.device) -> PairNetwork:
     """Loads the weights of an encoder-decoder onto a device."""
     module = load_module(checkpoint, args, device, KIND)
+    return PairNetwork(wrap(module, device), start_token(module, str(checkpoint.folder)))
+
+
+def start_token(module: Any, where: str) -> int:
+    """The token that a model's decoder begins with."""
     stated = (
         getattr(module.config, "decoder_start_token_id", None),
         module.generation_config.decoder_start_token_id,
@@ -124,5 +129,5 @@ def load_pair_network(checkpoint: Checkpoint, args: CausalArguments, device: tor
     if start is None:
         found = "its configuration does not say which token the decoder starts with"
         hint = "Add decoder_start_token_id to its config.json"
-        raise ModelError(Fault(str(checkpoint.folder), found, "a decoder_start_token_id", hint))
-    return PairNetwork(wrap(module, device), start)
+        raise ModelError(Fault(where, found, "a decoder_start_token_id", hint))
+    return start

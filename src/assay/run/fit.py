@@ -6,22 +6,14 @@ trained again; one whose training was interrupted goes on.
 
 from __future__ import annotations
 
-import hashlib
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
-try:
-    import fcntl
-except ImportError:  # Windows: two processes that train the same model at once must be avoided by hand
-    fcntl = None  # type: ignore[assignment]
-
-from assay.core.errors import DataError, Fault, ModelError, OutputError, UserError
-from assay.core.fitting import BALANCED, FitListener, FitProgress, FitSpec, Lesson
-from assay.core.identity import digest, request_digest
+from assay.core.errors import DataError, Fault, ModelError, UserError
+from assay.core.fitting import BALANCED, FitListener, FitProgress, FitSpec, Lesson, digest_lessons
+from assay.core.identity import digest
 from assay.core.protocols import Advises, Model, Task, Teaches, Trainable
 from assay.core.specs import ModelSettings
 from assay.models.registry import full_arguments, open_model
@@ -60,9 +52,9 @@ class _Curriculum:
     def data(self) -> dict[str, object]:
         return {
             "lessons": len(self.lessons),
-            "lessons_digest": _lessons_digest(self.lessons),
+            "lessons_digest": digest_lessons(self.lessons),
             "checks": len(self.checks),
-            "checks_digest": _lessons_digest(self.checks),
+            "checks_digest": digest_lessons(self.checks),
         }
 
 
@@ -111,7 +103,7 @@ def _fitted(session: Session, wish: FitSpec, tasks: Sequence[Task], parent: Mode
     names = tuple(task.card.name for task in tasks)
     name = place.name or _name(session, names, wish, key)
     folder = place.folder or _models_folder(session) / name
-    with _alone(folder, session), session.stage("fit", name):
+    with session.stage("fit", name):
         report = trainable.fit(curriculum.lessons, curriculum.checks, wish.settings, folder, _listening(session, wish))
     for notice in report.notices:
         session.listener(Noticed(notice))
@@ -190,31 +182,6 @@ def _models_folder(session: Session) -> Path:
     return (default_path() if store == MEMORY else Path(store)).absolute().parent / "models"
 
 
-@contextmanager
-def _alone(folder: Path, session: Session) -> Iterator[None]:
-    """Waits until no other process trains into the folder."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(folder.parent / f".{folder.name}.lock", "ab")  # noqa: SIM115 - held while training
-    except OSError as error:
-        raise OutputError(
-            Fault(str(folder), f"cannot be written: {error.strerror}", "a folder for the model")
-        ) from error
-    with lock:
-        _lock(lock, folder, session)
-        yield
-
-
-def _lock(lock: IO[bytes], folder: Path, session: Session) -> None:
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        session.listener(Noticed(f"another process trains into {folder}; waiting for it"))
-        fcntl.flock(lock, fcntl.LOCK_EX)
-
-
 # Lessons
 
 
@@ -258,12 +225,3 @@ def _drawn(lessons: list[Lesson], most: int | None, chance: random.Random) -> li
         return lessons
     kept = set(chance.sample(range(len(lessons)), most))
     return [lesson for place, lesson in enumerate(lessons) if place in kept]
-
-
-def _lessons_digest(lessons: Sequence[Lesson]) -> str:
-    hasher = hashlib.sha256()
-    for lesson in lessons:
-        for request in lesson.requests:
-            hasher.update(request_digest(request))
-        hasher.update(digest([lesson.right, lesson.answer, lesson.start]).encode())
-    return hasher.hexdigest()

@@ -1,0 +1,209 @@
+"""Training itself, by transformers' Trainer: our loss and our examination, its loop, optimiser and checkpoints.
+
+Takes a course and a module to train; leaves checkpoints in a folder. Nothing is printed or reported anywhere; random
+states, log levels and the environment of the process are as before when it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.core.fitting import DIRECTIONS, FitListener, FitProgress, FitSettings
+from assay.models.fitting.courses import IGNORED, Course
+from assay.models.fitting.faults import require_finite
+from assay.models.fitting.settings import SCHEDULES, steps_per_epoch
+from assay.models.fitting.states import State, lost_patience, read_history
+from assay.models.network import quiet
+
+MOST_GRADIENT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one training does.
+
+    Attributes:
+        settings: how.
+        rate: the highest learning rate.
+        steps: steps in all.
+        has_checks: whether there is something to validate on.
+        folder: where checkpoints go.
+    """
+
+    settings: FitSettings
+    rate: float
+    steps: int
+    has_checks: bool
+    folder: Path
+
+    def is_over(self, state: State | None) -> bool:
+        """Whether there is nothing left to train after a checkpoint."""
+        if state is None:
+            return False
+        return state.step >= self.steps or lost_patience(state.history, self.settings.metric, self.settings.patience)
+
+
+@contextmanager
+def apart(seed: int) -> Iterator[None]:
+    """Random numbers from a seed while this lasts; then random states and environment are as before."""
+    import numpy
+    import torch
+
+    states = random.getstate(), numpy.random.get_state()
+    environment = dict(os.environ)
+    devices = list(range(torch.cuda.device_count()))
+    try:
+        with torch.random.fork_rng(devices), quiet():
+            torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(states[0])
+        numpy.random.set_state(states[1])
+        for name in set(os.environ) - set(environment):
+            del os.environ[name]
+        os.environ.update({name: value for name, value in environment.items() if os.environ.get(name) != value})
+
+
+def train(module: Any, course: Course, plan: Plan, last: State | None, ends: tuple[Any, FitListener]) -> None:
+    """Trains to the end, from the last checkpoint on; the last step leaves one too.
+
+    Args:
+        ends: the device, and who is told of every step.
+    """
+    from transformers import PrinterCallback
+
+    device, listener = ends
+    trainer = _make_trainer(module, course, plan, device.type == "cpu")
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(_make_watcher(plan, listener))
+    trainer.train(resume_from_checkpoint=None if last is None else str(last.folder))
+
+
+def _arguments(plan: Plan, lessons: int, on_cpu: bool) -> Any:
+    from transformers import TrainingArguments
+
+    settings = plan.settings
+    every = settings.check_every or steps_per_epoch(lessons, settings)
+    arguments = TrainingArguments(
+        output_dir=str(plan.folder),
+        max_steps=plan.steps,
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.accumulation,
+        learning_rate=plan.rate,
+        lr_scheduler_type=SCHEDULES[settings.schedule],
+        # Rounded down: the first step of a warm-up has a rate of zero, so a training of one step would learn nothing.
+        warmup_steps=int(settings.warmup * plan.steps),
+        weight_decay=settings.weight_decay,
+        max_grad_norm=MOST_GRADIENT,
+        optim="adamw_torch",
+        seed=settings.seed,
+        data_seed=settings.seed,
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=2,
+        eval_strategy="steps" if plan.has_checks else "no",
+        eval_steps=every,
+        metric_for_best_model=settings.metric if plan.has_checks else None,
+        greater_is_better=DIRECTIONS[settings.metric],
+        logging_strategy="steps",
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=on_cpu,
+    )
+    # One GPU: several would split batches, and with them the order in which numbers are added.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
+
+
+def _make_trainer(module: Any, course: Course, plan: Plan, on_cpu: bool) -> Any:
+    from transformers import Trainer
+
+    wants_accuracy = plan.settings.metric == "accuracy"
+
+    class LessonTrainer(Trainer):  # type: ignore[misc]
+        """The Trainer with the loss and the examination of a course."""
+
+        control: Any
+
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            """The mean over the whole step, also when it has several batches."""
+            count = (inputs["labels"] != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+            return course.loss(model, inputs) / count
+
+        def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+            """The examination; each lesson counts once, however they are batched."""
+            self.model.eval()
+            scores = course.examine(self.model, self.args.device, wants_accuracy)
+            require_finite("validation loss", scores.loss, self.state.global_step, plan.rate)
+            found = {"eval_loss": scores.loss}
+            if scores.accuracy is not None:
+                found["eval_accuracy"] = scores.accuracy
+            self.log(dict(found))
+            self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
+            return found
+
+    checks = [None] if plan.has_checks else None
+    trainer = LessonTrainer(
+        model=module,
+        args=_arguments(plan, len(course.rows), on_cpu),
+        data_collator=course.collate,
+        train_dataset=course.rows,
+        eval_dataset=checks,
+    )
+    # `compute_loss` divides by the labels of all batches of a step, so the Trainer must not divide again.
+    trainer.model_accepts_loss_kwargs = trainer.loss_is_scaled_for_ga = True
+    return trainer
+
+
+def _make_watcher(plan: Plan, listener: FitListener) -> Any:
+    from transformers import TrainerCallback
+
+    class Watcher(TrainerCallback):  # type: ignore[misc]
+        """Tells the listener of every step, stops at what is no number, and stops early."""
+
+        def __init__(self) -> None:
+            self.loss: float | None = None
+            self.value: float | None = None
+
+        def tell(self, step: int) -> None:
+            listener(FitProgress(step, plan.steps, self.loss, self.value))
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            history = read_history(state.log_history)
+            self.value = history[-1].get(plan.settings.metric) if history else None
+            self.tell(state.global_step)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step >= plan.steps:
+                control.should_save, control.should_evaluate = True, plan.has_checks
+
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: Mapping[str, float] | None = None, **_: Any
+        ) -> None:
+            if logs is None or "loss" not in logs:
+                return
+            require_finite("loss", logs["loss"], state.global_step, plan.rate)
+            require_finite("gradient", logs.get("grad_norm", 0.0), state.global_step, plan.rate)
+            self.loss = logs["loss"]
+            self.tell(state.global_step)
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            history = read_history(state.log_history)
+            self.value = history[-1][plan.settings.metric]
+            self.tell(state.global_step)
+            if lost_patience(history, plan.settings.metric, plan.settings.patience):
+                control.should_training_stop = True
+
+    return Watcher()
