@@ -161,6 +161,7 @@ def test_a_name_and_a_folder_may_be_chosen(tmp_path: Path) -> None:
     assert (fitted.name, fitted.folder) == ("my-pupil", str(tmp_path / "here"))
     with pytest.raises(StoreError, match='another model is called "my-pupil": it learnt sums'):
         finetune(model, course("names"), store=store, name="my-pupil", folder=tmp_path / "there")
+    assert len(model.learnt) == 1, "it is told before the training"
 
 
 @pytest.mark.parametrize("name", ["hf", "smollm2", "a/b", ".hidden", ""])

@@ -102,25 +102,25 @@ def _fitted(session: Session, wish: FitSpec, tasks: Sequence[Task], parent: Mode
         return known
     names = tuple(task.card.name for task in tasks)
     name = place.name or _name(session, names, wish, key)
-    folder = place.folder or _models_folder(session) / name
-    with session.stage("fit", name):
-        report = trainable.fit(curriculum.lessons, curriculum.checks, wish.settings, folder, _listening(session, wish))
-    for notice in report.notices:
-        session.listener(Noticed(notice))
-    arguments = inherited_arguments(_arguments(session))
     record = FittedModel(
         name=name,
         key=key,
-        folder=str(folder),
-        model_args=arguments,
+        folder=str(place.folder or _models_folder(session) / name),
+        model_args=inherited_arguments(_arguments(session)),
         parent=parent.fingerprint.to_json(),
         fingerprint={},
         tasks=names,
         data=data,
         settings={**settings, "mix": wish.mix, "limit": wish.limit, "check_limit": wish.check_limit},
-        report=report.to_json(),
+        report={},
     )
-    found = _with_fingerprint(record)
+    session.store.fitted.check(record)  # a name that another model has is told before an hour of training
+    with session.stage("fit", name):
+        listener = _listening(session, wish)
+        report = trainable.fit(curriculum.lessons, curriculum.checks, wish.settings, Path(record.folder), listener)
+    for notice in report.notices:
+        session.listener(Noticed(notice))
+    found = _with_fingerprint(replace(record, report=report.to_json()))
     session.store.fitted.add(found)
     return found
 

@@ -54,18 +54,21 @@ class Fitted:
 
     def add(self, model: FittedModel) -> None:
         """Adds a model. A name that another model has is an error; the same model is kept as it is."""
-        known = self.get(model.name)
-        if known is not None and known.key == model.key and known.folder == model.folder:
+        if self.check(model):
             return
-        if known is not None:
-            found = (
-                f'another model is called "{model.name}": it learnt {", ".join(known.tasks)} and lies in {known.folder}'
-            )
-            raise StoreError(Fault("--name", found, next="Choose another name"))
         data = {name: value for name, value in asdict(model).items() if name not in _OWN_COLUMNS}
         row = (model.name, model.key, model.created, model.folder, json.dumps(data, default=str))
         with self._database.write() as connection:
             connection.execute("INSERT INTO fitted VALUES (?, ?, ?, ?, ?)", row)
+
+    def check(self, model: FittedModel) -> bool:
+        """Whether this very model is known already; a name that another one has is an error."""
+        known = self.get(model.name)
+        if known is None or (known.key, known.folder) == (model.key, model.folder):
+            return known is not None
+        tasks = ", ".join(known.tasks)
+        found = f'another model is called "{model.name}": it learnt {tasks} and lies in {known.folder}'
+        raise StoreError(Fault("--name", found, next="Choose another name"))
 
     def get(self, name: str) -> FittedModel | None:
         """The model of this name; None when there is none."""
