@@ -405,7 +405,9 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
     found: list[ModelRow] = []
     for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:
         if not isinstance(item, str):
-            found.append(ModelRow(_label(item.fingerprint.name, {}, (), found), item.fingerprint.name, settings, item))
+            name = item.fingerprint.name
+            plain = cast(Settings, {**settings, "finetune": _row_fit(name, {}, settings)})
+            found.append(ModelRow(_label(name, {}, (), found), name, plain, item))
             continue
         for choice in choices(item):
             own = dict(settings)
@@ -413,22 +415,27 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
                 own["model_args"] = choice.arguments
             if choice.num_fewshot is not None:
                 own["num_fewshot"] = choice.num_fewshot
-            if choice.fit is not None:
-                own["finetune"] = _row_fit(choice.name, choice.fit, settings)
+            own["finetune"] = _row_fit(choice.name, choice.fit or {}, settings)
             arguments = parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
             label = _label(choice.name, arguments, choice.marks, found)
             found.append(ModelRow(label, choice.name, cast(Settings, own), None, choice.step))
+    unused = settings.get("finetune")
+    if unused and all(row.fit is None for row in found):
+        flags = ", ".join(f"--{name}" for name in unused)
+        raise UserError(Fault(flags, "has no meaning without training", next=f"Add --{FINETUNE}"))
     return found
 
 
-def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """How one of several models is trained: its own settings over those of all."""
-    common = settings.get("finetune")
-    if common is None and FINETUNE not in own:
+def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str, Any] | None:
+    """How one of several models is trained: its own settings over those of all. None for one that is not trained."""
+    whole = {**(settings.get("finetune") or {}), **own}
+    if FINETUNE not in whole:
+        if not own:
+            return None
         found = f"{', '.join(own)} is set, but the model is not trained"
         raise UserError(Fault(f"model {name}", found, next=f"Add {FINETUNE}=full, or another method"))
     read_fit(own, f"model {name}")  # a wrong one is told by the model's name
-    return {**(common or {}), **own}
+    return whole
 
 
 def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:

@@ -127,6 +127,14 @@ def test_a_row_has_its_own_settings_of_training_over_those_of_all() -> None:
     assert model_rows("dummy", {})[0].fit is None
 
 
+def test_settings_of_all_are_for_the_rows_that_are_trained() -> None:
+    plain, trained = model_rows(["dummy", "dummy:finetune=head"], {"finetune": {"epochs": 5}})
+    assert plain.fit is None
+    assert trained.fit is not None and trained.fit.settings.epochs == 5
+    with pytest.raises(UserError, match="--epochs: has no meaning without training"):
+        model_rows("dummy", {"finetune": {"epochs": 5}})
+
+
 def test_a_wrong_setting_of_training_names_the_model() -> None:
     with pytest.raises(UserError, match=r'model dummy, finetune: is "most"; expected one of full, lora, head'):
         model_rows("dummy:finetune=most", {})

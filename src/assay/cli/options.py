@@ -197,13 +197,9 @@ def add_fit_options(parser: argparse.ArgumentParser, is_lap: bool) -> None:
 
 
 def fit_settings(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Settings of training; None where none is wanted."""
+    """Settings of training; None where there are none. Without a method they are for models that name one."""
     given = {name: getattr(options, name) for name in FIT_KEYS if getattr(options, name) is not None}
-    if FINETUNE not in given and given:
-        flags = ", ".join(f"--{name}" for name in given)
-        raise UserError(Fault(flags, "has no meaning without training", next=f"Add --{FINETUNE}"))
-    if FINETUNE in given:
-        read_fit(given, "")  # wrong ones are told before anything is read
+    read_fit(given, "")  # wrong ones are told before anything is read
     return given or None
 
 
