@@ -1,0 +1,100 @@
+"""A matrix whose row is trained, killed in the middle of its second training: what was done stays done."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+
+WORDS = ["good", "bad", "fine", "poor", "film", "play", "book", "song", "the", "a", "was", "very"]
+SETTINGS = "finetune=full,epochs=12,check_every=6,train_batch_size=4,learning_rate=0.01"
+
+
+def make_encoder(folder: Path) -> None:
+    """A tiny BERT without a head."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    BertTokenizer(vocab={piece: place for place, piece in enumerate(pieces)}).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=32,
+    )
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(folder)
+
+
+def make_task(folder: Path, name: str, good: tuple[str, str]) -> Path:
+    """Sentences of which those with certain words are good."""
+    rows = [
+        {"sentence": f"the {noun} was very {word}" if number % 2 else f"a {word} {noun}", "label": int(word in good)}
+        for number in range(2)
+        for noun in ("film", "play", "book", "song")
+        for word in ("good", "bad", "fine", "poor")
+    ]
+    for split, own in (("train", rows[4:]), ("test", rows[:4])):
+        (folder / f"{name}_{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
+    path = folder / f"{name}.yaml"
+    files = f"{{train: {name}_train.jsonl, test: {name}_test.jsonl}}"
+    path.write_text(
+        f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {files}}}\n"
+        "training_split: train\ntest_split: test\n"
+        "format: {kind: classification, text: sentence, labels: [bad, good], answer: label}\n"
+    )
+    return path
+
+
+def start(folder: Path, store: Path, tasks: list[Path]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "assay", "matrix", "--models", f"hf:pretrained={folder / 'encoder'},{SETTINGS}"]
+    command += ["--tasks", *map(str, tasks), "--store", str(store), "--device", "cpu"]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(worker: subprocess.Popen[str]) -> tuple[str, str]:
+    printed, errors = worker.communicate(timeout=200)
+    assert worker.returncode == 0, errors[-3000:]
+    return printed, errors
+
+
+def trained(store: Path, name: str) -> Path:
+    (folder,) = store.parent.glob(f"models/encoder-{name}-*")
+    return folder
+
+
+def test_a_killed_matrix_trains_no_finished_cell_again_and_ends_with_the_same_weights(tmp_path: Path) -> None:
+    make_encoder(tmp_path / "encoder")
+    tasks = [make_task(tmp_path, "taste", ("good", "fine")), make_task(tmp_path, "wealth", ("bad", "fine"))]
+    whole, killed = tmp_path / "whole" / "store.db", tmp_path / "killed" / "store.db"
+    for store in (whole, killed):
+        store.parent.mkdir()
+    finish(start(tmp_path, whole, tasks))
+    worker = start(tmp_path, killed, tasks)
+    while not list(killed.parent.glob("models/encoder-wealth-*/checkpoints/checkpoint-*/trainer_state.json")):
+        assert worker.poll() is None, "the matrix was over before it could be killed"
+        time.sleep(0.005)
+    worker.send_signal(signal.SIGKILL)
+    worker.communicate()
+    first = trained(killed, "taste") / "model.safetensors"
+    written, steps = first.stat().st_mtime_ns, len(list(trained(killed, "wealth").glob("checkpoints/checkpoint-*")))
+    assert steps >= 1 and not (trained(killed, "wealth") / "config.json").exists()
+    printed, errors = finish(start(tmp_path, killed, tasks))
+    assert f'"{first.parent.name}" was trained so before and is used as it is' in errors
+    assert first.stat().st_mtime_ns == written
+    records = " ".join(printed.split()).split("record: ")[1:]
+    assert ["4 answers known, 0 asked" in record for record in records] == [True, False]
+    assert "0 answers known, 4 asked" in records[1]
+    for name in ("taste", "wealth"):
+        weights = [(trained(store, name) / "model.safetensors").read_bytes() for store in (whole, killed)]
+        assert weights[0] == weights[1]
