@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.api import make_spec
 from assay.core.protocols import Task, Tokenizes
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.specs import ModelSettings, RunSpec
@@ -24,6 +23,7 @@ from assay.models.registry import open_model
 from assay.report.harness_shape import plain as plain_document
 from assay.run.posing import chosen_documents
 from assay.run.resolve import open_catalog, resolve_tasks
+from assay.settings import make_spec
 from parity import conversation
 from parity.compare import OF_CLASS
 from parity.job import Case, Job, read_job

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay.api import make_spec
 from assay.core.protocols import Model
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
@@ -20,6 +19,7 @@ from assay.core.specs import ModelSettings
 from assay.models.registry import open_model
 from assay.report.harness_shape import results_data
 from assay.run.resolve import open_catalog, resolve_tasks
+from assay.settings import make_spec
 from assay.testing import ScriptedModel
 from parity import script
 from parity.job import Case, Job

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.api import make_spec
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.run.posing import chosen_documents
 from assay.run.resolve import open_catalog, resolve_tasks
+from assay.settings import make_spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _PUBLIC = {
     "Write": "assay.tasks.python",
     "evaluate": "assay.api",
     "explain": "assay.api",
-    "make_spec": "assay.api",
+    "make_spec": "assay.settings",
     "plan_run": "assay.api",
     "rescore": "assay.api",
     "task": "assay.tasks.python",
@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from assay.api import evaluate, explain, make_spec, plan_run, rescore
+    from assay.api import evaluate, explain, plan_run, rescore
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from assay.core.results import RunResult, TaskResult
     from assay.core.scores import Estimate
     from assay.core.specs import RunSpec
+    from assay.settings import make_spec
     from assay.tasks.python import Choose, Complete, Read, Write, task
 
 

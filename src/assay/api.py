@@ -7,211 +7,37 @@ print(result.task("demo_questions").metric("acc").estimate)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Union, cast
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from assay.core.arguments import parse_arguments
-from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.fitting import FINETUNE, FitSpec, read_fit
+from assay.core.errors import Fault, UserError
+from assay.core.fitting import read_fit
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
-from assay.core.specs import LM_EVAL, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
-from assay.models.causal_arguments import ENGINES
+from assay.core.specs import LM_EVAL, RunSpec
+from assay.models.registry import is_known
 from assay.report.files import check_output_path, write_results
-from assay.report.names import model_name
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
+from assay.settings import Settings, fit_wish, make_spec, model_rows
 from assay.store.store import Store, default_path
 from assay.tasks.changes import scoring_changes
-from assay.tasks.corpora import asked_windows
-from assay.tasks.fewshot import sampler_fault
-from assay.tasks.profiles.reading import find_profile
-from assay.tasks.styles import OWN, find_style
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from assay.core.explanations import Explanation
-    from assay.core.matrices import Matrix, Step
+    from assay.core.matrices import Matrix
     from assay.core.studies import Study
     from assay.run.methods import Subject, Wish
     from assay.store.fitted import FittedModel
 
 Tasks = Union[str, Task, Sequence[Union[str, Task]]]
-
-
-class Settings(TypedDict, total=False):
-    """Settings of a run, in the command line's names."""
-
-    model_args: str | Mapping[str, Any] | None
-    num_fewshot: int | None
-    fewshot_sampler: str | None
-    limit: float | None
-    samples: Mapping[str, Sequence[int]] | None
-    include_path: str | Path | Sequence[str | Path] | None
-    batch_size: int | str
-    device: str | None
-    engine: str
-    apply_chat_template: bool | str
-    system_instruction: str | None
-    fewshot_as_multiturn: bool | None
-    gen_kwargs: str | Mapping[str, Any] | None
-    seeds: Seeds
-    predict_only: bool
-    bootstrap_iters: int
-    allow_code: bool | Sequence[str]
-    confirm_run_unsafe_code: bool
-    metadata: str | Mapping[str, Any] | None
-    like: str | None
-    style: str | None
-    rotations: bool
-    metrics: str | Sequence[str] | None
-    scoring: str | Path | Mapping[str, Any] | None
-    prompts: str | Path | None
-    original_task: bool
-    window: int | None
-    stride: int | None
-    text_column: str
-    domain_column: str | None
-    finetune: Mapping[str, Any] | None
-    finetune_together: bool
-
-
-def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
-    """A run specification from loose settings; every wrong one is an error that says so."""
-    seeds = settings.get("seeds") or Seeds()
-    limit = settings.get("limit")
-    samples = settings.get("samples")
-    _check_numbers(limit, settings.get("num_fewshot"), samples)
-    chosen = None if samples is None else {name: tuple(places) for name, places in samples.items()}
-    model_args = parse_arguments(settings.get("model_args"), "--model_args")
-    options = TaskOptions(
-        num_fewshot=settings.get("num_fewshot"),
-        fewshot_seed=seeds.fewshot,
-        sampling_seed=seeds.sampling,
-        chat=_chat(settings),
-        generation=parse_arguments(settings.get("gen_kwargs"), "--gen_kwargs"),
-        predict_only=settings.get("predict_only", False),
-        metadata={**model_args, **parse_arguments(settings.get("metadata"), "--metadata")},
-        python_seed=seeds.python,
-        numpy_seed=seeds.numpy,
-        confirm_unsafe=settings.get("confirm_run_unsafe_code", False),
-        like=_like(settings.get("like")),
-        samples=chosen,
-        style=_style(settings.get("style"), settings.get("rotations", False)),
-        scoring=scoring_changes(settings.get("metrics"), settings.get("scoring")),
-        prompts=_prompts(settings.get("prompts")),
-        original_task=settings.get("original_task", False),
-        texts=_texts(settings),
-        fewshot_sampler=_sampler(settings.get("fewshot_sampler")),
-    )
-    include = settings.get("include_path") or ()
-    folders = [include] if isinstance(include, (str, Path)) else include
-    return RunSpec(
-        model=model,
-        tasks=tuple(tasks),
-        model_args=model_args,
-        include_path=tuple(str(folder) for folder in folders),
-        limit=limit,
-        samples=chosen,
-        options=options,
-        settings=_model_settings(settings),
-        seeds=seeds,
-        bootstrap_iters=settings.get("bootstrap_iters", 100_000),
-        allow_code=_allowed(settings.get("allow_code", False)),
-    )
-
-
-def _texts(settings: Settings) -> TextOptions:
-    given = TextOptions(
-        window=settings.get("window"),
-        stride=settings.get("stride"),
-        text_column=settings.get("text_column", "text"),
-        domain_column=settings.get("domain_column"),
-    )
-    asked_windows(given)  # a wrong one is an error before anything is read
-    return given
-
-
-def _model_settings(settings: Settings) -> ModelSettings:
-    engine = settings.get("engine", "auto")
-    if engine not in ENGINES:
-        found = f'no engine "{engine}"{did_you_mean(engine, ENGINES)}'
-        raise UserError(Fault("--engine", found, "one of " + ", ".join(ENGINES)))
-    return ModelSettings(str(settings.get("batch_size", "auto")), settings.get("device"), engine)
-
-
-def _like(tool: str | None) -> str | None:
-    """The profile of a run: the tool's name, or the whole path of the user's own, so that it is found again."""
-    if tool is None:
-        return None
-    profile = find_profile(tool)
-    return str(profile.file.path.resolve()) if tool.endswith((".yaml", ".yml")) else profile.name
-
-
-def _style(style: str | None, rotates: bool) -> str | None:
-    """The prompt style of a run; a wrong one is an error before anything is read."""
-    if style in (None, OWN):
-        if rotates:
-            found, expected = "a task's own prompt cannot be turned", "a style that lists the choices: --style letters"
-            raise UserError(Fault("--rotations", found, expected, "For one task of several write TASK@letters:rotated"))
-        return style
-    found_style = find_style(str(style))
-    return find_style(f"{style}:rotated").name if rotates and not found_style.rotates else found_style.name
-
-
-def _sampler(name: str | None) -> str | None:
-    """The few-shot sampler of a run; a wrong one is an error before anything is read."""
-    fault = sampler_fault(name, "--fewshot_sampler") if name is not None else None
-    if fault is not None:
-        raise UserError(fault)
-    return name
-
-
-def _prompts(place: str | Path | None) -> str | None:
-    """The whole path of the templates of a run, so that they are found again."""
-    if place is None:
-        return None
-    found = Path(place).expanduser()
-    if not found.exists():
-        raise UserError(Fault("--prompts", f'no file or folder "{found}"', "a templates.yaml, or a folder of such"))
-    return str(found.resolve())
-
-
-def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:
-    if isinstance(allowed, str):
-        return (allowed,)
-    return allowed if isinstance(allowed, bool) else tuple(allowed)
-
-
-def _check_numbers(limit: float | None, num_fewshot: int | None, samples: Any) -> None:
-    faults = []
-    if limit is not None and not 0 < limit < math.inf:
-        faults.append(Fault("--limit", f"is {limit}", "a count of 1 or more, or a share between 0 and 1"))
-    if num_fewshot is not None and num_fewshot < 0:
-        faults.append(Fault("--num_fewshot", f"is {num_fewshot}", "0 or more"))
-    if limit is not None and samples is not None:
-        faults.append(Fault("--limit", "is given together with --samples", "one of the two"))
-    if faults:
-        raise UserError(*faults)
-
-
-def _chat(settings: Settings) -> ChatSpec:
-    apply = settings.get("apply_chat_template", False)
-    multiturn = settings.get("fewshot_as_multiturn")
-    if multiturn and not apply:
-        raise UserError(Fault("--fewshot_as_multiturn", "needs --apply_chat_template", next="Add the flag"))
-    return ChatSpec(
-        apply=bool(apply),
-        template=apply if isinstance(apply, str) else None,
-        system=settings.get("system_instruction"),
-        multiturn=True if multiturn is None else multiturn,
-    )
 
 
 def _split_tasks(tasks: Tasks) -> list[str | Task]:
@@ -252,7 +78,7 @@ def evaluate(
     spec = _specified(model, wanted, settings)
     if output_path is not None:
         check_output_path(output_path)
-    wish = _fit_wish(settings)
+    wish = fit_wish(settings)
     with Store(store if store is not None else default_path()) as opened:
         session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
         if wish is not None:
@@ -264,11 +90,6 @@ def evaluate(
     if output_path is not None:
         write_results(result, output_path, log_samples or spec.options.predict_only)
     return result
-
-
-def _fit_wish(settings: Settings) -> FitSpec | None:
-    wanted = settings.get("finetune")
-    return None if wanted is None else read_fit(wanted, "")
 
 
 def finetune(
@@ -370,79 +191,6 @@ def _subjects(
     rows = model_rows(models, settings)
     specs = [with_wish(make_spec(row.name, (), **row.settings), tasks, wish) for row in rows]
     return [Subject(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """One of several models: a label that tells it apart, its name, its settings, and what else is known of it.
-
-    Attributes:
-        model: the model itself where one was given.
-        step: its place in a training run.
-    """
-
-    label: str
-    name: str
-    settings: Settings
-    model: Model | None = None
-    step: Step | None = None
-
-    @property
-    def fit(self) -> FitSpec | None:
-        """How the model is trained before it is asked; None for as it is."""
-        return _fit_wish(self.settings)
-
-
-def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) -> list[ModelRow]:
-    """Every model that is meant, in order: `name`, `name:setting=value`, `name:setting=one|other`, patterns of folders.
-
-    Args:
-        models: texts or models.
-        settings: those of all; `model_args` are for models without settings of their own.
-    """
-    from assay.run.axis import choices
-
-    found: list[ModelRow] = []
-    for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:
-        if not isinstance(item, str):
-            name = item.fingerprint.name
-            plain = cast(Settings, {**settings, "finetune": _row_fit(name, {}, settings)})
-            found.append(ModelRow(_label(name, {}, (), found), name, plain, item))
-            continue
-        for choice in choices(item):
-            own = dict(settings)
-            if choice.arguments is not None:
-                own["model_args"] = choice.arguments
-            if choice.num_fewshot is not None:
-                own["num_fewshot"] = choice.num_fewshot
-            own["finetune"] = _row_fit(choice.name, choice.fit or {}, settings)
-            arguments = parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
-            label = _label(choice.name, arguments, choice.marks, found)
-            found.append(ModelRow(label, choice.name, cast(Settings, own), None, choice.step))
-    unused = settings.get("finetune")
-    if unused and all(row.fit is None for row in found):
-        flags = ", ".join(f"--{name}" for name in unused)
-        raise UserError(Fault(flags, "has no meaning without training", next=f"Add --{FINETUNE}"))
-    return found
-
-
-def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str, Any] | None:
-    """How one of several models is trained: its own settings over those of all. None for one that is not trained."""
-    whole = {**(settings.get("finetune") or {}), **own}
-    if FINETUNE not in whole:
-        if not own:
-            return None
-        found = f"{', '.join(own)} is set, but the model is not trained"
-        raise UserError(Fault(f"model {name}", found, next=f"Add {FINETUNE}=full, or another method"))
-    read_fit(own, f"model {name}")  # a wrong one is told by the model's name
-    return whole
-
-
-def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:
-    """A short name; a number is added where another model has the same."""
-    label = "@".join((Path(model_name(name, arguments)).name, *marks))
-    same = sum(other.label.partition(" (")[0] == label for other in others)
-    return f"{label} ({same + 1})" if same else label
 
 
 def evaluate_matrix(
@@ -573,9 +321,19 @@ def plan_run(
 
 
 def show_document(
-    task: str | Task, place: int = 0, model: str | Model | None = None, **settings: Unpack[Settings]
+    task: str | Task,
+    place: int = 0,
+    model: str | Model | None = None,
+    store: str | Path | None = None,
+    **settings: Unpack[Settings],
 ) -> list[ShownDocument]:
-    """The document at a place of a task (of every task, for a group), posed and, with a model, tokenised."""
+    """The document at a place of a task (of every task, for a group), posed and, with a model, tokenised.
+
+    A store is only opened for a model that was trained here.
+    """
     wanted = _split_tasks(task)
     spec = _specified(model if model is not None else "none", wanted, settings)
-    return show_documents(spec, wanted, place, model)
+    if not isinstance(model, str) or is_known(model):
+        return show_documents(spec, wanted, place, model)
+    with Store(store if store is not None else default_path()) as opened:
+        return show_documents(spec, wanted, place, model, opened)

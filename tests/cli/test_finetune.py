@@ -55,8 +55,9 @@ def test_trained_models_are_listed_and_a_lost_folder_is_told(
     assert main(["ls", "models", "my-model", "--store", str(path)]) == 0
     listed = " ".join(capsys.readouterr().out.split())
     assert "my-model trained lora on a, b;" in listed
-    told = refused(capsys, "run", "--model", "my-model", "--tasks", "demo_questions", "--store", str(path))
-    assert f"its folder {gone} is gone" in told
+    for command in (["run", "--tasks", "demo_questions"], ["show", "demo_questions"]):
+        told = refused(capsys, *command, "--model", "my-model", "--store", str(path))
+        assert f"its folder {gone} is gone" in told
     assert list(fitted_lines(record)) == [
         "model my-model",
         "  learnt a, b: 90 documents, 10 to validate on",

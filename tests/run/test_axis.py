@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from assay.api import model_rows
 from assay.core.errors import UserError
 from assay.core.matrices import Step
 from assay.run.axis import Choice, choices, natural, step_numbers
+from assay.settings import model_rows
 
 
 def test_a_plain_name_has_no_settings_of_its_own() -> None:

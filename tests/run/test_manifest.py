@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate, make_spec
+from assay.api import evaluate
 from assay.core.fingerprints import Fingerprint
 from assay.core.specs import RunSpec
 from assay.run.manifest import HIDDEN, make_manifest, redacted, redacted_command
 from assay.run.posing import pose_task
+from assay.settings import make_spec
 from assay.testing import ScriptedModel, toy_generation_task
 
 CANARY = "c4n4ry-51ng5"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from assay.api import make_spec
 from assay.core.errors import UserError
 from assay.core.specs import TaskOptions
 from assay.models.registry import arguments_like
 from assay.run.resolve import resolve_tasks
 from assay.scoring.documents import document_scorer
+from assay.settings import make_spec
 from assay.tasks.catalog import Catalog
 from assay.tasks.fewshot import RandomSampler
 from assay.tasks.harness.task import HarnessTask

@@ -8,10 +8,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from assay.api import make_spec
 from assay.cli.options import add_code_options, allowed_code, make_parser
 from assay.core.errors import Fault, UserError
 from assay.run.resolve import code_loader, known_names, open_catalog
+from assay.settings import make_spec
 from assay.tasks.checking import CheckReport, check_paths, folders_of
 from assay.tasks.files import ReadOptions, read
 from assay.tasks.loading import LoadReport, load_everything

@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from assay.api import Settings
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, read_fit
 from assay.core.specs import Seeds
+from assay.settings import Settings
 from assay.tasks.fewshot import SAMPLERS
 
 # Options of lm-eval that need nothing done here, with the reason that is told to the user.

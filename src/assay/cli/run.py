@@ -6,7 +6,7 @@ import argparse
 import gc
 from typing import Any
 
-from assay.api import ModelRow, evaluate, model_rows
+from assay.api import evaluate
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_fit_options,
@@ -25,6 +25,7 @@ from assay.report.files import check_output_path, write_results
 from assay.report.names import printable
 from assay.report.prompt_figure import check_figure, write_prompt_figure
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
+from assay.settings import ModelRow, model_rows
 
 
 def main(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from assay.api import show_document
-from assay.cli.options import add_model_options, add_task_options, make_parser, run_settings
+from assay.cli.options import add_model_options, add_store_option, add_task_options, make_parser, run_settings
 from assay.core.documents import Document
 from assay.core.protocols import Example, TokenView
 from assay.core.requests import (
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     """Runs the command."""
     options = _parser().parse_args(arguments)
     console = make_console()
-    for shown in show_document(options.task, options.doc, options.model, **run_settings(options)):
+    for shown in show_document(options.task, options.doc, options.model, options.store, **run_settings(options)):
         sampler = named_sampler(shown.task.card.config)
         print_document(console, shown.document, shown.instance, shown.tokens, shown.examples, sampler)
     return 0
@@ -148,4 +148,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--doc", type=int, default=0, metavar="N", help="place of the document (default 0)")
     add_model_options(parser, required=False)
     add_task_options(parser)
+    add_store_option(parser)
     return parser

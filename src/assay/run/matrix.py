@@ -6,7 +6,7 @@ In: models and tasks. Out: a score per model and task. A model that fails leaves
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.core.errors import DataError, Fault, ModelError, StoreError, TaskFileError, UserError, did_you_mean
@@ -29,7 +29,7 @@ from assay.run.resolve import (
     resolve_tasks,
     with_metrics,
 )
-from assay.run.session import Session, run
+from assay.run.session import LIMITED, Session, run
 from assay.scoring import study
 from assay.scoring.aggregate import aggregate_groups, leaves_of
 from assay.scoring.matrix import make_matrix
@@ -90,10 +90,18 @@ def fill_matrix(
         [cell for row in rows for cell in row.cells],
         [gap for row in rows for gap in row.gaps],
         [item for row in rows for item in row.runs],
-        list(dict.fromkeys(text for row in rows for text in row.notices)),
+        _joined(text for row in rows for text in row.notices),
         _SEED,
     )
     return replace(matrix, steps={subject.label: subject.step for subject in subjects if subject.step is not None})
+
+
+def _joined(notices: Iterable[str]) -> list[str]:
+    """Every notice once; tasks that were asked in part, by runs of their own, in one line."""
+    told = list(dict.fromkeys(notices))
+    limited = [name for text in told if text.startswith(LIMITED) for name in text.removeprefix(LIMITED).split(", ")]
+    others = [text for text in told if not text.startswith(LIMITED)]
+    return [*others, LIMITED + ", ".join(dict.fromkeys(limited))] if limited else others
 
 
 def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:

@@ -30,6 +30,8 @@ from assay.store.store import Store
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style, is_style
 
+# Begins the notice that names the tasks of which not all documents were asked.
+LIMITED = "only a part of the documents was asked, which is no random sample: "
 # Fewer documents may well have the right choice at one place by chance.
 _FEW_DOCUMENTS = 10
 
@@ -211,7 +213,7 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
                 notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
     limited = [result.name for result in results if result.denominators.total < result.denominators.available]
     if limited:
-        notices.append(f"only a part of the documents was asked, which is no random sample: {', '.join(limited)}")
+        notices.append(LIMITED + ", ".join(limited))
     return notices
 
 

@@ -13,6 +13,7 @@ from assay.core.specs import RunSpec
 from assay.run.events import ignore
 from assay.run.posing import chosen_documents
 from assay.run.resolve import open_catalog, resolve, resolve_tasks
+from assay.store.store import Store
 from assay.tasks.selection import Wanted
 
 
@@ -28,13 +29,13 @@ class ShownDocument:
 
 
 def show_documents(
-    spec: RunSpec, tasks: Sequence[Wanted], place: int, model: str | Model | None
+    spec: RunSpec, tasks: Sequence[Wanted], place: int, model: str | Model | None, store: Store | None = None
 ) -> list[ShownDocument]:
-    """The document at a place of every task."""
+    """The document at a place of every task; the store knows models that were trained here."""
     if model is None:
         chosen = resolve_tasks(spec, tasks, open_catalog(spec.include_path)).tasks
         return [_shown(task, place, spec, None) for task in chosen]
-    setup = resolve(spec, tasks, None if isinstance(model, str) else model, ignore)
+    setup = resolve(spec, tasks, None if isinstance(model, str) else model, ignore, store)
     try:
         return [_shown(task, place, spec, setup.model) for task in setup.tasks]
     finally:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from assay.api import make_spec
 from assay.core.errors import UserError
 from assay.core.specs import LM_EVAL
 from assay.run.resolve import known_names
+from assay.settings import make_spec
 from assay.tasks.profiles.applying import check_metrics
 from assay.tasks.profiles.reading import find_profile, profile_names, read_profile
 
