@@ -19,10 +19,9 @@ from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.protocols import TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
-from assay.core.specs import ModelSettings
-from assay.models import checkpoints, hub
-from assay.models.batches import Batching, BatchLimit, read_batch_size
-from assay.models.causal_arguments import TREE, CausalArguments
+from assay.models import checkpoints
+from assay.models.batches import Batching, BatchLimit
+from assay.models.causal_arguments import CausalArguments
 from assay.models.encoder_heads import MASKED, MAX_SPAN, Head, check_head, find_head, head_labels, head_settings
 from assay.models.encoder_network import EncoderNetwork, load_encoder_network
 from assay.models.fitting.courses import Parent
@@ -35,21 +34,6 @@ from assay.models.masked import score_masked
 from assay.models.masked_encoding import MaskedEncoder, MaskedText, make_masked_encoder, mask_id
 from assay.models.network import automatic_limit, choose_device, load_tokenizer
 from assay.models.tokens import Refused, Tokenizer, show_pieces
-
-
-def open_encoder(arguments: CausalArguments, settings: ModelSettings) -> EncoderModel:
-    """Opens an encoder; loads nothing yet.
-
-    Raises:
-        ModelError: for an engine or a batch size that cannot be had, and for a folder that is no tokenizer's.
-    """
-    limit = read_batch_size(arguments.batch_size or str(settings.batch_size))
-    if (arguments.engine or settings.engine) == TREE:
-        found = f'engine "{TREE}", but "{arguments.pretrained}" is an encoder'
-        raise ModelError(Fault("engine", found, "auto or padded: a prefix tree is for decoders"))
-    if arguments.tokenizer is not None:
-        hub.local_folder(arguments.tokenizer)
-    return EncoderModel(arguments, arguments.device or settings.device, limit)
 
 
 class EncoderModel:

@@ -12,7 +12,8 @@ from assay.core.errors import Fault, ModelError
 from assay.core.protocols import Model
 from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
-from assay.models.causal_arguments import ENCODER, CausalArguments, read_causal_arguments
+from assay.models.batches import BatchLimit, read_batch_size
+from assay.models.causal_arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
 from assay.models.encoder_heads import check_head, find_head, is_learner
 
 
@@ -28,17 +29,29 @@ def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
     kind = checkpoints.chosen_family(config, arguments)
     if config:
         check_head(find_head(config) if kind == ENCODER else None, config, arguments)
+    if kind == "causal":
+        from assay.models.causal import open_causal
+
+        return open_causal(args, settings)
+    limit = _padded_limit(kind, arguments, settings)
+    device = arguments.device or settings.device
     if kind == ENCODER:
-        from assay.models.encoder import open_encoder
+        from assay.models.encoder import EncoderModel
 
-        return open_encoder(arguments, settings)
-    if kind == "encoder-decoder":
-        from assay.models.seq2seq import open_seq2seq
+        return EncoderModel(arguments, device, limit)
+    from assay.models.seq2seq import EncoderDecoder
 
-        return open_seq2seq(arguments, settings)
-    from assay.models.causal import open_causal
+    return EncoderDecoder(arguments, device, limit)
 
-    return open_causal(args, settings)
+
+def _padded_limit(kind: str, args: CausalArguments, settings: ModelSettings) -> BatchLimit | None:
+    """The batch size of a family that shares no prefixes; an engine or tokenizer that cannot be had is an error."""
+    if (args.engine or settings.engine) == TREE:
+        found = f'engine "{TREE}", but "{args.pretrained}" is an {kind}'
+        raise ModelError(Fault("engine", found, "auto or padded: a prefix tree is for decoders"))
+    if args.tokenizer is not None:
+        hub.local_folder(args.tokenizer)
+    return read_batch_size(args.batch_size or str(settings.batch_size))
 
 
 def _config(args: CausalArguments) -> dict[str, Any]:

@@ -13,16 +13,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.protocols import TokenView
 from assay.core.requests import Request
 from assay.core.responses import Failure, Logprob, Output
-from assay.core.specs import ModelSettings
-from assay.models import checkpoints, hub
-from assay.models.batches import Batching, BatchLimit, read_batch_size, run_batches
-from assay.models.causal_arguments import TREE, CausalArguments
+from assay.models import checkpoints
+from assay.models.batches import Batching, BatchLimit, run_batches
+from assay.models.causal_arguments import CausalArguments
 from assay.models.encoding import Job, make_encoder, token_view
 from assay.models.fitting.courses import Parent
 from assay.models.fitting.fit import fit
@@ -35,21 +33,6 @@ from assay.models.seq2seq_network import Memory, PairNetwork, PairWriter, load_p
 from assay.models.tokens import EncodedPrompt, EncodedText
 
 Answer = tuple[int, Output | Failure]
-
-
-def open_seq2seq(arguments: CausalArguments, settings: ModelSettings) -> EncoderDecoder:
-    """Opens an encoder-decoder; loads nothing yet.
-
-    Raises:
-        ModelError: for an engine or a batch size that cannot be had, and for a folder that is no tokenizer's.
-    """
-    limit = read_batch_size(arguments.batch_size or str(settings.batch_size))
-    if (arguments.engine or settings.engine) == TREE:
-        found = f'engine "{TREE}", but "{arguments.pretrained}" is an encoder-decoder'
-        raise ModelError(Fault("engine", found, "auto or padded: a prefix tree is for decoders"))
-    if arguments.tokenizer is not None:
-        hub.local_folder(arguments.tokenizer)
-    return EncoderDecoder(arguments, arguments.device or settings.device, limit)
 
 
 @dataclass(slots=True)
