@@ -181,3 +181,12 @@ def test_documents_without_any_answer_are_an_error(make_task: Make) -> None:
     made = make_task({"test": ROWS["test"], "train": ROWS["train"][1:2]}, **CHOICE)
     with pytest.raises(DataError, match="1 of 1 documents teach nothing: no right answer is known"):
         made.lessons("training", LANGUAGE)
+
+
+@pytest.mark.parametrize("kinds", [LANGUAGE, HEADS])
+def test_documents_that_are_evaluated_too_are_counted(make_task: Make, kinds: frozenset[str]) -> None:
+    rows = {**ROWS, "test": [{"t": "three", "label": 0}, {"t": "one", "label": 0}]}
+    made = make_task(rows, **CHOICE)
+    assert len(made.lessons("training", kinds)) == 2
+    told = "toy: training: 1 of 2 documents stand in the evaluated split, too: a score on these is recall"
+    assert told in made.notices()
