@@ -116,7 +116,8 @@ def test_heads_learn_classes(make_task: Make) -> None:
 
 
 def test_heads_learn_spans(make_task: Make) -> None:
-    made = make_task({"test": SPANS, "train": SPANS}, format={**SPAN, "may_lack": True}, training_split="train")
+    test = [{**SPANS[0], "q": "When?"}]
+    made = make_task({"test": test, "train": SPANS}, format={**SPAN, "may_lack": True}, training_split="train")
     who, place, why = made.lessons("training", HEADS)
     assert who == Lesson((SpanExtraction("Who?", "Ann met Ann.", True),), answer="Ann", start=8)
     assert (place.answer, place.start) == ("Bob", 8)
