@@ -13,6 +13,7 @@ from assay.core.labels import label_places
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
+from assay.core.variance_axes import base_name
 from assay.models.named import cache_folder
 from assay.models.registry import must_fetch
 from assay.run.changing import check_metrics, rescored_task, windowed_tasks
@@ -163,7 +164,7 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
 
 
 def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
-    names = [task.card.name for task in tasks]
+    names = list(dict.fromkeys(base_name(task.card.name) for task in tasks))
     unknown = [name for name in spec.samples or () if name not in names]
     if unknown:
         found = ", ".join(f'"{name}"{did_you_mean(name, names)}' for name in unknown)
