@@ -68,7 +68,7 @@ def _levels(axes: Axes, row: AxesRow) -> None:
     size = next((step for step in _BIN_SIZES if high - low <= _MOST_BINS * step), _BIN_SIZES[-1])
     for place, column in enumerate(row.columns):
         _prompt_column(axes, place, column, size)
-    axes.set_xlim(-0.6, max(len(row.columns), 2) - 0.4)
+    axes.set_xlim(-0.6, max(len(row.columns), 1) - 0.4)
     axes.set_xticks(range(len(row.columns)), [broken_name(column.name, 16) for column in row.columns])
     # Zoomed in on the scores, since the shares beside them say how small the differences may be.
     room = max(2 * size, (high - low) / 5)

@@ -14,7 +14,7 @@ from assay.core.requests import Request
 from assay.core.responses import NOTE_TEXTS, Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
 from assay.core.specs import Axes, RunSpec
-from assay.core.variance_axes import TaskVariance
+from assay.core.variance_axes import TaskVariance, base_name
 from assay.plan.planning import Plan, make_plan
 from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
@@ -226,7 +226,7 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
                 notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
     limited = [result.name for result in results if result.denominators.total < result.denominators.available]
     if limited:
-        notices.append(LIMITED + ", ".join(limited))
+        notices.append(LIMITED + ", ".join(dict.fromkeys(map(base_name, limited))))
     return notices
 
 
