@@ -13,7 +13,8 @@ import yaml
 
 from assay import evaluate
 from assay.api import rescore
-from assay.core.requests import Generation, Loglikelihood, Request
+from assay.core.errors import ModelError
+from assay.core.requests import HEAD_KINDS, Generation, Loglikelihood, Request
 from assay.core.responses import Failure
 from assay.core.results import RunResult
 from assay.core.variance_axes import TaskVariance
@@ -326,3 +327,9 @@ def test_a_group_is_reported_for_every_variant(folder: Path) -> None:
 def test_a_plain_run_has_no_variance(folder: Path) -> None:
     result = evaluate("ngram", write(folder), store=":memory:")
     assert result.variance == () and "variance" not in result.summary()
+
+
+def test_a_head_that_sees_no_list_is_refused(cities: str) -> None:
+    model = ScriptedModel(lambda _: 0.0, kinds=HEAD_KINDS)
+    with pytest.raises(ModelError, match="by its head, which sees neither examples nor a list"):
+        evaluate(model, f"{cities}@letters", store=":memory:", orders=2)

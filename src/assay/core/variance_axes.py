@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,24 +11,24 @@ from typing import Any
 from assay.core.scores import Estimate
 
 DOCUMENT, PROMPT, SEED, ORDER, DRAW = "document", "prompt", "seed", "order", "draw"
-# Stands between a task's name and the levels at which it was asked; no other name of tasks has it.
-_MARK = "#"
+# Stands behind a task's name: the levels at which it was asked. A name may well have a # of its own, such as c#.
+_LEVELS = re.compile(rf"(?:#(?:{SEED}|{ORDER})=-?\d+)+\Z")
 Effect = tuple[str, ...]
 
 
 def variant_mark(levels: Mapping[str, int]) -> str:
     """What stands behind the name of a task that was asked at these levels: `#seed=3#order=2`."""
-    return "".join(f"{_MARK}{axis}={level}" for axis, level in levels.items())
+    return "".join(f"#{axis}={level}" for axis, level in levels.items())
 
 
 def base_name(name: str) -> str:
     """The name of a task without the levels at which it was asked."""
-    return name.partition(_MARK)[0]
+    return _LEVELS.sub("", name)
 
 
 def is_variant(name: str) -> bool:
     """Whether a task was asked at levels of an axis."""
-    return _MARK in name
+    return _LEVELS.search(name) is not None
 
 
 class Levels:

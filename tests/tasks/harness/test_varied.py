@@ -43,11 +43,15 @@ def test_a_name_holds_its_levels_and_gives_them_back() -> None:
     assert is_variant(name) and not is_variant("arc@letters")
 
 
+def test_a_name_may_have_a_number_sign_of_its_own() -> None:
+    assert base_name("mbpp_c#") == "mbpp_c#" and base_name("mbpp_c##seed=-3") == "mbpp_c#"
+
+
 def test_members_of_a_group_are_parted_by_what_is_varied() -> None:
-    assert by_variant(["a#seed=1", "a#seed=2", "b#seed=1", "c"]) == {
+    assert by_variant(["a#seed=1", "a#seed=2", "b#seed=1", "c#"]) == {
         "#seed=1": ["a", "b"],
         "#seed=2": ["a"],
-        "": ["c"],
+        "": ["c#"],
     }
 
 

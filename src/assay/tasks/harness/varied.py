@@ -12,7 +12,7 @@ from itertools import product
 
 from assay.core.errors import Fault, UserError
 from assay.core.specs import Axes, TaskOptions
-from assay.core.variance_axes import ORDER, SEED, variant_mark
+from assay.core.variance_axes import ORDER, SEED, base_name, variant_mark
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.harness.definition import TaskDefinition
 from assay.tasks.harness.examples import with_sampler
@@ -101,6 +101,6 @@ def by_variant(names: Sequence[str]) -> dict[str, list[str]]:
     """Names without their mark, by mark: the members of one group of every combination."""
     found: dict[str, list[str]] = {}
     for name in names:
-        bare, sign, mark = name.partition("#")
-        found.setdefault(sign + mark, []).append(bare)
+        bare = base_name(name)
+        found.setdefault(name.removeprefix(bare), []).append(bare)
     return found
