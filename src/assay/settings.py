@@ -15,12 +15,13 @@ from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FINETUNE, FitSpec, read_fit
 from assay.core.protocols import Model
-from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
+from assay.core.specs import Axes, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
 from assay.models.causal_arguments import ENGINES
 from assay.report.names import model_name
 from assay.tasks.changes import scoring_changes
 from assay.tasks.corpora import asked_windows
 from assay.tasks.fewshot import sampler_fault
+from assay.tasks.harness.prompted import ALL_PROMPTS
 from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, find_style
 
@@ -58,6 +59,9 @@ class Settings(TypedDict, total=False):
     metrics: str | Sequence[str] | None
     scoring: str | Path | Mapping[str, Any] | None
     prompts: str | Path | None
+    fewshot_seeds: int | Sequence[int] | None
+    orders: int | None
+    draws: int | None
     original_task: bool
     window: int | None
     stride: int | None
@@ -94,6 +98,7 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         original_task=settings.get("original_task", False),
         texts=_texts(settings),
         fewshot_sampler=_sampler(settings.get("fewshot_sampler")),
+        axes=_axes(settings, seeds),
     )
     include = settings.get("include_path") or ()
     folders = [include] if isinstance(include, (str, Path)) else include
@@ -160,12 +165,33 @@ def _sampler(name: str | None) -> str | None:
 
 def _prompts(place: str | Path | None) -> str | None:
     """The whole path of the templates of a run, so that they are found again."""
-    if place is None:
-        return None
-    found = Path(place).expanduser()
+    if place in (None, ALL_PROMPTS):
+        return ALL_PROMPTS if place else None
+    found = Path(str(place)).expanduser()
     if not found.exists():
-        raise UserError(Fault("--prompts", f'no file or folder "{found}"', "a templates.yaml, or a folder of such"))
+        raise UserError(
+            Fault("--prompts", f'no file or folder "{found}"', "a templates.yaml, a folder of such, or all")
+        )
     return str(found.resolve())
+
+
+def _axes(settings: Settings, seeds: Seeds) -> Axes:
+    """What a run varies. So many seeds are those from the run's own upwards."""
+    given, orders, draws = settings.get("fewshot_seeds"), settings.get("orders"), settings.get("draws")
+    listed = () if given is None else given
+    if isinstance(listed, int):
+        if seeds.fewshot is None:
+            raise UserError(Fault("--seeds", "the run's own few-shot seed is None", "a number, or a list of seeds"))
+        listed = range(seeds.fewshot, seeds.fewshot + listed)
+    faults = [] if given is None or len(listed) > 1 else [Fault("--seeds", f"is {given}", "2 seeds or more")]
+    if len(set(listed)) < len(listed):
+        faults.append(Fault("--seeds", f"names a seed twice: {', '.join(map(str, listed))}", "different seeds"))
+    for flag, count in (("--orders", orders), ("--draws", draws)):
+        if count is not None and count < 2:
+            faults.append(Fault(flag, f"is {count}", "2 or more"))
+    if faults:
+        raise UserError(*faults)
+    return Axes(tuple(listed), orders or 1, draws)
 
 
 def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:

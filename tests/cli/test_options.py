@@ -36,6 +36,18 @@ def test_wrong_seeds_are_told(text: str) -> None:
         parse_seeds(text)
 
 
+def test_seeds_of_an_axis_are_counted_or_listed(cli: Cli, tmp_path: Path) -> None:
+    words = ["run", "--model", "ngram", "--tasks", "demo_scramble_cycle", "--fewshot-sampler", "fixed", "--limit", 3]
+    counted = cli(*words, "--num_fewshot", 2, "--seeds", "2", "--axes-figure", tmp_path / "f.svg")
+    assert counted.code == 0 and "demo_scramble_cycle#seed=1235" in counted.out
+    assert "demo_scramble_cycle, exact_match (strip): 2 seeds on 3 documents" in counted.out
+    assert (tmp_path / "f.svg").exists()
+    assert "demo_scramble_cycle#seed=7" in cli(*words, "--num_fewshot", 2, "--seeds", "1,7").out
+    wrong = cli(*words, "--seeds", "many")
+    assert wrong.code == 2 and '--seeds: is "many"; expected a number of seeds, or a list of them: 1,2,7' in wrong.err
+    assert "--axes_figure" in cli(*words, "--seeds", "2", "--axes_figure", "f.pdf").err
+
+
 def test_task_names_may_be_given_with_blanks_and_commas() -> None:
     assert split_names(["a,b", "c", " d , ,"]) == ["a", "b", "c", "d"]
 

@@ -95,7 +95,11 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
         help="prompt style of multiple-choice tasks: cloze, letters, hybrid, …, or a YAML file",
     )
     group.add_argument("--rotations", action="store_true", help="ask in all rotations of the choices (with --style)")
-    group.add_argument("--prompts", metavar="PATH", help="ask in every template of a PromptSource file or folder")
+    group.add_argument(
+        "--prompts",
+        metavar="PATH",
+        help="ask in every template of a PromptSource file or folder; all: in those that the task files name",
+    )
     group.add_argument("--original_task", action="store_true", help="of several prompts, only those marked so")
     group.add_argument("--metadata", nargs="+", metavar="K=V", help="settings for tasks that make their own data")
     group.add_argument("--num_fewshot", "-f", type=int, metavar="N", help="examples per prompt")
@@ -111,6 +115,13 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     add_scoring_options(group)
     _add_text_options(parser)
     group.add_argument("--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot")
+
+
+def _add_axes_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("axes of variance: tasks are asked in all combinations, also with --prompts")
+    group.add_argument("--seeds", metavar="N", help="N few-shot seeds from the run's own upwards, or a list: 1,2,7")
+    group.add_argument("--orders", type=int, metavar="N", help="list the choices in N orders (with --style)")
+    group.add_argument("--draws", type=int, metavar="N", help="draw every answer N times (with a temperature)")
 
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:
@@ -210,6 +221,7 @@ def add_run_options(parser: argparse.ArgumentParser, several: bool = False) -> N
     )
     add_model_options(parser, required=True, several=several)
     add_task_options(parser)
+    _add_axes_options(parser)
     add_ignored_options(parser)
 
 
@@ -257,6 +269,9 @@ def run_settings(options: argparse.Namespace) -> Settings:
         scoring=options.scoring,
         prompts=options.prompts,
         original_task=options.original_task,
+        fewshot_seeds=_listed_seeds(getattr(options, "seeds", None)),
+        orders=getattr(options, "orders", None),
+        draws=getattr(options, "draws", None),
         window=options.window,
         stride=options.stride,
         text_column=options.text_column,
@@ -297,6 +312,17 @@ def parse_seeds(text: str | None) -> Seeds:
     if len(values) != 4:
         raise UserError(Fault("--seed", f"has {len(values)} values", "1, 3 or 4"))
     return Seeds(*values)
+
+
+def _listed_seeds(text: str | None) -> int | list[int] | None:
+    """`5`, how many; `1,2,7`, which."""
+    if text is None:
+        return None
+    try:
+        found = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise UserError(Fault("--seeds", f'is "{text}"', "a number of seeds, or a list of them: 1,2,7")) from error
+    return found[0] if len(found) == 1 and "," not in text else found
 
 
 def _samples(text: str | None) -> dict[str, list[int]] | None:

@@ -36,6 +36,8 @@ def main(arguments: list[str]) -> int:
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
     if options.prompt_figure:
         check_figure(options.prompt_figure)
+    if options.axes_figure:
+        check_figure(options.axes_figure, "--axes_figure")
     if options.audit is not None:
         _most(options.audit)
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
@@ -92,6 +94,10 @@ def _finish(options: argparse.Namespace, result: RunResult) -> int:
     if options.prompt_figure:
         path = write_prompt_figure(result.prompts, options.prompt_figure)
         console.print(f"written: {path}", markup=False, soft_wrap=True)
+    if options.axes_figure:
+        from assay.report.axes_figure import write_axes_figure  # most runs have no use for it
+
+        console.print(f"written: {write_axes_figure(result.variance, options.axes_figure)}", markup=False)
     lines, audit = _audited(result, options.audit)
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
@@ -142,6 +148,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     output.add_argument(
         "--prompt_figure", metavar="FILE", help="draw the scores of all prompts of each task (.svg or .png)"
+    )
+    output.add_argument(
+        "--axes_figure", metavar="FILE", help="draw the scores of all levels and the sources of variance (.svg or .png)"
     )
     output.add_argument("--bootstrap_iters", type=int, default=100_000, metavar="N", help="0: no lm-eval errors")
     add_store_option(parser)

@@ -12,6 +12,7 @@ from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
+from assay.core.variance_axes import TaskVariance
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class RunResult:
         store: path of the store, or `:memory:`.
         model_run: how the model ran, where it tells: engine and why, tokens read and written, seconds without loading.
         prompts: tasks that were asked in several prompts, by metric.
+        variance: tasks that were asked in several prompts, seeds, orders or draws, by metric.
     """
 
     run_id: str
@@ -138,6 +140,7 @@ class RunResult:
     store: str
     model_run: Mapping[str, Any] = field(default_factory=dict)
     prompts: tuple[PromptAxis, ...] = ()
+    variance: tuple[TaskVariance, ...] = ()
 
     def task(self, name: str) -> TaskResult:
         """The task of this name."""
@@ -175,4 +178,5 @@ class RunResult:
             "timings": dict(self.timings),
             "model_run": dict(self.model_run),
             **({"prompts": [axis.to_json() for axis in self.prompts]} if self.prompts else {}),
+            **({"variance": [item.to_json() for item in self.variance]} if self.variance else {}),
         }

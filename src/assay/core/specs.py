@@ -49,6 +49,21 @@ class TextOptions:
     folder: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What a run varies, besides prompts: every task is asked in all combinations.
+
+    Attributes:
+        seeds: seeds of the few-shot draws; empty for the run's own alone.
+        orders: in how many orders the choices are listed; 1 for their own alone.
+        draws: how often every answer is drawn; None as often as the tasks say.
+    """
+
+    seeds: tuple[int, ...] = ()
+    orders: int = 1
+    draws: int | None = None
+
+
 # The tool whose known defects a run can repeat, see docs/lm-eval-compatibility.md. Conventions of this and of other
 # tools are in profiles, see docs/profiles.md.
 LM_EVAL = "lm-eval"
@@ -75,11 +90,12 @@ class TaskOptions:
         style: how multiple-choice questions are put, as text: `letters`, `hybrid:rotated`; None as the tasks do it.
         scoring: `metric_list` and `filter_list` of task files, in place of the tasks' own; what does not fit a task's
             shape is left out there.
-        prompts: PromptSource's templates, a file or a folder of them, in every one of which tasks are asked; None as
-            the tasks have it.
+        prompts: PromptSource's templates, a file or a folder of them, in every one of which tasks are asked; `all` for
+            the prompts that the task files name, which then must name some; None as the tasks have it.
         original_task: of several prompts, only those that ask what the dataset was made for.
         texts: how whole texts are read.
         fewshot_sampler: which examples stand before a document, by name; None as the tasks have it.
+        axes: what is varied.
     """
 
     num_fewshot: int | None = None
@@ -100,6 +116,7 @@ class TaskOptions:
     original_task: bool = False
     texts: TextOptions = field(default_factory=TextOptions)
     fewshot_sampler: str | None = None
+    axes: Axes = field(default_factory=Axes)
 
     def shots(self, own: int | None) -> int:
         """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""
@@ -158,6 +175,9 @@ class RunSpec:
             options["chat"] = ChatSpec(**_kept(ChatSpec, options["chat"]))
         if "texts" in options:
             options["texts"] = TextOptions(**_kept(TextOptions, options["texts"]))
+        if "axes" in options:
+            axes = _kept(Axes, options["axes"])
+            options["axes"] = Axes(**{**axes, "seeds": tuple(axes.get("seeds", ()))})
         if options.get("samples") is not None:
             options["samples"] = _places(options["samples"])
         given = _kept(cls, data)

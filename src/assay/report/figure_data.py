@@ -162,12 +162,12 @@ class PromptColumn:
             if not 0 <= score <= 1:
                 raise DataError(Fault(f"{self.name}, prompt {prompt}", f"a score of {score}", "one from 0 to 1"))
 
-    def histogram(self) -> dict[int, int]:
+    def histogram(self, step: float = SCORE_BIN) -> dict[float, int]:
         """Lower edge of a bin, in points → prompts in it; a score on an edge is in the upper bin, 100 in the last."""
-        counts: dict[int, int] = {}
+        counts: dict[float, int] = {}
         for score in self.scores.values():
             # A score such as 0.15 is a little less in binary, which must not move it down a bin.
-            edge = min(math.floor(100 * score / SCORE_BIN + 1e-9) * SCORE_BIN, 100 - SCORE_BIN)
+            edge = min(math.floor(100 * score / step + 1e-9) * step, 100 - step)
             counts[edge] = counts.get(edge, 0) + 1
         return dict(sorted(counts.items()))
 

@@ -558,12 +558,12 @@ def prompt_chart(columns: Sequence[PromptColumn], path: str | Path, title: str) 
             _nothing(panels[0], "no scores")
 
 
-def _prompt_column(axes: Axes, place: int, column: PromptColumn) -> None:
-    histogram, scores = column.histogram(), sorted(column.scores.values())
+def _prompt_column(axes: Axes, place: int, column: PromptColumn, bin_size: float = SCORE_BIN) -> None:
+    histogram, scores = column.histogram(bin_size), sorted(column.scores.values())
     if not scores:
         return
     widths = [0.42 * count / max(histogram.values()) for count in histogram.values()]
-    axes.barh(list(histogram), widths, SCORE_BIN * 0.9, place, align="edge", color=_paler(BLUE), linewidth=0)
+    axes.barh(list(histogram), widths, bin_size * 0.9, place, align="edge", color=_paler(BLUE), linewidth=0)
     # The dots of one bin stand side by side, so that equal ones are all seen.
     ranks = [rank for count in histogram.values() for rank in range(count)]
     step = min(0.08, 0.36 / max(1, max(histogram.values()) - 1))

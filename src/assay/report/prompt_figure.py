@@ -10,10 +10,10 @@ from assay.core.prompt_axes import PromptAxis
 from assay.report.plots import PromptColumn, prompt_chart
 
 
-def check_figure(path: str | Path) -> None:
+def check_figure(path: str | Path, flag: str = "--prompt_figure") -> None:
     """Fails before a run when its figure could not be written after it."""
     if Path(path).suffix.lower() not in (".svg", ".png"):
-        raise OutputError(Fault("--prompt_figure", f'"{path}" is no figure', "a file name that ends in .svg or .png"))
+        raise OutputError(Fault(flag, f'"{path}" is no figure', "a file name that ends in .svg or .png"))
 
 
 def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:

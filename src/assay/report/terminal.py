@@ -210,7 +210,7 @@ def format_count(value: float) -> str:
 def show_result(result: RunResult, console: Console, files: Sequence[Path] = ()) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
-    for line in prompt_lines(result.prompts):
+    for line in (*prompt_lines(result.prompts), *_variance_lines(result)):
         console.print(line, markup=False)
     _show_texts(result, console)
     show_notices(result.notices, console)
@@ -228,6 +228,13 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
     console.print(printable(f"record: run {result.run_id} in {result.store}"), markup=False)
     for path in files:
         console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
+
+
+def _variance_lines(result: RunResult) -> Iterator[str]:
+    if result.variance:
+        from assay.report.variance import variance_lines  # most runs have no use for it
+
+        yield from variance_lines(result.variance)
 
 
 def _show_texts(result: RunResult, console: Console) -> None:

@@ -12,6 +12,7 @@ from assay.core.identity import digest_all
 from assay.core.protocols import Task
 from assay.core.requests import Instance
 from assay.core.specs import RunSpec
+from assay.core.variance_axes import base_name
 from assay.plan.planning import Keys, find_keys
 
 
@@ -54,6 +55,7 @@ def pose_task(task: Task, spec: RunSpec, fingerprint: str) -> PosedTask:
 
 def chosen_documents(name: str, documents: Sequence[Document], spec: RunSpec) -> Sequence[Document]:
     """The documents that the run asks about. A limit takes the first ones, which is no random sample."""
+    name = base_name(name)
     if spec.samples is not None and name in spec.samples:
         wanted = sorted(set(spec.samples[name]))
         outside = [place for place in wanted if not 0 <= place < len(documents)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from assay.core.prompt_axes import PromptAxis
@@ -29,9 +30,15 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
     return tuple(
         PromptAxis(
             *key,
-            scores={name: score for name, score, _, _ in entries},
+            scores={name: _mean([entry[1] for entry in entries if entry[0] == name]) for name, *_ in entries},
             documents={name: count for name, _, count, _ in entries},
             left_out={name: count for name, _, _, count in entries},
         )
         for key, entries in found.items()
     )
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    """The score of a prompt; over seeds and the like, where it was asked with several."""
+    known = [score for score in scores if score is not None]
+    return math.fsum(known) / len(known) if known else None

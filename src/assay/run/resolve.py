@@ -12,7 +12,8 @@ from assay.core.errors import Fault, ModelError, UserError, did_you_mean
 from assay.core.labels import label_places
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
-from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions
+from assay.core.specs import Axes, ChatSpec, GroupSpec, RunSpec, TaskOptions
+from assay.core.variance_axes import base_name
 from assay.models.named import cache_folder
 from assay.models.registry import must_fetch
 from assay.run.changing import check_metrics, rescored_task, windowed_tasks
@@ -125,6 +126,7 @@ def resolve(
     check_tasks(selection.tasks, spec.options)
     tasks = asked_tasks(model, selection.tasks)
     check_model(model, tasks, spec.options.chat)
+    _check_axes(spec, model, tasks)
     _check_samples(spec, tasks)
     for place, task in enumerate(tasks):
         if task is not selection.tasks[place]:
@@ -162,8 +164,17 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
     return replace(selection, tasks=tasks)
 
 
+def _check_axes(spec: RunSpec, model: Model, tasks: Sequence[Task]) -> None:
+    """Refuses to vary what a head does not see."""
+    asked = [task.card.name for task in tasks if isinstance(task, AskedOfHeads)]
+    if asked and spec.options.axes != Axes():
+        found = f"{model.fingerprint.name} is asked {asked[0]} by its head, which sees neither examples nor a list"
+        advice = "Leave them out, or choose a model that reads prompts"
+        raise ModelError(Fault("--seeds, --orders, --draws", found, "a model that reads prompts", advice))
+
+
 def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
-    names = [task.card.name for task in tasks]
+    names = list(dict.fromkeys(base_name(task.card.name) for task in tasks))
     unknown = [name for name in spec.samples or () if name not in names]
     if unknown:
         found = ", ".join(f'"{name}"{did_you_mean(name, names)}' for name in unknown)

@@ -13,7 +13,8 @@ from assay.core.protocols import Advises, Describes, Model
 from assay.core.requests import Request
 from assay.core.responses import NOTE_TEXTS, Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
-from assay.core.specs import RunSpec
+from assay.core.specs import Axes, RunSpec
+from assay.core.variance_axes import TaskVariance, base_name
 from assay.plan.planning import Plan, make_plan
 from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
@@ -27,6 +28,7 @@ from assay.scoring.aggregate import aggregate_groups
 from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
+from assay.tasks.harness.task import HarnessTask
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style, is_style
 
@@ -174,7 +176,18 @@ def _result(
         store=session.store.path,
         model_run=_model_run(setup.model, executed) if asked else {},
         prompts=prompt_axes(setup.tasks, results),
+        variance=_variance(session, setup, results),
     )
+
+
+def _variance(session: Session, setup: Setup, results: tuple[TaskResult, ...]) -> tuple[TaskVariance, ...]:
+    """Where scores vary, of tasks that were asked in several ways; most runs have none and pay nothing."""
+    is_varied = session.spec.options.axes != Axes()
+    if not is_varied and not any(isinstance(t, HarnessTask) and t.definition.prompt for t in setup.tasks):
+        return ()
+    from assay.run.varying import task_variances
+
+    return task_variances(setup.tasks, setup.scorers, results)
 
 
 def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, str]]:
@@ -213,7 +226,7 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
                 notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
     limited = [result.name for result in results if result.denominators.total < result.denominators.available]
     if limited:
-        notices.append(LIMITED + ", ".join(limited))
+        notices.append(LIMITED + ", ".join(dict.fromkeys(map(base_name, limited))))
     return notices
 
 

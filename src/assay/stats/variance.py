@@ -10,83 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
+from assay.core.variance_axes import DOCUMENT, Component, Decomposition, Effect, Forecast
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-DOCUMENT = "document"
-Effect = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Component:
-    """One source of variance.
-
-    Attributes:
-        effect: the factors whose combination it belongs to. The largest effect holds the residual, too.
-        variance: what it adds to the variance of a single score; estimates below 0 are set to 0.
-        share: of the variance of a single score; None where all scores are equal.
-        share_of_mean: of the squared error of the grand mean; None where that is 0.
-        degrees: of freedom.
-        is_negative: whether the estimate was below 0: the source is too small to be told from noise.
-    """
-
-    effect: Effect
-    variance: float
-    share: float | None
-    share_of_mean: float | None
-    degrees: int
-    is_negative: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The standard error of the grand mean with another number of levels of one factor.
-
-    Attributes:
-        factor: whose levels change.
-        levels: how many there were.
-        doubled: standard error with twice as many.
-        halved: with half as many.
-    """
-
-    factor: str
-    levels: int
-    doubled: float
-    halved: float
-
-
-@dataclass(frozen=True, slots=True)
-class Decomposition:
-    """A table of scores, taken apart.
-
-    Attributes:
-        mean: over the whole table.
-        stderr: of the mean, for new levels of all factors.
-        components: largest first.
-        forecasts: per factor, the one that would help most first.
-        levels: factor → levels that were used.
-        unvaried: factors with one level, of whose variance the table says nothing.
-        left_out: documents left out because a score of theirs was missing.
-    """
-
-    mean: float
-    stderr: float
-    components: tuple[Component, ...]
-    forecasts: tuple[Forecast, ...]
-    levels: Mapping[str, int]
-    unvaried: tuple[str, ...]
-    left_out: int
-
-    def component(self, *effect: str) -> Component:
-        """The component of these factors, in any order."""
-        return next(item for item in self.components if set(item.effect) == set(effect))
 
 
 def decompose(scores: NDArray[np.float64], factors: Sequence[str], nested: str | None = None) -> Decomposition:

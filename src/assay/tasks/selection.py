@@ -13,17 +13,19 @@ from typing import Any, Union
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError, unknown_name
 from assay.core.protocols import Task
-from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions
+from assay.core.specs import LM_EVAL, Axes, GroupSpec, TaskOptions
+from assay.core.variance_axes import is_variant
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
 from assay.tasks.corpora import MARK, TextTask, open_corpus
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import TaskDefinition, define
 from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
-from assay.tasks.harness.prompted import PromptWish, in_prompts
+from assay.tasks.harness.prompted import ALL_PROMPTS, PromptWish, in_prompts
 from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
 from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.varied import by_variant, varied
 from assay.tasks.indexing import Entry
 from assay.tasks.profiles.applying import Wish
 from assay.tasks.profiles.book import Combined, ProfileBook
@@ -71,7 +73,9 @@ def select_tasks(
         raise UserError(Fault("--tasks", "names no task", "a task, group or tag", "See: assay ls tasks"))
     book = builder.book
     notices = (*book.notices(), *builder.notices)
-    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), book.combined(), notices)
+    # The best of a profile's variants would have to be told for every combination.
+    combined = book.combined() if not any(map(is_variant, builder.tasks)) else ()
+    return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), combined, notices)
 
 
 # What a group says about itself; a member that is a registered group says it in its own file.
@@ -226,11 +230,19 @@ class _Builder:
         spec = GroupSpec(
             name, self._styled_name(group.alias), tuple(dict.fromkeys(members)), group.metrics, group.version
         )
-        made = self.book.groups(spec, group.name, group.alias)
+        made = self._per_variant(spec, group)
         self.groups.update({spec.name: spec for spec in made})
         self._made[name] = [spec.name for spec in made]
         self._changed[f"group {name}"] = changes.data
         return self._made[name]
+
+    def _per_variant(self, spec: GroupSpec, group: GroupDefinition) -> list[GroupSpec]:
+        """A group for every combination of what is varied, and for every variant of a profile."""
+        made = []
+        for mark, members in by_variant(spec.members).items():
+            alike = self.book.groups(replace(spec, members=tuple(members)), group.name, group.alias)
+            made += [_marked(item, mark) for item in alike]
+        return made or [spec]
 
     def _styled_name(self, name: str) -> str:
         way = self._style.name if self._style is not None else self._prompt
@@ -283,7 +295,9 @@ class _Builder:
 
     def _built(self, file: TaskFile) -> list[Task]:
         """The task of a file, in as many variants as it is asked; none when it names code that may not run."""
-        if self._options.prompts is not None:
+        if self._options.prompts == ALL_PROMPTS:
+            self._check_prompts(file)
+        elif self._options.prompts is not None:
             file = file.changed({"prompts": self._options.prompts}, {})
         named = [(file, keys, reference) for keys, reference in references(file.data)]
         refused = [item for item in named if not self._code.consent.covers(item[2].folder)]
@@ -309,11 +323,21 @@ class _Builder:
             self._check_one_way(file)
         elif self._prompt is not None:
             find_style(self._prompt)  # raises: it is neither
-        return [
+        found = [
             HarnessTask(variant, self._options)
             for definition in definitions or [defined(file)]
-            for variant in self.book.variants(definition, wish)
+            for styled in self.book.variants(definition, wish)
+            for variant in varied(styled, self._options)
         ]
+        return [task.sharing(found[0]) for task in found]
+
+    def _check_prompts(self, file: TaskFile) -> None:
+        """Refuses a task without prompts of its own where all of these are wanted."""
+        if file.data.get("prompts") is None:
+            found = f'the task "{file.data.get("task")}" names no prompts (a key prompts: in its file)'
+            raise UserError(
+                Fault("--prompts all", found, "prompts of its own", "Name a templates.yaml: --prompts PATH")
+            )
 
     def _check_one_way(self, file: TaskFile) -> None:
         """Refuses prompts together with something else that says how a question is put."""
@@ -335,6 +359,9 @@ class _Builder:
                 found = "is written in Python, so no other prompts can be put over its questions"
                 raise UserError(Fault(f"task {name}", found, "a task file", "Leave the prompts out"))
             self.book.leave(name)
+        if not isinstance(task, HarnessTask) and self._options.axes != Axes():
+            found = f'the task "{name}" is no task file, so neither seeds nor orders nor draws of it can be varied'
+            raise UserError(Fault("--seeds, --orders, --draws", found, "task files", "Leave the task out"))
         if name in self.tasks:
             self._check_same("task", name, changes, task.card.source)
             return [name]
@@ -352,6 +379,11 @@ class _Builder:
                 where, f'the {noun} "{name}" is wanted twice with different settings: {", ".join(keys)}', "one of them"
             )
         )
+
+
+def _marked(spec: GroupSpec, mark: str) -> GroupSpec:
+    members = tuple(member + mark for member in spec.members)
+    return replace(spec, name=spec.name + mark, alias=spec.alias + mark, members=members)
 
 
 def _path(entry: Entry) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.formats import Question
@@ -80,6 +80,8 @@ class TaskDefinition:
         passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
         windows: how whole texts are cut.
         example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
+        variant: axis → level, for one of several ways in which a run asks the task: `{"seed": 1234, "order": 1}`.
+        order: which of all orders of the choices is listed; 0 for their own.
     """
 
     file: TaskFile
@@ -112,6 +114,8 @@ class TaskDefinition:
     passes_over: Callable[[Mapping[str, Any]], str | None] | None = None
     windows: Windows = LONGEST
     example_limit: int | None = None
+    variant: Mapping[str, int] = field(default_factory=dict)
+    order: int = 0
 
     @property
     def evaluated_split(self) -> str:

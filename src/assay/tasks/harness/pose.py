@@ -5,6 +5,8 @@ Pure once it is made: the same document always gives the same instance.
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -22,14 +24,14 @@ from assay.tasks.harness.generation import GenerationSettings
 from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
 
 INVALID_GOLD = -100
-# The key under which a row tells which rotation of its choices is meant, and the row itself.
+# The key under which a row tells which order of its choices is meant, and the row itself.
 ROTATION = "__rotation__"
 
 
 class Turn(NamedTuple):
-    """A row in one of the rotations of its choices."""
+    """A row whose choices are listed in another order: their places as they are shown, and the row itself."""
 
-    place: int
+    order: tuple[int, ...]
     row: Row
 
 
@@ -98,6 +100,8 @@ class Poser:
         """A document as asked."""
         if self._own.has_code:
             document = replace(document, fields=deepcopy(document.fields))
+        if self._definition.order:
+            document = self._in_order(document)
         row = document.fields
         choices = tuple(self._own.choices(row)) if self._own.choices is not None else ()
         target = self._own.target(row)
@@ -105,7 +109,7 @@ class Poser:
         orders: tuple[tuple[int, ...], ...] = ()
         if self._definition.rotates:
             orders = rotations(len(choices))
-            requests = self._rotated(document, target, len(orders))
+            requests = self._rotated(document, target, orders)
         else:
             requests = self._requests(document, choices, target)
         if draws > 1:
@@ -128,11 +132,17 @@ class Poser:
             orders=orders,
         )
 
-    def _rotated(self, document: Document, target: Any, count: int) -> list[Request]:
+    def _in_order(self, document: Document) -> Document:
+        """A document whose choices are listed in the order that the definition names."""
+        size = len(self._own.choices(document.fields)) if self._own.choices is not None else 0
+        order = listed_order(size, self._definition.order, f"task {document.task}, document {document.id}")
+        return _turned(document, order)
+
+    def _rotated(self, document: Document, target: Any, orders: Sequence[tuple[int, ...]]) -> list[Request]:
         """The requests of every rotation of the choices, one after the other."""
         requests = []
-        for place in range(count):
-            turned = replace(document, fields={**document.fields, ROTATION: Turn(place, document.fields)})
+        for order in orders:
+            turned = _turned(document, order)
             choices = tuple(self._own.choices(turned.fields)) if self._own.choices is not None else ()
             requests += self._requests(turned, choices, target)
         return requests
@@ -271,6 +281,38 @@ class Poser:
     def _answer_error(self, answer: Any, expected: str) -> DataError:
         where = self._definition.file.where("doc_to_target")
         return DataError(Fault(where, f"gives {answer!r} for a few-shot example", expected))
+
+
+def _turned(document: Document, order: tuple[int, ...]) -> Document:
+    return replace(document, fields={**document.fields, ROTATION: Turn(order, document.fields)})
+
+
+def listed_order(size: int, place: int, where: str) -> tuple[int, ...]:
+    """One of all orders of so many choices, the same in every run; the first, at 0, leaves them as they are.
+
+    Args:
+        size: how many choices there are. A single one has one order, which stands for all.
+        place: which order.
+        where: the document, for errors.
+    """
+    if size < 2 or place == 0:
+        return tuple(range(size))
+    count = math.factorial(min(size, 20))
+    if place >= count:
+        found = f"{size} choices have {count} orders"
+        raise DataError(Fault(where, found, f"{place + 1} or more, as --orders asks", f"Say --orders {count}"))
+    return _first_orders(size, place + 1)[place]
+
+
+@lru_cache(maxsize=256)
+def _first_orders(size: int, count: int) -> tuple[tuple[int, ...], ...]:
+    """So many different orders. More of them begin with the same ones, so that no answer is lost."""
+    chance, found = random.Random(size), {tuple(range(size)): None}
+    while len(found) < count:
+        # Python promises the same stream of `random` for ever, which it does not of `shuffle`.
+        keys = [chance.random() for _ in range(size)]
+        found[tuple(sorted(range(size), key=keys.__getitem__))] = None
+    return tuple(found)
 
 
 @lru_cache(maxsize=64)

@@ -20,6 +20,8 @@ from assay.tasks.harness.prompt_list import ListedPrompt, listed_prompts
 from assay.tasks.harness.read import TaskFile
 from assay.tasks.promptsource import NotPut, PromptTemplate, Put, find_templates, read_templates
 
+# What stands in the place of a path for the prompts that a task file names itself.
+ALL_PROMPTS = "all"
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
 # An answer that is written is compared without the blank that parts it from the prompt, and as Catwalk finds the right
 # choice: whatever its case.
@@ -47,7 +49,8 @@ class PromptWish:
 
     @classmethod
     def of(cls, options: TaskOptions, name: str | None) -> PromptWish:
-        return cls(options.prompts, options.original_task, name)
+        place = options.prompts if options.prompts != ALL_PROMPTS else None
+        return cls(place, options.original_task, name)
 
 
 def in_prompts(

@@ -15,7 +15,7 @@ from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSp
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
 from assay.tasks.harness.format_key import CHOICE, CLASSES, SPAN, format_kind
-from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, rotations
+from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, Turn
 from assay.tasks.harness.questions import QuestionReader
 from assay.tasks.harness.written import as_written
 from assay.tasks.prompts import Delimiters
@@ -116,6 +116,12 @@ def _reading(style: Style) -> tuple[PipelineSpec, ...]:
     )
 
 
+def _shown_place(place: int, turn: Turn | None) -> int:
+    if turn is not None and place in turn.order:
+        return turn.order.index(place)
+    return place if place >= 0 else INVALID_GOLD
+
+
 class _Styled:
     """The fields of a rendering in a style. The last row's question is kept: three fields are read from it."""
 
@@ -133,11 +139,11 @@ class _Styled:
         return list(self._put(row).answers)
 
     def answer(self, row: Row) -> Answer:
-        """Places of right choices. A negative one is a missing label, never a place from the end."""
-        answer = self._questions(row).answer
+        """Places of right choices, as they are shown. A negative one is a missing label, never a place from the end."""
+        answer, turn = self._questions(row).answer, row.get(ROTATION)
         if isinstance(answer, tuple):
-            return tuple(place if place >= 0 else INVALID_GOLD for place in answer)
-        return answer if answer >= 0 else INVALID_GOLD
+            return tuple(_shown_place(place, turn) for place in answer)
+        return _shown_place(answer, turn)
 
     def first_answer(self, row: Row) -> int:
         """The place of the answer that an example shows."""
@@ -153,7 +159,7 @@ class _Styled:
         if last is not row or found is None:
             question = self._questions(row)
             turn = row.get(ROTATION)
-            order = rotations(len(question.choices))[turn.place if turn is not None else 0]
+            order = turn.order if turn is not None else range(len(question.choices))
             naming = self._questions.naming(row) if self._names_parts else None
             found = put(question, self._style, order, self._where, naming)
             self._last = (row, found)

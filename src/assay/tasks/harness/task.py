@@ -17,6 +17,7 @@ from assay.core.formats import Question
 from assay.core.protocols import Example
 from assay.core.requests import LONGEST, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
+from assay.core.variance_axes import base_name
 from assay.tasks.corpora import KIND, asked_windows
 from assay.tasks.fewshot import Drawing, Sampler
 from assay.tasks.harness.chance import seeded
@@ -52,6 +53,11 @@ class HarnessTask:
         self._left_out: tuple[tuple[int, str], ...] = ()
         self._untaught: dict[str, list[str]] = {}
 
+    def sharing(self, other: HarnessTask) -> HarnessTask:
+        """This task, which reads the rows of another one of the same dataset only once with it."""
+        self._read_splits = other._read_splits
+        return self
+
     @cached_property
     def card(self) -> TaskCard:
         definition = self.definition
@@ -66,6 +72,8 @@ class HarnessTask:
             config["example_limit"] = definition.example_limit
         if definition.prompt is not None:
             config["prompt"] = dict(definition.prompt)
+        if definition.variant:
+            config["variant"] = {"task": base_name(definition.name), **definition.variant}
         if definition.windows != LONGEST:
             config["perplexity"] = {"window": definition.windows.length, "stride": definition.windows.stride}
         if definition.output_type == "generate_until":
@@ -317,7 +325,8 @@ class HarnessTask:
         where = self.definition.file.where("num_fewshot")
         seed = self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
         # lm-eval's generator walks over the chosen documents only.
-        chosen = (self.options.samples or {}).get(self.definition.name) if self._is_like_lm_eval else None
+        name = base_name(self.definition.name)
+        chosen = (self.options.samples or {}).get(name) if self._is_like_lm_eval else None
         order = sorted(set(chosen)) if chosen is not None else None
         return sampler_of(self.definition, pool, Drawing(self.num_fewshot, seed, excluded, where, self._row, order))
 

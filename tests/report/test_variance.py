@@ -1,0 +1,98 @@
+"""Where scores vary, as lines and as a figure."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from assay.core.errors import UserError
+from assay.core.scores import Estimate
+from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis
+from assay.report.axes_figure import write_axes_figure
+from assay.report.plots_axes import axes_chart
+from assay.report.variance import variance_lines
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def estimate(value: float | None) -> Estimate:
+    return Estimate(value, None, None, None, 9, "bootstrap")
+
+
+def parts(left_out: int = 0) -> Decomposition:
+    components = (
+        Component(("document", "seed"), 0.61, 0.61, 0.22, 3, False),
+        Component(("document",), 0.386, 0.386, 0.33, 3, False),
+        Component(("seed",), 0.004, 0.004, 0.45, 1, False),
+    )
+    forecasts = (Forecast("seed", 2, 0.25, 0.4), Forecast("document", 40, 0.28, 0.35))
+    return Decomposition(0.5, 0.3, components, forecasts, {"document": 40, "seed": 2}, (), left_out)
+
+
+def item(decomposition: Decomposition | None = None, reason: str = "", **scores: float | None) -> TaskVariance:
+    axis = VarianceAxis("seed", scores or {"1": 0.75, "2": 0.25}, estimate(0.5), estimate(0.125))
+    return TaskVariance("things", "acc", "none", (axis,), decomposition, 0.2, reason)
+
+
+def test_lines_tell_levels_sources_and_what_more_would_bring() -> None:
+    assert list(variance_lines([item(parts())])) == [
+        "things, acc: 2 seeds on 40 documents: mean 0.5000, standard error of all axes 0.3000 "
+        "(of documents alone: 0.2000)",
+        "  seed: standard deviation 0.3536, min 0.2500 (2), max 0.7500 (1), spread 0.5000; "
+        "the same pick in 50 % of pairs (α 0.12)",
+        "  variance of one score: document × seed 61 %, document 39 %, others below 1 %",
+        "  squared error of the mean: seed 45 %, document 33 %, document × seed 22 %",
+        "  standard error with twice as many: seeds 0.2500, documents 0.2800",
+    ]
+
+
+def test_documents_that_are_left_out_are_told() -> None:
+    assert "on 40 documents, 3 left out, which lack a score somewhere:" in next(variance_lines([item(parts(3))]))
+
+
+def test_scores_that_are_not_taken_apart_still_have_levels() -> None:
+    head, axis = variance_lines([item(reason="the metric is no mean over documents")])
+    assert head == "things, acc: 2 seeds: not taken apart: the metric is no mean over documents"
+    assert axis.startswith("  seed: standard deviation 0.3536")
+
+
+def test_equal_scores_have_no_variance() -> None:
+    equal = Decomposition(1.0, 0.0, (Component(("seed",), 0.0, None, None, 1, False),), (), {"seed": 2}, (), 0)
+    assert "  variance: none, all scores are equal" in list(variance_lines([item(equal)]))
+
+
+def test_what_prompts_scored_is_not_told_twice() -> None:
+    axis = VarianceAxis("prompt", {"a": 0.5, "b": 1.0}, estimate(0.9), estimate(None))
+    lines = list(variance_lines([TaskVariance("t", "acc", "none", (axis,), parts(), 0.1)]))
+    assert lines[1] == "  prompt: the same pick in 90 % of pairs"
+    assert list(variance_lines([TaskVariance("t", "acc", "none", (axis,), reason="no mean")])) == []
+
+
+def texts(path: Path) -> list[str]:
+    return [(node.text or "").strip() for node in ElementTree.parse(path).iter(f"{SVG}text")]
+
+
+def test_a_figure_has_a_dot_for_every_level_and_a_bar_for_every_share(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = write_axes_figure([item(parts())], tmp_path / "new" / "f.svg")
+    root = ElementTree.parse(path)
+    dots = [use for use in root.iter(f"{SVG}use") if "fill: #0072b2" in use.get("style", "")]
+    assert len(dots) == 2
+    assert {"things (acc)", "seed (2)", "document × seed", "document", "seed"} <= set(texts(path))
+    # Shares of one score and of the mean.
+    assert {"61", "39", "45", "33", "22"} <= set(texts(path))
+
+
+def test_a_figure_of_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--axes_figure"):
+        write_axes_figure([item(a=12.0, b=13.0)], tmp_path / "f.svg")
+
+
+def test_no_rows_and_no_parts_are_said(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    axes_chart([], tmp_path / "f.svg", "t")
+    assert "no scores" in texts(tmp_path / "f.svg")
+    write_axes_figure([item(reason="no mean")], tmp_path / "g.svg")
+    assert "not taken apart" in texts(tmp_path / "g.svg")
