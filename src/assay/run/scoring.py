@@ -13,6 +13,7 @@ from assay.run.execute import Executed
 from assay.run.posing import PosedTask
 from assay.scoring.aggregate import aggregate_task, directions
 from assay.scoring.documents import DocumentScorer
+from assay.scoring.drawing import draw_counts
 from assay.scoring.rates import answer_rates
 from assay.scoring.texts import text_counts
 from assay.store.responses import Responses
@@ -91,6 +92,7 @@ def _denominators(
         truncated=truncated,
         unparsed=unparsed,
         notes=dict(notes),
+        draws=draw_counts(answered, samples),
     )
 
 
