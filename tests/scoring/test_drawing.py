@@ -176,3 +176,11 @@ def test_documents_with_too_few_draws_are_left_out_of_n() -> None:
     found = estimate(rows, MetricSpec("pass@k", "mean", options={"k": [1, 2, 3]}))
     assert [(item.value, item.n) for item in found.values()] == [(0.75, 2), (1.0, 1), (None, 0)]
     assert (found["pass@3"].stderr, found["pass@3"].low) == (None, None)
+
+
+def test_an_interval_of_shares_stays_between_0_and_1() -> None:
+    rows = [["#### 5", "#### 4"], *[["#### 4", "#### 4"]] * 9]
+    found = estimate(rows, spec("mean@2"))["mean@2"]
+    # Mean 0.05 with standard error 0.05: Student's interval would begin below 0.
+    assert (found.value, found.stderr, found.low) == (0.05, pytest.approx(0.05), 0.0)
+    assert found.high == pytest.approx(0.05 + 2.262157 * 0.05, abs=1e-6)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
+from assay.core.reliability import CoveragePoint, ReliabilityBin
 from assay.core.scores import Estimate
 from assay.stats.inputs import is_binary, unequal, within
 from assay.stats.means import mean_estimate, wilson_interval
@@ -26,44 +26,6 @@ BINS = 10
 # A confidence of 0 or 1 that misses would cost infinitely much; it costs what the next number does.
 _SUREST = 2.0**-52
 Measure = Callable[[Sequence[float], Sequence[float]], float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ReliabilityBin:
-    """Documents of like confidence.
-
-    Attributes:
-        least: their lowest confidence.
-        most: their highest.
-        confidence: their mean confidence.
-        accuracy: share of hits.
-        low: lower end of the accuracy's 95 % interval, Wilson's.
-        high: upper end.
-        n: documents.
-    """
-
-    least: float
-    most: float
-    confidence: float
-    accuracy: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class CoveragePoint:
-    """What remains when only the surest documents are answered.
-
-    Attributes:
-        coverage: share of documents answered.
-        accuracy: expected share of hits among them.
-        threshold: confidence of the least sure of them.
-    """
-
-    coverage: float
-    accuracy: float
-    threshold: float
 
 
 def brier_score(confidences: Sequence[float], hits: Sequence[float]) -> Estimate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.scores import Estimate
@@ -122,7 +122,12 @@ def _without_error(values: Sequence[float], statistic: Callable[[Sequence[float]
 def _drawn(values: Sequence[Any]) -> Estimate:
     from assay.stats.draws import draws_estimate
 
-    return draws_estimate(_known(values)).estimate
+    known = _known(values)
+    found = draws_estimate(known).estimate
+    if found.low is None or found.high is None or not all(0 <= value <= 1 for value in known):
+        return found
+    # Shares lie between 0 and 1, and so does their mean: what an interval says beyond that is empty.
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
 def _drawn_stderr(values: Sequence[Any], iterations: int) -> float | None:
