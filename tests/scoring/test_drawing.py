@@ -148,6 +148,11 @@ def test_a_judge_judges_single_answers(of: Any) -> None:
         sample([spec("pass@1", of=of)], TEXTS)
 
 
+def test_a_misspelt_judge_is_told_without_asking_the_network() -> None:
+    with pytest.raises(UserError, match=r'"pass@1" is of "exact_mach".*did you mean "exact_match"'):
+        sample([spec("pass@1", of="exact_mach")], TEXTS)
+
+
 def test_choices_have_no_draws() -> None:
     with pytest.raises(UserError, match="cannot score multiple_choice"):
         document_scorer(Scoring("multiple_choice", (spec("pass@1"),)), "t")

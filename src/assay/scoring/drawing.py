@@ -10,13 +10,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from assay.core.errors import Fault, UserError
+from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.metric_names import family_of, is_over_draws
 from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import DrawCounts, Sample
 from assay.core.specs import MetricSpec
 from assay.scoring.metrics.reading import Unreadable, as_number
+from assay.scoring.registry import METRICS
 from assay.scoring.scorers.answer import AnswerView, normalised
 from assay.scoring.scorers.draws import DrawsView
 
@@ -85,7 +86,13 @@ def judge_spec(
     takes_all = family_of(spec.name) == _MEAN
     if has_process:
         return _judge(name, {}, takes_all), None
-    own = next((item for item in listed if item.name == name), MetricSpec(name))
+    own = next((item for item in listed if item.name == name), None)
+    if own is None and name not in METRICS:
+        found = f'metric "{spec.name}" is of "{name}", which is unknown{did_you_mean(name, METRICS.names())}'
+        raise UserError(
+            Fault(where, found, "a metric that the task lists, or one of the table", "See: assay ls metrics")
+        )
+    own = MetricSpec(name) if own is None else own
     base = replace(own, options=options or own.options)
     return _judge(name, base.options, takes_all), base
 
@@ -126,12 +133,11 @@ def draw_notices(result: TaskResult) -> list[str]:
     if not names or not result.answered:
         return []
     notices = []
-    if result.denominators.scored:
-        lacking = [name for name, metric in names.items() if metric.estimate.value is None]
-        most = max(len(sample.draws) for sample in result.samples)
-        if lacking:
-            told = f"{', '.join(lacking)} cannot be told from {most} draw{'s' * (most > 1)} of a question"
-            notices.append(f"{result.name}: {told}; set repeats in the task file to k or more")
+    lacking = [name for name, metric in names.items() if metric.estimate.value is None]
+    most = max((len(sample.draws) for sample in result.samples), default=0)
+    if lacking and most:
+        told = f"{', '.join(lacking)} cannot be told from {most} draw{'s' * (most > 1)} of a question"
+        notices.append(f"{result.name}: {told}; set repeats in the task file to k or more")
     instance = result.answered[0].instance
     if instance.draws > 1 and instance.requests[0] == instance.requests[1]:
         told = f"answers are written greedily, so the {instance.draws} draws of a question are one and the same"
