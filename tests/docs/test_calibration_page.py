@@ -13,8 +13,13 @@ from assay.cli.main import main
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import METRICS, metric_definition
 
-PAGE = (Path(__file__).parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "calibration.md").read_text(encoding="utf-8")
 (COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+
+
+def _words(path: Path) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
 
 
 def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,7 +29,8 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         program, *words = shlex.split(line)
         assert program == "assay" and main([*words, "--store", "s.db", "--output_path", "out"]) == 0
         assert "demo_questions" in capsys.readouterr().out
-    assert Path("reliability.svg").read_text().startswith("<?xml")
+    (figure,) = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", PAGE)
+    assert _words(Path("reliability.svg")) == _words(DOCS / figure)
     files = sorted(tmp_path.glob("out/*/results_*.json"), key=lambda path: path.stat().st_mtime)
     for path in files:
         task = json.loads(path.read_text())["assay"]["tasks"]["demo_questions"]

@@ -58,6 +58,13 @@ def test_four_draws_by_hand(name: str, value: float) -> None:
     assert sample([spec(name)], TEXTS).values == {name: pytest.approx(value)}
 
 
+def test_a_vote_of_many_draws_is_drawn_the_same_each_time() -> None:
+    # Too many to count: 40 of 70 draws are right, so nearly every set of 50 has a right majority.
+    texts = ["#### 5"] * 40 + ["#### 4"] * 30
+    first, again = (sample([spec("maj@50")], texts).values["maj@50"] for _ in range(2))
+    assert first == again and 0.95 < first <= 1
+
+
 def test_a_draw_without_an_answer_is_wrong_and_casts_no_vote() -> None:
     found = sample([spec("pass@k", k=[1, 2]), spec("maj@2")], ["dunno", "#### 5"])
     assert found.values == {"pass@1": 0.5, "pass@2": 1.0, "maj@2": 1.0}
