@@ -88,6 +88,23 @@ def test_classes_are_scored(folder: Path) -> None:
     assert found["f1"] == pytest.approx(0.8)
     # Bins of confidence 0.6 (right) and 0.8 (two of three right): 1/4 * 0.4 + 3/4 * (0.8 - 2/3).
     assert found["ece"] == pytest.approx(0.2)
+
+
+def test_metrics_of_confidence_read_a_heads_scores(folder: Path) -> None:
+    names = "+auroc,aurc,log_loss,cohen_kappa,selective_acc@0.5"
+    result = evaluate(head("classification"), ["stated"], store=":memory:", include_path=folder, metrics=names)
+    found = values(result)
+    # Confidence 0.8, 0.6, 0.8, 0.8; right, right, right, wrong: the wrong one is as sure as two and surer than one.
+    assert found["auroc"] == pytest.approx((0.5 + 0.5 + 0) / 3)
+    assert found["selective_acc@0.5"] == pytest.approx(2 / 3)
+    assert found["log_loss"] == pytest.approx(-(2 * math.log(0.8) + math.log(0.6) + math.log(0.2)) / 4)
+    # Agreement 3/4; by chance 1/2 * 3/4 + 1/2 * 1/4 = 1/2.
+    assert found["cohen_kappa"] == pytest.approx(0.5)
+    reliability = result.tasks[0].reliability
+    assert reliability is not None and [(one.n, one.accuracy) for one in reliability.bins] == [
+        (1, 1.0),
+        (3, pytest.approx(2 / 3)),
+    ]
     assert result.tasks[0].card.num_fewshot == 0
 
 

@@ -34,7 +34,7 @@ HOMES = {
     "scipy": ("stats/",),
     "httpx": ("models/openai_http.py",),
     "ray": ("models/ray_pool.py",),
-    "matplotlib": ("report/plots.py", "report/plots_axes.py"),
+    "matplotlib": ("report/plots",),  # plots.py, and plots_*.py beside it
     "sacrebleu": ("scoring/metrics/corpus.py",),
     "rouge_score": ("scoring/scorers/overlap.py",),
     "evaluate": ("scoring/metrics/external.py",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+from dataclasses import replace
 from typing import Any
 
 from assay.api import evaluate
@@ -24,6 +25,7 @@ from assay.core.results import RunResult
 from assay.report.files import check_output_path, write_results
 from assay.report.names import printable
 from assay.report.prompt_figure import check_figure, write_prompt_figure
+from assay.report.reliability_figure import check_reliability_figure, write_reliability_figure
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
 from assay.settings import ModelRow, model_rows
 
@@ -38,6 +40,8 @@ def main(arguments: list[str]) -> int:
         check_figure(options.prompt_figure)
     if options.axes_figure:
         check_figure(options.axes_figure, "--axes_figure")
+    if options.reliability_figure:
+        check_reliability_figure(options.reliability_figure)
     if options.audit is not None:
         _most(options.audit)
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
@@ -98,6 +102,10 @@ def _finish(options: argparse.Namespace, result: RunResult) -> int:
         from assay.report.axes_figure import write_axes_figure  # most runs have no use for it
 
         console.print(f"written: {write_axes_figure(result.variance, options.axes_figure)}", markup=False)
+    if options.reliability_figure:
+        result = _with_reliability(result)
+        path = write_reliability_figure(result.tasks, options.reliability_figure)
+        console.print(f"written: {path}", markup=False, soft_wrap=True)
     lines, audit = _audited(result, options.audit)
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
@@ -106,6 +114,14 @@ def _finish(options: argparse.Namespace, result: RunResult) -> int:
         for path in write_results(result, options.output_path, log_samples, audit):
             console.print(f"written: {path}", markup=False, soft_wrap=True)
     return 3 if result.counts.failed else 0
+
+
+def _with_reliability(result: RunResult) -> RunResult:
+    """The run with the confidences of all its tasks, also of those whose metrics need none."""
+    from assay.scoring.reliability import task_reliability
+
+    tasks = [replace(task, reliability=task.reliability or task_reliability(task.answered)) for task in result.tasks]
+    return replace(result, tasks=tuple(tasks))
 
 
 def _audited(result: RunResult, wanted: str | None) -> tuple[list[str], dict[str, Any] | None]:
@@ -151,6 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     output.add_argument(
         "--axes_figure", metavar="FILE", help="draw the scores of all levels and the sources of variance (.svg or .png)"
+    )
+    output.add_argument(
+        "--reliability_figure", metavar="FILE", help="draw confidence against accuracy of each task (.svg or .png)"
     )
     output.add_argument("--bootstrap_iters", type=int, default=100_000, metavar="N", help="0: no lm-eval errors")
     add_store_option(parser)

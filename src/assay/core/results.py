@@ -8,6 +8,7 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.prompt_axes import PromptAxis
+from assay.core.reliability import Reliability
 from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
@@ -40,6 +41,7 @@ class TaskResult:
         rates: of generated answers: how many were cut off, and per pipeline how many held no answer.
         pipelines: the task's filter chains, to go through its answers once more.
         texts: what perplexities stand on, for a task of whole texts.
+        reliability: confidences against hits, where a metric or a figure asks for them.
     """
 
     card: TaskCard
@@ -53,6 +55,7 @@ class TaskResult:
     rates: tuple[MetricResult, ...] = ()
     pipelines: tuple[PipelineSpec, ...] = field(default=(), repr=False)
     texts: TextCounts | None = None
+    reliability: Reliability | None = None
 
     @property
     def name(self) -> str:
@@ -167,6 +170,7 @@ class RunResult:
                     "documents_fingerprint": task.fingerprint,
                     "prompts_fingerprint": task.prompts,
                     **({"texts": asdict(task.texts)} if task.texts is not None else {}),
+                    **({"reliability": asdict(task.reliability)} if task.reliability is not None else {}),
                 }
                 for task in self.tasks
             },

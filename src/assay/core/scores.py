@@ -49,6 +49,24 @@ class MetricResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DrawCounts:
+    """What became of the draws of a task that asks each question several times.
+
+    Attributes:
+        per_question: how often each question is asked.
+        total: draws asked for, of all documents.
+        failed: draws that failed; a document with one of them is in no metric.
+        unparsed: per filter pipeline, draws of scored documents in which no answer was found, where a metric looks at
+            them all.
+    """
+
+    per_question: int
+    total: int
+    failed: int = 0
+    unparsed: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Denominators:
     """What became of a task's documents.
 
@@ -60,6 +78,7 @@ class Denominators:
         truncated: documents with a prompt cut to fit the model.
         unparsed: per filter pipeline, documents in which no answer was found.
         notes: per note of a model, requests that carry it.
+        draws: what became of single draws; None where each question is asked once.
     """
 
     available: int
@@ -69,6 +88,7 @@ class Denominators:
     truncated: int = 0
     unparsed: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+    draws: DrawCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +138,7 @@ class Sample:
         values: metric name → the document's value, as the metric's aggregation reads it.
         extractions: per question and draw, what the pipeline's extracting step found in the text; empty for a
             pipeline that extracts nothing.
+        draws: what each draw is worth by itself, None where no answer was found; empty unless a metric looks at them.
     """
 
     document_id: int
@@ -125,3 +146,4 @@ class Sample:
     filtered: tuple[Any, ...]
     values: dict[str, Any]
     extractions: tuple[tuple[Extraction, ...], ...] = ()
+    draws: tuple[float | None, ...] = ()

@@ -209,8 +209,14 @@ def _line(task: TaskResult, item: Answered, sample: Sample) -> dict[str, Any]:
         "metrics": list(sample.values),
         **_hashes(item),
         **sample.values,
-        **({"assay": {"extractions": _extractions(sample)}} if sample.extractions else {}),
+        **({"assay": own} if (own := _own(sample)) else {}),
     }
+
+
+def _own(sample: Sample) -> dict[str, Any]:
+    """What we know besides: where answers were found, and what each draw is worth by itself (null: no answer)."""
+    found: dict[str, Any] = {"extractions": _extractions(sample)} if sample.extractions else {}
+    return {**found, **({"draws": list(sample.draws)} if sample.draws else {})}
 
 
 def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Figures as SVG or PNG, by the path's suffix: plain numbers in, one file out. The only user of matplotlib.
+"""Figures as SVG or PNG, by the path's suffix: plain numbers in, one file out. With plots_* the user of matplotlib.
 
 spread_chart        how far a score moves with the method that makes it
 length_figure       whether a method misses where the correct choice is long or short

@@ -50,6 +50,20 @@ def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
         )
 
 
+def draw_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
+    """A line for every task that asks its questions several times: documents, draws, and what became of these."""
+    for task in tasks:
+        counts = task.denominators.draws
+        if counts is None:
+            continue
+        told = f"{task.name}: {task.denominators.total:,} documents × {counts.per_question:,} draws"
+        told += f", {counts.total:,} answers" + (f", {counts.failed:,} failed" if counts.failed else "")
+        for pipeline, count in counts.unparsed.items():
+            where = "" if pipeline == "none" else f" ({pipeline})"
+            told += f", {count:,} without an answer{where}" if count else ""
+        yield printable(told)
+
+
 def _differing(axis: PromptAxis) -> str:
     """Says so where the prompts were not asked about as many documents."""
     counts = [axis.documents[name] for name in axis.known]

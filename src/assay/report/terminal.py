@@ -24,7 +24,7 @@ from rich.text import Text
 from assay.core.results import RunResult
 from assay.report.names import printable
 from assay.report.pace import Pace
-from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, format_seconds, prompt_lines, result_rows
+from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, draw_lines, format_seconds, prompt_lines, result_rows
 from assay.report.texts import COUNT_HEADINGS, text_table
 
 _PLAIN_WIDTH = 140
@@ -210,7 +210,7 @@ def format_count(value: float) -> str:
 def show_result(result: RunResult, console: Console, files: Sequence[Path] = ()) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
-    for line in (*prompt_lines(result.prompts), *_variance_lines(result)):
+    for line in (*prompt_lines(result.prompts), *draw_lines(result.tasks), *_variance_lines(result)):
         console.print(line, markup=False)
     _show_texts(result, console)
     show_notices(result.notices, console)

@@ -13,7 +13,9 @@ from assay.run.execute import Executed
 from assay.run.posing import PosedTask
 from assay.scoring.aggregate import aggregate_task, directions
 from assay.scoring.documents import DocumentScorer
+from assay.scoring.drawing import draw_counts
 from assay.scoring.rates import answer_rates
+from assay.scoring.reliability import asks_reliability, task_reliability
 from assay.scoring.texts import text_counts
 from assay.store.responses import Responses
 
@@ -49,6 +51,7 @@ def score_task(
         rates=answer_rates(posed.task.card.kind, scorer, answered, samples),
         pipelines=scoring.pipelines,
         texts=text_counts(posed.task.card.kind, answered, samples),
+        reliability=task_reliability(answered) if asks_reliability(metrics) else None,
     )
 
 
@@ -91,6 +94,7 @@ def _denominators(
         truncated=truncated,
         unparsed=unparsed,
         notes=dict(notes),
+        draws=draw_counts(answered, samples),
     )
 
 

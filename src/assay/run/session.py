@@ -25,6 +25,7 @@ from assay.run.prompting import prompt_axes
 from assay.run.resolve import Setup, resolve
 from assay.run.scoring import score_task
 from assay.scoring.aggregate import aggregate_groups
+from assay.scoring.drawing import draw_notices
 from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
@@ -224,6 +225,7 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
         for pipeline, count in counts.unparsed.items():
             if count:
                 notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
+        notices += draw_notices(result)
     limited = [result.name for result in results if result.denominators.total < result.denominators.available]
     if limited:
         notices.append(LIMITED + ", ".join(dict.fromkeys(map(base_name, limited))))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError
+from assay.core.metric_names import settled
 from assay.core.results import GroupResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
@@ -36,11 +37,12 @@ def aggregate_task(
     by_pipeline: dict[str, list[Sample]] = {pipeline.name: [] for pipeline in scoring.pipelines}
     for sample in samples:
         by_pipeline[sample.filter].append(sample)
-    is_open = scoring.process is not None or any(map(_may_give_others, scoring.metrics))
+    metrics = settled(scoring.metrics, where)
+    is_open = scoring.process is not None or any(map(_may_give_others, metrics))
     return tuple(
         _metric_result(rule, name, own, bootstrap_iters or 0, where)
         for name, own in by_pipeline.items()
-        for rule in _rules(scoring.metrics, own if is_open else own[:1])
+        for rule in _rules(metrics, own if is_open else own[:1])
     )
 
 
@@ -87,14 +89,15 @@ def _rule(spec: MetricSpec) -> _Rule:
     definition = metric_definition(spec.name) if spec.name in METRICS else None
     aggregation, direction = spec.aggregation, spec.higher_is_better
     if definition is not None:
-        aggregation = definition.aggregation if aggregation is None else aggregation
+        is_usual = aggregation is None or (definition.over_draws and aggregation == "mean")
+        aggregation = definition.aggregation if is_usual else aggregation
         direction = definition.higher_is_better if direction is None else direction
     return _Rule(spec.name, aggregation or "mean", direction)
 
 
 def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, bool | None]:
     """Which way each metric is better: those that the task lists, and those that one of them gave."""
-    listed = {spec.name: _rule(spec).higher_is_better for spec in scoring.metrics}
+    listed = {spec.name: _rule(spec).higher_is_better for spec in settled(scoring.metrics)}
     given = {result.metric: result.higher_is_better for result in results if result.higher_is_better is not None}
     return {**given, **listed}
 

@@ -9,11 +9,13 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.metric_names import is_over_draws, settled
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Output, Text
 from assay.core.scores import Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.scoring.drawing import Draw, Judge, drawn_view, judge_spec, voted
 from assay.scoring.filters.custom import OwnFilter
 from assay.scoring.filters.text import HASH_PATTERN
 from assay.scoring.metrics.aggregations import AGGREGATIONS
@@ -27,7 +29,7 @@ from assay.scoring.task_code import Process, function_value, processed, raised, 
 from assay.scoring.values import Values
 
 _EXTRACTING = {"regex": "[invalid]", "multi_choice_regex": "[invalid]", "regex_pos": "invalid"}
-_GENERATED = "generate_until"
+_GENERATED, _TAKE_FIRST_K = "generate_until", "take_first_k"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,28 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Pipeline:
+    """A filter chain.
+
+    Attributes:
+        most_draws: how many draws `take_first_k` leaves; None for all.
+    """
+
     name: str
     steps: tuple[_Step, ...]
     fallbacks: frozenset[str]
     has_task_code: bool
+    most_draws: int | None = None
+
+    @property
+    def of_one_draw(self) -> tuple[_Step, ...]:
+        """The steps that a draw by itself goes through; there is nothing to leave out of one draw."""
+        return tuple(step for step in self.steps if step.name != _TAKE_FIRST_K or step.is_task_code)
+
+    def lacks(self, filtered: Sequence[Any], extractions: Extractions) -> bool:
+        """Whether an extracting step found no answer."""
+        if any(draws and all(draw.answer is None for draw in draws) for draws in extractions):
+            return True  # also where a later step, such as `map`, made something else of the fallback
+        return bool(self.fallbacks) and any(holds(item, self.fallbacks) for item in filtered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,21 @@ class _Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class _DrawMeasures:
+    """Metrics over draws that judge single draws alike.
+
+    Attributes:
+        judge: what judges a draw.
+        base: its value function; None where the task's own scoring judges.
+        measures: the metrics.
+    """
+
+    judge: Judge
+    base: _Measure | None
+    measures: tuple[_Measure, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentScorer:
     """A task's scoring, with every name resolved.
 
@@ -83,6 +118,7 @@ class DocumentScorer:
         pipelines: the filter chains.
         process: the task's own scoring, if it has one.
         may_give_many: whether a metric may give a document several values.
+        drawn: metrics that look at all draws of a question.
     """
 
     where: str
@@ -92,6 +128,7 @@ class DocumentScorer:
     pipelines: tuple[_Pipeline, ...]
     process: Process | None = None
     may_give_many: bool = False
+    drawn: tuple[_DrawMeasures, ...] = ()
 
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
         """One sample per pipeline. All requests of the document were answered."""
@@ -103,10 +140,30 @@ class DocumentScorer:
         return [self._score(pipeline, document, instance, questions) for pipeline in self.pipelines]
 
     def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, questions: list[list[Any]]) -> Sample:
+        filtered, extractions = self._through(pipeline, pipeline.steps, document, instance, questions)
+        if self.process is not None:
+            values = processed(self.process, document, shown(filtered, instance), self.where)
+        else:
+            values = self._values(pipeline, document, instance, filtered)
+        marks: tuple[float | None, ...] = ()
+        if self.drawn:
+            drawn, marks = self._drawn_values(pipeline, document, instance, questions)
+            values.update(drawn)
+        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, marks)
+
+    def _through(
+        self,
+        pipeline: _Pipeline,
+        steps: Sequence[_Step],
+        document: Document,
+        instance: Instance,
+        questions: list[list[Any]],
+    ) -> tuple[list[Any], Extractions]:
+        """What the steps make of the questions, and where answers were found."""
         filtered: list[Any] = questions
         found: Extractions = ()
         extractions: Extractions = ()
-        for step in pipeline.steps:
+        for step in steps:
             given, found = filtered, ()
             if step.is_task_code:
                 filtered = self._filtered(step, pipeline.name, document, shown(filtered, instance))
@@ -117,11 +174,42 @@ class DocumentScorer:
             if step.fallbacks:
                 found = found or watched(step.name, step.pattern, given, filtered, step.fallbacks)
                 extractions = joined(extractions, placed(found, given, questions))
-        if self.process is not None:
-            values = processed(self.process, document, shown(filtered, instance), self.where)
-        else:
-            values = self._values(pipeline, document, instance, filtered)
-        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions)
+        return filtered, extractions
+
+    def _drawn_values(
+        self, pipeline: _Pipeline, document: Document, instance: Instance, questions: list[list[Any]]
+    ) -> tuple[dict[str, Any], tuple[float | None, ...]]:
+        """The metrics over draws, and what each draw is worth by the first judge.
+
+        Every draw goes through the pipeline by itself, as the only one: filters that choose among draws find one.
+        """
+        steps, count = pipeline.of_one_draw, min(map(len, questions))
+        kept = []
+        for place in range(count if pipeline.most_draws is None else min(count, pipeline.most_draws)):
+            alone = [[draws[place]] for draws in questions]
+            filtered, extractions = self._through(pipeline, steps, document, instance, alone)
+            kept.append((filtered, pipeline.lacks(filtered, extractions)))
+        values: dict[str, Any] = {}
+        marks: tuple[float | None, ...] = ()
+        for group in self.drawn:
+            draws = [
+                Draw(None, None) if is_unparsed else self._judged(group, document, instance, filtered)
+                for filtered, is_unparsed in kept
+            ]
+            view = drawn_view(draws, document.id)
+            values |= {measure.spec.name: measure.value(view, measure.spec.options) for measure in group.measures}
+            marks = marks or tuple(draw.value for draw in draws)
+        return values, marks
+
+    def _judged(self, group: _DrawMeasures, document: Document, instance: Instance, filtered: list[Any]) -> Draw:
+        where = f"{self.where}, document {document.id}"
+        if group.base is not None:
+            view = self.view(instance, filtered)
+            value = self._called(group.base, view, document)
+            return Draw(group.judge.checked(value, where), voted(group.judge, view, filtered))
+        assert self.process is not None
+        values = processed(self.process, document, shown(filtered, instance), self.where)
+        return Draw(group.judge.found(values, where), voted(group.judge, None, filtered))
 
     def _filtered(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
         try:
@@ -158,11 +246,9 @@ class DocumentScorer:
 
     def is_unparsed(self, sample: Sample) -> bool:
         """Whether a pipeline that extracts an answer found none."""
-        if any(draws and all(draw.answer is None for draw in draws) for draws in sample.extractions):
-            return True  # also where a later step, such as `map`, made something else of the fallback
         for pipeline in self.pipelines:
-            if pipeline.name == sample.filter and pipeline.fallbacks:
-                return any(holds(item, pipeline.fallbacks) for item in sample.filtered)
+            if pipeline.name == sample.filter:
+                return pipeline.lacks(sample.filtered, sample.extractions)
         return False
 
     @property
@@ -175,15 +261,37 @@ def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
     """Resolves a task's scoring; errors name the task."""
     if scoring.scorer not in SCORERS:
         raise _unknown("scorer", scoring.scorer, SCORERS.names(), where)
-    for spec in scoring.metrics:
+    specs = settled(scoring.metrics, where)
+    for spec in specs:
         _check_aggregation(spec, where)
     measures: tuple[_Measure, ...] = ()
     if scoring.process is None:
-        measures = tuple(_measure(spec, scoring.scorer, where) for spec in scoring.metrics)
+        measures = tuple(_measure(spec, scoring.scorer, where) for spec in specs if not _is_drawn(spec))
     pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
     view: View = SCORERS.get(scoring.scorer, where)
     gives_many = any(measure.may_give_many for measure in measures)
-    return DocumentScorer(where, scoring.scorer, view, measures, pipelines, scoring.process, gives_many)
+    drawn = _draw_measures(scoring, specs, where)
+    return DocumentScorer(where, scoring.scorer, view, measures, pipelines, scoring.process, gives_many, drawn)
+
+
+def _is_drawn(spec: MetricSpec) -> bool:
+    return spec.function is None and not spec.is_external and is_over_draws(spec.name)
+
+
+def _draw_measures(scoring: Scoring, specs: Sequence[MetricSpec], where: str) -> tuple[_DrawMeasures, ...]:
+    """The metrics over draws, by what judges a draw."""
+    groups: dict[Judge, list[_Measure]] = {}
+    bases: dict[Judge, _Measure | None] = {}
+    for spec in specs:
+        # A task's own scoring may give values of such names itself.
+        if not _is_drawn(spec) or (scoring.process is not None and "of" not in spec.options):
+            continue
+        measure = _measure(spec, scoring.scorer, where)
+        judge, base = judge_spec(spec, specs, scoring.process is not None, where)
+        groups.setdefault(judge, []).append(measure)
+        if judge not in bases:
+            bases[judge] = None if base is None else _measure(base, scoring.scorer, where)
+    return tuple(_DrawMeasures(judge, bases[judge], tuple(own)) for judge, own in groups.items())
 
 
 def _measure(spec: MetricSpec, shape: str, where: str) -> _Measure:
@@ -230,7 +338,9 @@ def _unknown(noun: str, name: str, known: list[str], where: str) -> UserError:
 def _pipeline(spec: PipelineSpec, where: str) -> _Pipeline:
     steps = tuple(_step(step, f"{where}, filter {spec.name}") for step in spec.steps)
     fallbacks = frozenset().union(*(step.fallbacks for step in steps))
-    return _Pipeline(spec.name, steps, fallbacks, any(step.is_task_code for step in steps))
+    least = [step.options["k"] for step in spec.steps if step.name == _TAKE_FIRST_K and step.factory is None]
+    most = min(least, default=None)
+    return _Pipeline(spec.name, steps, fallbacks, any(step.is_task_code for step in steps), most)
 
 
 def _step(spec: FilterSpec, where: str) -> _Step:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from assay.core.errors import Fault, UserError
+from assay.core.metric_names import DRAW_METRICS, family_of
 from assay.core.protocols import Filter
 from assay.core.registry import Registry
 from assay.core.requests import Instance
@@ -45,6 +46,8 @@ _METRIC_NAMES = (
     "acc_norm",
     "acc_opencompass",
     "acc_tokens",
+    "aurc",
+    "auroc",
     "bits_per_byte",
     "bleu",
     "brier_score",
@@ -54,13 +57,16 @@ _METRIC_NAMES = (
     "choice_mass",
     "chrf",
     "chrf++",
+    "cohen_kappa",
     "document_perplexity",
     "document_perplexity_median",
     "ece",
+    "ece_adaptive",
     "exact_match",
     "f1",
     "greedy_choice",
     "likelihood",
+    "log_loss",
     "mcc",
     "nats_per_token",
     "perplexity",
@@ -73,15 +79,35 @@ _METRIC_NAMES = (
     "rouge2",
     "rougeL",
     "rougeLsum",
+    "selective_acc",
     "squad_em",
     "squad_f1",
     "ter",
     "token_perplexity",
     "word_perplexity",
 )
-METRICS = Registry(
+_OTHER_ATTRIBUTES = {
+    "chrf++": "chrf_plus_plus",
+    **dict(zip(DRAW_METRICS, ("pass_at_k", "pass_hat_k", "majority_at_k", "mean_at_k", "g_pass_at_k"), strict=True)),
+}
+
+
+class _Metrics(Registry):
+    """A metric is also found by a name that holds a setting, such as pass@5."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(family_of(name) if isinstance(name, str) else name)
+
+    def get(self, name: str, where: str = "") -> Any:
+        return super().get(family_of(name), where)
+
+
+METRICS = _Metrics(
     "metric",
-    {name: f"assay.scoring.metrics.definitions:{name.replace('++', '_plus_plus')}" for name in _METRIC_NAMES},
+    {
+        name: f"assay.scoring.metrics.definitions:{_OTHER_ATTRIBUTES.get(name, name)}"
+        for name in (*_METRIC_NAMES, *DRAW_METRICS)
+    },
     "assay.metrics",
 )
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
+from assay.core.reliability import CoveragePoint, ReliabilityBin
 from assay.core.scores import Estimate
 from assay.stats.inputs import is_binary, unequal, within
 from assay.stats.means import mean_estimate, wilson_interval
@@ -28,53 +28,15 @@ _SUREST = 2.0**-52
 Measure = Callable[[Sequence[float], Sequence[float]], float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ReliabilityBin:
-    """Documents of like confidence.
-
-    Attributes:
-        least: their lowest confidence.
-        most: their highest.
-        confidence: their mean confidence.
-        accuracy: share of hits.
-        low: lower end of the accuracy's 95 % interval, Wilson's.
-        high: upper end.
-        n: documents.
-    """
-
-    least: float
-    most: float
-    confidence: float
-    accuracy: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class CoveragePoint:
-    """What remains when only the surest documents are answered.
-
-    Attributes:
-        coverage: share of documents answered.
-        accuracy: expected share of hits among them.
-        threshold: confidence of the least sure of them.
-    """
-
-    coverage: float
-    accuracy: float
-    threshold: float
-
-
 def brier_score(confidences: Sequence[float], hits: Sequence[float]) -> Estimate:
     """Mean squared distance of confidence and hit."""
-    sure, hit = _checked(confidences, hits)
+    sure, hit = checked(confidences, hits)
     return mean_estimate([(c - h) ** 2 for c, h in zip(sure, hit, strict=True)])
 
 
 def log_loss(confidences: Sequence[float], hits: Sequence[float]) -> Estimate:
     """Mean of −ln of the probability given to what happened."""
-    sure, hit = _checked(confidences, hits)
+    sure, hit = checked(confidences, hits)
     given = [c if h else 1 - c for c, h in zip(sure, hit, strict=True)]
     return mean_estimate([-math.log(min(max(value, _SUREST), 1 - _SUREST)) for value in given])
 
@@ -87,7 +49,7 @@ def reliability_table(
 
     if bins < 1:
         raise DataError(Fault("reliability", f"{bins} bins", "one or more"))
-    sure, hit = (np.array(part) for part in _checked(confidences, hits))
+    sure, hit = (np.array(part) for part in checked(confidences, hits))
     if not len(sure):
         return ()
     _, group, counts = np.unique(sure, return_inverse=True, return_counts=True)
@@ -117,7 +79,7 @@ def risk_coverage(confidences: Sequence[float], hits: Sequence[float]) -> tuple[
     """Accuracy on the surest 1, 2, … n documents."""
     import numpy as np
 
-    sure, hit = _checked(confidences, hits)
+    sure, hit = checked(confidences, hits)
     if not sure:
         return ()
     order = np.argsort(-np.array(sure), kind="stable")
@@ -148,7 +110,7 @@ def confidence_auroc(confidences: Sequence[float], hits: Sequence[float]) -> flo
     """Probability that a hit is surer than a miss, ties half; None without hits or without misses."""
     import numpy as np
 
-    sure, hit = (np.array(part) for part in _checked(confidences, hits))
+    sure, hit = (np.array(part) for part in checked(confidences, hits))
     positives = int(hit.sum()) if len(hit) else 0
     negatives = len(hit) - positives
     if not positives or not negatives:
@@ -168,11 +130,12 @@ def resampled(measure: Measure, confidences: Sequence[float], hits: Sequence[flo
         found = [measure(row[:, 0].tolist(), row[:, 1].tolist()) for row in rows]
         return np.array([math.nan if value is None else value for value in found])
 
-    sure, hit = _checked(confidences, hits)
+    sure, hit = checked(confidences, hits)
     return bootstrap_statistic(np.array([sure, hit]).T, of_rows, how)
 
 
-def _checked(confidences: Sequence[float], hits: Sequence[float]) -> tuple[list[float], list[float]]:
+def checked(confidences: Sequence[float], hits: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Confidences and hits as numbers, one of each per document."""
     if len(confidences) != len(hits):
         raise unequal("hits", len(hits), len(confidences))
     hit = [float(value) for value in hits]

@@ -13,6 +13,7 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.fitting import Lesson
 from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_choices
+from assay.core.metric_names import family_of
 from assay.core.protocols import Advises, HasFormat, Task, Teaches
 from assay.core.requests import Choosing, Classification, Instance, Request, SpanExtraction
 from assay.core.specs import MetricSpec, Scoring, TaskCard
@@ -97,7 +98,9 @@ def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) ->
     if own.process is not None:
         remark = "its own scoring (process_results) cannot read a head's scores; acc is reported instead"
         return Scoring(_SCORES, (MetricSpec("acc"),)), (remark,)
-    kept = tuple(spec for spec in own.metrics if spec.function is None and _SCORES in metrics.get(spec.name, ()))
+    kept = tuple(
+        spec for spec in own.metrics if spec.function is None and _SCORES in metrics.get(family_of(spec.name), ())
+    )
     lost = [spec.name for spec in own.metrics if spec not in kept]
     told = f"a head's scores have no {', '.join(lost)}: left out{'' if kept else ', acc is reported instead'}"
     return Scoring(_SCORES, kept or (MetricSpec("acc"),)), (told,) if lost else ()

@@ -16,6 +16,7 @@ from typing import Any, Union
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.formats import Question as Format
+from assay.core.metric_names import settled
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood, Sampling
 from assay.core.specs import PLAIN_PIPELINES, MetricSpec, PipelineSpec, Scoring, TaskCard
 from assay.tasks.formats import infer, infer_classes
@@ -102,7 +103,7 @@ class PythonTask:
     def scoring(self) -> Scoring:
         kind, defaults = self._shape
         metrics = tuple(m if isinstance(m, MetricSpec) else MetricSpec(m) for m in self._metrics or defaults)
-        return Scoring(kind, metrics, tuple(self._filters) or PLAIN_PIPELINES)
+        return Scoring(kind, settled(metrics, f"task {self._name}"), tuple(self._filters) or PLAIN_PIPELINES)
 
     def documents(self) -> Sequence[Document]:
         return self._documents

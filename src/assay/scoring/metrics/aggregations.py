@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.scores import Estimate
@@ -119,6 +119,43 @@ def _without_error(values: Sequence[float], statistic: Callable[[Sequence[float]
     return Estimate(statistic(values), None, None, None, len(values), "none", means.LEVEL)
 
 
+def _drawn(values: Sequence[Any]) -> Estimate:
+    from assay.stats.draws import draws_estimate
+
+    known = _known(values)
+    found = draws_estimate(known).estimate
+    if found.low is None or found.high is None or not all(0 <= value <= 1 for value in known):
+        return found
+    # Shares lie between 0 and 1, and so does their mean: what an interval says beyond that is empty.
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
+def _drawn_stderr(values: Sequence[Any], iterations: int) -> float | None:
+    return _mean_stderr(_known(values), iterations)
+
+
+def _known(values: Sequence[float]) -> list[float]:
+    return [value for value in values if not math.isnan(value)]
+
+
+def _by_confidence(measure: str, read: Callable[[Sequence[Any]], Any] = reading.number_pairs) -> Aggregation:
+    """A measure of confidences against hits, resampled."""
+
+    def estimate(values: Sequence[Any]) -> Estimate:
+        from assay.stats.confidence import confidence_estimate
+
+        coverage = values[0][2] if values and len(values[0]) > 2 else None
+        return confidence_estimate(*_columns(values), measure, coverage)
+
+    return Aggregation(estimate, _no_stderr, read)
+
+
+def _cohen_kappa(values: Sequence[Any]) -> Estimate:
+    from assay.stats.agreement import cohen_kappa
+
+    return cohen_kappa(*_columns(values))
+
+
 def _bits_per_byte(values: Sequence[Any]) -> Estimate:
     return means.bits_estimate(*_columns(values))
 
@@ -137,6 +174,12 @@ AGGREGATIONS: dict[str, Aggregation] = {
     # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
     "f1": _by_bootstrap("f1", reading.number_pairs),
     "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),
+    "draws": Aggregation(_drawn, _drawn_stderr, reading.numbers_or_gaps),
+    "ece_adaptive": _by_confidence("ece_adaptive"),
+    "auroc": _by_confidence("auroc"),
+    "aurc": _by_confidence("aurc"),
+    "selective_acc": _by_confidence("selective_acc", reading.number_triples),
+    "cohen_kappa": Aggregation(_cohen_kappa, _no_stderr, reading.label_pairs),
     "ece": _by_bootstrap("ece", reading.number_pairs, is_harness=False),
     "position_bias": _by_bootstrap("position_bias", reading.number_pairs, is_harness=False),
     "bleu": _over_corpus("bleu"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.scoring.scorers import answer, choice, methods, overlap, rotation, spans
+from assay.scoring.scorers import answer, choice, draws, methods, overlap, rotation, spans
 from assay.scoring.scorers import likelihood as continuation
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
@@ -24,6 +24,7 @@ class MetricDefinition:
         description: half a line for `assay ls metrics`.
         option_names: settings it understands.
         gives_many: whether its value is a mapping of several values, each reported under its own name.
+        over_draws: whether it looks at all draws of a question, each judged by another metric.
     """
 
     name: str
@@ -33,6 +34,7 @@ class MetricDefinition:
     description: str
     option_names: frozenset[str] = frozenset()
     gives_many: bool = False
+    over_draws: bool = False
 
 
 _CHOICE, _CONTINUATION, _ROLLING, _GENERATED = (
@@ -105,6 +107,46 @@ ece = MetricDefinition(
     False,
     {_CHOICE: choice.confidence, _SCORES: choice.confidence},
     "calibration error: probability among the choices against accuracy, in ten bins of equal width",
+)
+
+
+def _by_confidence(
+    name: str, higher_is_better: bool, description: str, value: Value, *options: str
+) -> MetricDefinition:
+    values = {_CHOICE: value, _SCORES: value}
+    return MetricDefinition(name, name, higher_is_better, values, description, frozenset(options))
+
+
+ece_adaptive = _by_confidence(
+    "ece_adaptive",
+    False,
+    "calibration error in ten bins of equal mass: as many documents in each",
+    choice.confidence,
+)
+auroc = _by_confidence("auroc", True, "probability that a right answer is surer than a wrong one", choice.confidence)
+aurc = _by_confidence(
+    "aurc", False, "share of wrong answers, averaged over all shares of surest documents answered", choice.confidence
+)
+selective_acc = _by_confidence(
+    "selective_acc",
+    True,
+    "accuracy on the surest documents; coverage: 0.8, or a list; reported as selective_acc@0.8",
+    choice.covered_confidence,
+    "coverage",
+)
+log_loss = MetricDefinition(
+    "log_loss",
+    "mean_of_known",
+    False,
+    {_CHOICE: choice.log_loss, _SCORES: choice.log_loss},
+    "minus the log of the probability, among the choices, of the right one",
+)
+cohen_kappa = MetricDefinition(
+    "cohen_kappa",
+    "cohen_kappa",
+    True,
+    {_CHOICE: choice.place_pair, _SCORES: choice.place_pair},
+    "Cohen's kappa of right and picked labels: agreement beyond chance",
 )
 greedy_choice = MetricDefinition(
     "greedy_choice",
@@ -268,3 +310,20 @@ rouge1 = _rouge("rouge1", "F-measure of shared words (rouge-score)")
 rouge2 = _rouge("rouge2", "F-measure of shared pairs of words (rouge-score)")
 rougeL = _rouge("rougeL", "F-measure of the longest common subsequence (rouge-score)")  # noqa: N816
 rougeLsum = _rouge("rougeLsum", "the same line by line (rouge-score)")  # noqa: N816
+
+
+def _over_draws(name: str, value: Value, description: str, *options: str) -> MetricDefinition:
+    """A metric over draws, each judged by exact match with its options, or `of` another metric."""
+    names = _MATCH_OPTIONS | {"k", "of", *options}
+    return MetricDefinition(name, "draws", True, {_GENERATED: value}, description, names, over_draws=True)
+
+
+pass_at_k = _over_draws(
+    "pass@k", draws.pass_at_k, "probability that one of k draws is right; k: 1, or a list; of: METRIC"
+)
+pass_hat_k = _over_draws("pass^k", draws.pass_hat_k, "probability that all of k draws are right; k, of")
+majority_at_k = _over_draws("maj@k", draws.majority_at_k, "whether what most of k draws say is right; k, of")
+mean_at_k = _over_draws("mean@k", draws.mean_at_k, "mean over k draws; k, of: also metrics that are not 0 or 1")
+g_pass_at_k = _over_draws(
+    "gpass@k", draws.g_pass_at_k, "probability that at least a share of k draws is right; k, tau: 0.5, of", "tau"
+)

@@ -55,6 +55,15 @@ def number_pairs(values: Sequence[Any]) -> list[tuple[float, float]]:
     return [(as_number(a, expected), as_number(b, expected)) for a, b in _pairs(values, expected)]
 
 
+def number_triples(values: Sequence[Any]) -> list[tuple[float, float, float]]:
+    """Three numbers per document."""
+    expected = "three numbers"
+    for value in values:
+        if not isinstance(value, (list, tuple)) or len(value) != 3:
+            raise Unreadable(value, expected)
+    return [(as_number(a, expected), as_number(b, expected), as_number(c, expected)) for a, b, c in values]
+
+
 def label_pairs(values: Sequence[Any]) -> list[tuple[float, float]]:
     """(right, picked) per document. Texts are numbered in sorted order; numbers stay, so that 1 is 1."""
     expected = "a pair of labels, both numbers or both texts"

@@ -54,18 +54,18 @@ def like(gold: str, result: Any) -> Any:
 
 def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
     """Is what was said equal to a right answer, after what the options ignore is taken away?"""
-    normalise = _normaliser(
-        tuple(options.get("regexes_to_ignore") or ()),
-        bool(options.get("ignore_case", False)),
-        bool(options.get("ignore_punctuation", False)),
-        bool(options.get("ignore_numbers", False)),
-    )
+    normalise = _chosen_normaliser(options)
     if options.get("compares_lists"):
         # lm-eval 0.4.13 with an empty `regexes_to_ignore` compares the list of copies with the list of right answers.
         return float(all(list(view.said) == [gold] for gold in view.golds))
     golds = {normalise(gold) for gold in view.golds}
     hits = [normalise(text) in golds for text in view.said]
     return sum(hits) / len(hits) if hits else 0.0
+
+
+def normalised(view: AnswerView, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was said, without what the options of `exact_match` ignore: equal ones are the same answer."""
+    return tuple(map(_chosen_normaliser(options), view.said))
 
 
 def label_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
@@ -80,6 +80,15 @@ def text_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
     Several right answers stay several references. lm-eval makes 1.0 of them, on which its corpus scores then break.
     """
     return [list(view.golds) if view.is_multiple else view.golds[0], view.result]
+
+
+def _chosen_normaliser(options: Mapping[str, Any]) -> Any:
+    return _normaliser(
+        tuple(options.get("regexes_to_ignore") or ()),
+        bool(options.get("ignore_case", False)),
+        bool(options.get("ignore_punctuation", False)),
+        bool(options.get("ignore_numbers", False)),
+    )
 
 
 @lru_cache(maxsize=64)

@@ -136,6 +136,23 @@ def confidence(view: ChoiceView, options: Mapping[str, Any]) -> tuple[float, flo
     return max(shares), accuracy(view, options)
 
 
+def covered_confidence(view: ChoiceView, options: Mapping[str, Any]) -> tuple[float, float, float]:
+    """The same and the share of documents to answer: aggregations have no settings, so it travels along."""
+    return *confidence(view, options), float(options["coverage"])
+
+
+def log_loss(view: ChoiceView, options: Mapping[str, Any]) -> float | None:
+    """Minus the log of the probability, among the choices, of the right ones together; None where none is known."""
+    right = [view.totals[gold] for gold in view.golds if 0 <= gold < len(view.totals)]
+    # Logs throughout: a probability too small for a float still has its loss.
+    return _log_sum(view.totals) - _log_sum(right) if right else None
+
+
+def _log_sum(totals: Sequence[float]) -> float:
+    top = max(totals)
+    return top + math.log(math.fsum(math.exp(total - top) for total in totals))
+
+
 def probabilities(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, list[float]]:
     """(right choice or choices, probability of each choice), for the Brier score."""
     totals = view.totals

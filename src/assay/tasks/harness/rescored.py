@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.metric_names import DRAW_METRICS, family_of, is_over_draws
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, MetricSpec, Scoring
 from assay.tasks.harness.definition import TaskDefinition, scoring_of
 
 # Every metric of a task's shape that costs no further request and needs nothing of the task's own.
 ALL = "all"
-_NEEDS_MORE = frozenset((*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, "bypass", "likelihood", "acc_all", "f1", "mcc"))
+_NEEDS_MORE = frozenset(
+    (*NULL_PROMPTS, *WHOLE_PROMPT_METRICS, "bypass", "likelihood", "acc_all", "f1", "mcc", "cohen_kappa", *DRAW_METRICS)
+)
 
 
 def rescored(
@@ -37,7 +40,11 @@ def changed_scoring(
         metrics: metric → shapes that it scores.
     """
     entries = list(_expanded(changes.get("metric_list", ()), own.scorer, metrics))
-    fitting = [entry for entry in entries if own.scorer in metrics[entry["metric"]]]
+    fitting = [
+        _as_judged(entry, own, bool(changes.get("adds")))
+        for entry in entries
+        if own.scorer in metrics[family_of(entry["metric"])]
+    ]
     found = scoring_of({"metric_list": fitting, "filter_list": changes.get("filter_list", ())}, output_type)
     scoring = own
     if fitting:
@@ -58,11 +65,22 @@ def _expanded(
             yield from (
                 {"metric": name} for name, shapes in metrics.items() if shape in shapes and name not in _NEEDS_MORE
             )
-        elif name in metrics:
+        elif family_of(name) in metrics:
             yield entry
         else:
             found = f'unknown metric "{name}"{did_you_mean(name, metrics)}'
             raise UserError(Fault("--metrics", found, next="See: assay ls metrics"))
+
+
+def _as_judged(entry: Mapping[str, Any], own: Scoring, adds: bool) -> Mapping[str, Any]:
+    """A metric over draws judges a draw as the task judges an answer, unless it says otherwise."""
+    if not is_over_draws(entry["metric"]):
+        return entry
+    if own.process is not None and adds:
+        return {"of": own.metrics[0].name, **entry} if own.metrics else entry
+    judge = next((spec for spec in own.metrics if spec.name == entry.get("of", "exact_match")), None)
+    says = entry.keys() - {"metric", "k", "tau", "of"}
+    return entry if judge is None or says else {**judge.options, **entry}
 
 
 def _different(specs: Iterable[MetricSpec]) -> tuple[MetricSpec, ...]:

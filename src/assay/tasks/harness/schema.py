@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
+from assay.core.metric_names import family_of, name_faults
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.harness.format_key import (
     format_faults,
@@ -321,6 +322,7 @@ def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
         is_external = entry.get("hf_evaluate") is True and kind in ("generate_until", None)
         if isinstance(metric, str) and not is_free and not is_external and not is_own:
             faults += _metric_name_faults(file.where(*where, "metric"), metric, kind, names)
+            faults += name_faults(entry, file.where(*where))
         elif not isinstance(metric, (FunctionReference, str)):
             faults.append(Fault(file.where(*where, "metric"), f"is {_show(metric)}", "a metric's name"))
         if aggregation is None or isinstance(aggregation, FunctionReference):
@@ -340,6 +342,7 @@ def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
 
 
 def _metric_name_faults(where: str, metric: str, kind: Any, names: KnownNames) -> list[Fault]:
+    metric = family_of(metric)
     if metric not in names.metrics:
         if kind in ("generate_until", None) and metric in EVALUATE_METRICS:
             return []

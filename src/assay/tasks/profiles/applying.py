@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.metric_names import family_of
 from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import BALANCED
 from assay.tasks.harness.definition import FewshotDefinition, Rendering, TaskDefinition
@@ -76,7 +77,7 @@ def check_metrics(profile: Profile, metrics: Mapping[str, frozenset[str]]) -> No
         for rule in rules
         for variant in rule.variants
         for place, entry in enumerate(variant.metrics)
-        if entry["metric"] not in metrics
+        if family_of(entry["metric"]) not in metrics
     ]
     if faults:
         raise UserError(*faults)

@@ -1,0 +1,152 @@
+"""Metrics whose reported name holds a setting: `pass@k` with `k: [1, 5]` is reported as `pass@1` and `pass@5`.
+
+In: entries of a `metric_list`, or names. Out: one entry per reported name, which holds its settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from assay.core.errors import Fault, UserError
+from assay.core.specs import MetricSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A number that a name holds.
+
+    Attributes:
+        key: its name in task files.
+        default: where none is given.
+        is_fit: whether a value is one.
+        expected: what is, in words.
+    """
+
+    key: str
+    default: float
+    is_fit: Callable[[Any], bool]
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Metrics of one kind.
+
+    Attributes:
+        shown: a reported name, with a brace for each setting.
+        settings: in the order of the name.
+    """
+
+    shown: str
+    settings: tuple[_Setting, ...]
+
+    def values(self, name: str) -> tuple[float, ...] | None:
+        """The settings that a name holds; None for a name of another kind."""
+        # The second setting may be left out of a name: gpass@5 is gpass@5:0.5.
+        match = re.fullmatch(_pattern(self.shown), name) or re.fullmatch(_pattern(self.shown.partition(":")[0]), name)
+        return None if match is None else tuple(map(_number, match.groups()))
+
+
+def _pattern(shown: str) -> str:
+    return re.escape(shown).replace(r"\{\}", r"(\d+(?:\.\d+)?)")
+
+
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_K = _Setting(
+    "k", 1, lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0, "1 or more draws"
+)
+_TAU = _Setting("tau", 0.5, lambda value: _is_number(value) and 0 <= value <= 1, "a share from 0 to 1")
+_COVERAGE = _Setting("coverage", 0.8, lambda value: _is_number(value) and 0 < value <= 1, "a share above 0, 1 at most")
+# Metrics that look at several draws of a question at once.
+DRAW_METRICS = ("pass@k", "pass^k", "maj@k", "mean@k", "gpass@k")
+SELECTIVE = "selective_acc"
+_FAMILIES = {
+    "pass@k": _Family("pass@{}", (_K,)),
+    "pass^k": _Family("pass^{}", (_K,)),
+    "maj@k": _Family("maj@{}", (_K,)),
+    "mean@k": _Family("mean@{}", (_K,)),
+    "gpass@k": _Family("gpass@{}:{}", (_K, _TAU)),
+    SELECTIVE: _Family(SELECTIVE + "@{}", (_COVERAGE,)),
+}
+
+
+def family_of(name: str) -> str:
+    """`pass@k` for `pass@5`; any other name is its own."""
+    if "@" not in name and "^" not in name:
+        return name
+    return next((family for family, rule in _FAMILIES.items() if rule.values(name) is not None), name)
+
+
+def is_over_draws(name: str) -> bool:
+    """Whether a metric of this name, reported or listed, looks at all draws of a question."""
+    return family_of(name) in DRAW_METRICS
+
+
+def name_faults(entry: Mapping[str, Any], where: str = "") -> list[Fault]:
+    """What is wrong with the settings of an entry; nothing for metrics without such."""
+    name = entry.get("metric")
+    rule = _FAMILIES.get(family_of(name)) if isinstance(name, str) else None
+    if rule is None:
+        return []
+    faults = []
+    held = rule.values(str(name)) or ()
+    for place, setting in enumerate(rule.settings):
+        own = [held[place]] if place < len(held) else []
+        given = _listed(entry.get(setting.key, own or setting.default))
+        wrong = [value for value in given if not setting.is_fit(value)]
+        if wrong or not given:
+            shown = f"is {wrong[0]!r}" if wrong else "is empty"
+            faults.append(Fault(where, f'"{setting.key}" of the metric "{name}" {shown}', setting.expected))
+        elif own and given != own:
+            told = f'"{setting.key}" of the metric "{name}" is {entry[setting.key]!r}'
+            faults.append(Fault(where, told, f"{own[0]:g}, as its name says, or the name {family_of(str(name))}"))
+    return faults
+
+
+def expanded(entries: Iterable[Mapping[str, Any]], where: str = "metric_list") -> list[Mapping[str, Any]]:
+    """One entry per reported name, with its settings as single numbers; other entries as they are."""
+    found: list[Mapping[str, Any]] = []
+    for entry in entries:
+        name = entry["metric"]
+        rule = _FAMILIES.get(family_of(name)) if isinstance(name, str) else None
+        if rule is None:
+            found.append(entry)
+            continue
+        faults = name_faults(entry, where)
+        if faults:
+            raise UserError(*faults)
+        held = rule.values(name) or ()
+        own = {setting.key: value for setting, value in zip(rule.settings, held, strict=False)}
+        choices = [_listed(entry.get(s.key, own.get(s.key, s.default))) for s in rule.settings]
+        for values in product(*choices):
+            settings = {setting.key: value for setting, value in zip(rule.settings, values, strict=True)}
+            found.append({**entry, "metric": rule.shown.format(*(f"{value:.15g}" for value in values)), **settings})
+    return found
+
+
+def settled(specs: Iterable[MetricSpec], where: str = "metrics") -> tuple[MetricSpec, ...]:
+    """The same for metrics that are specified already; the task's own functions keep their names."""
+    found = []
+    for spec in specs:
+        if spec.function is not None or family_of(spec.name) not in _FAMILIES:
+            found.append(spec)
+            continue
+        for entry in expanded([{**spec.options, "metric": spec.name}], where):
+            options = {key: value for key, value in entry.items() if key != "metric"}
+            found.append(replace(spec, name=entry["metric"], options=options))
+    return tuple(found)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]

@@ -1,0 +1,48 @@
+"""The reliability of a task's picks: the probability of each pick among its choices, against whether it was right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from assay.core.metric_names import SELECTIVE, family_of
+from assay.core.reliability import Reliability
+from assay.core.responses import Failure, LabelScores, Logprob
+from assay.core.results import Answered
+from assay.core.scores import MetricResult
+from assay.scoring.scorers.choice import choice_view, confidence, scores_view
+
+# Metrics that a table of reliability explains.
+_EXPLAINED = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
+_CURVE_POINTS = 100
+
+
+def asks_reliability(metrics: Sequence[MetricResult]) -> bool:
+    """Whether a metric of a task is one of confidence."""
+    return any(family_of(metric.metric) in _EXPLAINED for metric in metrics)
+
+
+def task_reliability(answered: Sequence[Answered]) -> Reliability | None:
+    """The table and curve of a task; None for one that does not weigh choices, or that none was answered of."""
+    points = list(_points(answered))
+    if not points:
+        return None
+    from assay.stats.calibration import reliability_table, risk_coverage
+
+    sure, hits = [point[0] for point in points], [point[1] for point in points]
+    curve = risk_coverage(sure, hits)
+    step = max(1, math.ceil(len(curve) / _CURVE_POINTS))
+    # Counted from the end, so that the last point is all documents.
+    return Reliability(len(points), reliability_table(sure, hits), curve[::-1][::step][::-1])
+
+
+def _points(answered: Sequence[Answered]) -> Iterator[tuple[float, float]]:
+    for item in answered:
+        instance = item.instance
+        outputs = [output for output in item.outputs if not isinstance(output, Failure)]
+        if not instance.choices or instance.orders or not outputs or len(outputs) < len(item.outputs):
+            continue
+        if isinstance(outputs[0], LabelScores):
+            yield confidence(scores_view(instance, outputs), {})
+        elif isinstance(outputs[0], Logprob):
+            yield confidence(choice_view(instance, outputs[:: instance.draws]), {})

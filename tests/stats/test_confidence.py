@@ -1,0 +1,117 @@
+"""Measures of confidence with their bootstrap, against the plain ones and scikit-learn."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from assay.core.errors import DataError
+from assay.core.scores import Estimate
+from assay.stats import calibration
+from assay.stats.confidence import REPLICATES, confidence_estimate
+
+Floats = NDArray[np.float64]
+
+
+def made(n: int, seed: int, is_rounded: bool) -> tuple[list[float], list[float]]:
+    """Confidences that say too much, and hits; rounded ones have many ties."""
+    generator = np.random.default_rng(seed)
+    sure = generator.beta(4, 2, n)
+    sure = np.round(sure, 1) if is_rounded else sure
+    return sure.tolist(), (generator.random(n) < 0.8 * sure).astype(float).tolist()
+
+
+@pytest.mark.parametrize("is_rounded", [False, True])
+@pytest.mark.parametrize("n", [2, 7, 100, 1001])
+def test_values_are_those_of_the_plain_measures(n: int, is_rounded: bool) -> None:
+    sure, hits = made(n, n, is_rounded)
+    plain = {
+        "ece_adaptive": calibration.expected_calibration_error(sure, hits),
+        "auroc": calibration.confidence_auroc(sure, hits),
+        "aurc": calibration.area_under_risk_coverage(sure, hits),
+    }
+    for name, value in plain.items():
+        assert confidence_estimate(sure, hits, name).value == (
+            None if value is None else pytest.approx(value, abs=1e-12)
+        )
+    for coverage in (0.1, 0.5, 0.8, 1.0):
+        wanted = calibration.selective_accuracy(sure, hits, coverage)
+        assert confidence_estimate(sure, hits, "selective_acc", coverage).value == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_area_is_that_of_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    sure, hits = made(500, 3, is_rounded=True)
+    assert confidence_estimate(sure, hits, "auroc").value == pytest.approx(metrics.roc_auc_score(hits, sure))
+
+
+def test_four_documents_by_hand() -> None:
+    sure, hits = [0.9, 0.8, 0.6, 0.3], [1, 0, 1, 0]
+    # Right ones are surer than wrong ones in (0.9 > 0.8), (0.9 > 0.3), (0.6 > 0.3): three of four pairs.
+    assert confidence_estimate(sure, hits, "auroc").value == 0.75
+    assert confidence_estimate(sure, hits, "selective_acc", 0.5).value == 0.5
+    assert confidence_estimate(sure, hits, "selective_acc", 0.75).value == pytest.approx(2 / 3)
+    # Misses among the surest 1, 2, 3, 4: 0, 1/2, 1/3, 1/2.
+    assert confidence_estimate(sure, hits, "aurc").value == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    # Four documents in ten bins are each by themselves: |0.9 − 1|, 0.8, |0.6 − 1|, 0.3.
+    assert confidence_estimate(sure, hits, "ece_adaptive").value == pytest.approx((0.1 + 0.8 + 0.4 + 0.3) / 4)
+
+
+@pytest.mark.parametrize("measure", ["ece_adaptive", "auroc", "aurc", "selective_acc"])
+def test_errors_are_those_of_redrawing_one_set_after_the_other(measure: str) -> None:
+    sure, hits = made(120, 5, is_rounded=False)
+    plain = {
+        "ece_adaptive": calibration.expected_calibration_error,
+        "auroc": calibration.confidence_auroc,
+        "aurc": calibration.area_under_risk_coverage,
+        "selective_acc": lambda s, h: calibration.selective_accuracy(s, h, 0.5),
+    }[measure]
+    generator = np.random.default_rng(9)
+    values = []
+    for _ in range(600):
+        places = generator.integers(0, 120, 120)
+        values.append(plain([sure[p] for p in places], [hits[p] for p in places]))
+    found = confidence_estimate(sure, hits, measure, 0.5 if measure == "selective_acc" else None)
+    assert found.stderr == pytest.approx(float(np.std(np.array(values, dtype=float), ddof=1)), rel=0.12)
+    assert found.low == pytest.approx(float(np.quantile(np.array(values, dtype=float), 0.025)), abs=0.02)
+
+
+def test_the_interval_of_the_area_covers() -> None:
+    generator = np.random.default_rng(1)
+    covered = 0
+    # Hits are N(1, 1), misses N(0, 1) before squashing: the area is Φ(1/√2).
+    for seed in range(200):
+        hits = (generator.random(150) < 0.5).astype(float)
+        sure = 1 / (1 + np.exp(-(hits + generator.normal(size=150))))
+        found = confidence_estimate(sure.tolist(), hits.tolist(), "auroc", seed=seed)
+        assert found.low is not None and found.high is not None
+        covered += found.low <= 0.7602499 <= found.high
+    assert 184 <= covered <= 198
+
+
+def test_little_data_gives_honest_nulls() -> None:
+    assert confidence_estimate([], [], "auroc").value is None
+    assert confidence_estimate([0.7], [1], "aurc") == Estimate(0.0, None, None, None, 1, "bootstrap", 0.95)
+    assert confidence_estimate([0.7, 0.8], [1, 1], "auroc").value is None
+    # One miss of three is in no redrawn set in (2/3)^3 of all: an interval would be made up.
+    few = confidence_estimate([0.7, 0.8, 0.9], [0, 1, 1], "auroc")
+    assert (few.value, few.stderr, few.low) == (1.0, None, None)
+
+
+def test_what_cannot_be_is_told() -> None:
+    with pytest.raises(DataError, match="coverage"):
+        confidence_estimate([0.5], [1], "selective_acc")
+    with pytest.raises(DataError, match="measure"):
+        confidence_estimate([0.5], [1], "sharpness")
+    with pytest.raises(DataError, match="0 and 1"):
+        confidence_estimate([0.5], [0.5], "aurc")
+
+
+def test_many_documents_take_seconds() -> None:
+    sure, hits = made(20_000, 2, is_rounded=False)
+    before = time.perf_counter()
+    assert confidence_estimate(sure, hits, "aurc").stderr is not None
+    assert REPLICATES == 1000 and time.perf_counter() - before < 20
