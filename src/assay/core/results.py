@@ -11,6 +11,7 @@ from assay.core.prompt_axes import PromptAxis
 from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
+from assay.core.sparing import Spared
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
 
 
@@ -39,6 +40,7 @@ class TaskResult:
         rates: of generated answers: how many were cut off, and per pipeline how many held no answer.
         pipelines: the task's filter chains, to go through its answers once more.
         texts: what perplexities stand on, for a task of whole texts.
+        spared: what else is known where a random part of the documents was asked.
     """
 
     card: TaskCard
@@ -52,6 +54,7 @@ class TaskResult:
     rates: tuple[MetricResult, ...] = ()
     pipelines: tuple[PipelineSpec, ...] = field(default=(), repr=False)
     texts: TextCounts | None = None
+    spared: Spared | None = None
 
     @property
     def name(self) -> str:
@@ -164,6 +167,7 @@ class RunResult:
                     "documents_fingerprint": task.fingerprint,
                     "prompts_fingerprint": task.prompts,
                     **({"texts": asdict(task.texts)} if task.texts is not None else {}),
+                    **({"spared": task.spared.to_json()} if task.spared is not None else {}),
                 }
                 for task in self.tasks
             },

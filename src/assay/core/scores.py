@@ -18,6 +18,7 @@ class Estimate:
         n: documents it stands on.
         method: how the interval was made, such as `wilson`, `t`, `delta`, `bootstrap`.
         level: probability that the interval claims to cover.
+        clusters: in how many clusters the documents lie; None where each stands for itself.
     """
 
     value: float | None
@@ -27,6 +28,7 @@ class Estimate:
     n: int
     method: str
     level: float = 0.95
+    clusters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

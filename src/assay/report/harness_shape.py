@@ -209,8 +209,13 @@ def _line(task: TaskResult, item: Answered, sample: Sample) -> dict[str, Any]:
         "metrics": list(sample.values),
         **_hashes(item),
         **sample.values,
-        **({"assay": {"extractions": _extractions(sample)}} if sample.extractions else {}),
+        **({"assay": own} if (own := _own_entries(item, sample)) else {}),
     }
+
+
+def _own_entries(item: Answered, sample: Sample) -> dict[str, Any]:
+    found: dict[str, Any] = {"extractions": _extractions(sample)} if sample.extractions else {}
+    return found if item.instance.cluster is None else {**found, "cluster": item.instance.cluster}
 
 
 def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:

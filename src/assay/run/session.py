@@ -6,13 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.core.protocols import Advises, Describes, Model
 from assay.core.requests import Request
 from assay.core.responses import NOTE_TEXTS, Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
+from assay.core.sparing import Reference
 from assay.core.specs import RunSpec
 from assay.plan.planning import Plan, make_plan
 from assay.run.combining import best_of
@@ -32,6 +33,8 @@ from assay.tasks.styles import OWN, find_style, is_style
 
 # Begins the notice that names the tasks of which not all documents were asked.
 LIMITED = "only a part of the documents was asked, which is no random sample: "
+# Below this many clusters their error is known badly (`assay.stats.clustered.FEW`, which not every run loads).
+FEW_CLUSTERS = 20
 # Fewer documents may well have the right choice at one place by chance.
 _FEW_DOCUMENTS = 10
 
@@ -44,6 +47,7 @@ class Session:
     store: Store
     listener: Listener
     timings: dict[str, float] = field(default_factory=dict)
+    references: Mapping[str, Reference] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[None]:
@@ -64,9 +68,24 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         tasks: names or task objects; the specification's names when empty.
         model: a model object; the specification's model is opened when None.
     """
+    if session.spec.sparing.may_stop:
+        from assay.run.stopping import run_in_laps  # most runs have no use for it
+
+        return run_in_laps(session, tasks, model)
     with prepared(session, tasks, model) as (setup, posed, plan):
+        if session.spec.sparing.reference is not None:
+            _take_references(session, session.spec.sparing.reference, posed)
         manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
         return conduct(session, setup, posed, plan, manifest)
+
+
+def _take_references(session: Session, run: str, posed: Sequence[PosedTask]) -> None:
+    """The runs that stand in for what a sample leaves out. The record keeps the whole name: `last` changes."""
+    from assay.run.sparing import sample_references
+
+    session.references = sample_references(session.store, run, posed)
+    name = session.store.runs.get(run).id
+    session.spec = replace(session.spec, sparing=replace(session.spec.sparing, reference=name))
 
 
 def conduct(
@@ -74,7 +93,7 @@ def conduct(
 ) -> RunResult:
     """The stages from the first question on, under a record of their own: execute, score, aggregate."""
     run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
-    with _record(session, run_id):
+    with recorded(session, run_id):
         # The last answers are committed while the first are scored; leaving the writer waits for them all.
         with ResponseWriter(session.store.responses, setup.model.fingerprint) as writer:
             with session.stage("execute"):
@@ -84,7 +103,7 @@ def conduct(
             with session.stage("score"):
                 results = score(session, setup, posed, executed)
                 groups = aggregate_groups(setup.groups, results)
-        result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
+        result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
     status = INCOMPLETE if executed.failures else FINISHED
     speed = {executed.unit: executed.work, "seconds": executed.seconds}
     session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
@@ -95,12 +114,8 @@ def conduct(
 def prepared(
     session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None
 ) -> Iterator[tuple[Setup, list[PosedTask], Plan]]:
-    """The stages before asking: resolve, pose, plan. Also the dry run. A model opened here is closed afterwards."""
-    with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener, session.store)
-    try:
-        for notice in (*setup.notices, *session.store.notices):
-            session.listener(Noticed(notice))
+    """The stages before asking: resolve, pose, plan. Also the dry run."""
+    with resolved(session, tasks, model) as setup:
         posed = []
         for task in setup.tasks:
             with session.stage("pose", task.card.name):
@@ -108,6 +123,17 @@ def prepared(
         with session.stage("plan"):
             plan = plan_missing(session, posed)
         yield setup, posed, plan
+
+
+@contextmanager
+def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> Iterator[Setup]:
+    """Tasks and model. A model opened here is closed afterwards."""
+    with session.stage("resolve"):
+        setup = resolve(session.spec, tasks, model, session.listener, session.store)
+    try:
+        for notice in (*setup.notices, *session.store.notices):
+            session.listener(Noticed(notice))
+        yield setup
     finally:
         if model is None:
             setup.model.close()
@@ -125,7 +151,7 @@ def plan_missing(session: Session, posed: Sequence[PosedTask]) -> Plan:
 
 
 @contextmanager
-def _record(session: Session, run_id: str) -> Iterator[None]:
+def recorded(session: Session, run_id: str) -> Iterator[None]:
     """Marks the run's record when it does not get to its end; a killed run stays `running`."""
     try:
         yield
@@ -139,14 +165,19 @@ def _record(session: Session, run_id: str) -> Iterator[None]:
 
 def score(session: Session, setup: Setup, posed: Sequence[PosedTask], executed: Executed) -> tuple[TaskResult, ...]:
     """Every task's result, from the store and what this run brought."""
-    iterations = session.spec.bootstrap_iters
-    return tuple(
+    iterations, sparing = session.spec.bootstrap_iters, session.spec.sparing
+    results = tuple(
         score_task(item, scorer, session.store.responses, executed, iterations)
         for item, scorer in zip(posed, setup.scorers, strict=True)
     )
+    if sparing.sample is None and not sparing.may_stop:
+        return results
+    from assay.run.sparing import with_spared
+
+    return with_spared(posed, results, sparing, session.references)
 
 
-def _result(
+def make_result(
     session: Session,
     run_id: str,
     setup: Setup,
@@ -156,6 +187,7 @@ def _result(
     groups: tuple[GroupResult, ...],
     manifest: Mapping[str, Any],
 ) -> RunResult:
+    """All that a run found, with what the user ought to know of it."""
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked), *_task_notices(results))
@@ -211,9 +243,26 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
         for pipeline, count in counts.unparsed.items():
             if count:
                 notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
-    limited = [result.name for result in results if result.denominators.total < result.denominators.available]
-    if limited:
-        notices.append(LIMITED + ", ".join(limited))
+        clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
+        if clusters and min(clusters) < FEW_CLUSTERS:
+            told = f"its documents lie in {min(clusters)} clusters; with fewer than {FEW_CLUSTERS}"
+            notices.append(f"{result.name}: {told}, error and interval are themselves known badly")
+    return notices + _part_notices(results)
+
+
+def _part_notices(results: Sequence[TaskResult]) -> list[str]:
+    """Which tasks were asked in part, and how that part was chosen."""
+    parts = [result for result in results if result.denominators.total < result.denominators.available]
+    limited = [result.name for result in parts if result.spared is None]
+    drawn = [(result.name, result.spared) for result in parts if result.spared is not None]
+    notices = [LIMITED + ", ".join(limited)] if limited else []
+    if drawn:
+        counts = ", ".join(f"{name} {spared.asked:,} of {spared.available:,}" for name, spared in drawn)
+        notices.append(f"a random sample of the documents was asked (seed {drawn[0][1].seed}): {counts}")
+    stopped = [result.name for result in results if result.spared is not None and result.spared.stop is not None]
+    if stopped:
+        told = "the intervals in the table do not hold after stopping by looking at the answers; the anytime-valid do"
+        notices.append(f"{', '.join(stopped)}: {told}")
     return notices
 
 

@@ -126,7 +126,8 @@ def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: S
         return _by_size([np.concatenate([members[one] for one in row]) for row in chosen], values, statistic)
 
     found = _bootstrapped(len(members), of_clusters, how)
-    return Estimate(found.value, found.stderr, found.low, found.high, len(values), "cluster-" + found.method, how.level)
+    method, ends = "cluster-" + found.method, (found.low, found.high)
+    return Estimate(found.value, found.stderr, *ends, len(values), method, how.level, len(members))
 
 
 def seeded(seed: Seed) -> np.random.Generator:

@@ -80,6 +80,27 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
     return _estimate(mean, error, reach, len(data), "clustered-t", count)
 
 
+def clustered_ratio(
+    numerators: Sequence[float], denominators: Sequence[float], clusters: Sequence[Hashable]
+) -> ClusteredEstimate:
+    """Σa/Σb. Error by the delta method: the residuals a − r·b, summed within clusters; Student's interval.
+
+    Args:
+        numerators: one per document.
+        denominators: likewise.
+        clusters: the cluster of each document.
+    """
+    top, bottom = finite(numerators, "clustered ratio"), finite(denominators, "clustered ratio")
+    n, count, total = len(top), len(set(clusters)), math.fsum(bottom)
+    if n == 0 or total == 0:
+        return ClusteredEstimate(nothing("clustered-delta"), 0, True)
+    ratio = math.fsum(top) / total
+    residuals = [a - ratio * b for a, b in zip(top, bottom, strict=True)]
+    error = _error(list(_sums(residuals, clusters).values()), n)
+    error = None if error is None else error * n / abs(total)
+    return _estimate(ratio, error, _student(ratio, error, count), n, "clustered-delta", count)
+
+
 def clustered_difference(a: Sequence[float], b: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
     """Mean of a − b with its clustered error and Student's interval.
 
@@ -134,7 +155,7 @@ def _estimate(
     value: float, error: float | None, ends: tuple[float, float] | None, n: int, method: str, clusters: int
 ) -> ClusteredEstimate:
     low, high = ends if ends is not None else (None, None)
-    return ClusteredEstimate(Estimate(value, error, low, high, n, method, LEVEL), clusters, clusters < FEW)
+    return ClusteredEstimate(Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW)
 
 
 def _student(mean: float, error: float | None, clusters: int) -> tuple[float, float] | None:

@@ -61,7 +61,7 @@ def _measured(data: Sequence[float]) -> Estimate:
     return Estimate(mean, error, mean - reach, mean + reach, len(data), "t", LEVEL)
 
 
-def wilson_interval(successes: float, n: int, level: float = LEVEL) -> tuple[float, float]:
+def wilson_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
     """Wilson's score interval for a proportion."""
     z = normal_quantile(level)
     p = successes / n
@@ -76,7 +76,7 @@ def wilson_interval(successes: float, n: int, level: float = LEVEL) -> tuple[flo
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:
     """exp(−mean). The interval is that of the mean, carried through the exponential."""
-    return _exponential(_measured([-float(value) for value in log_probabilities]))
+    return exponential(_measured([-float(value) for value in log_probabilities]))
 
 
 def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
@@ -97,20 +97,20 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
 
 def ratio_perplexity_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """exp(−Σa/Σb), the perplexity per word or byte."""
-    return _exponential(_negated(ratio_estimate(log_probabilities, weights)))
+    return exponential(negated(ratio_estimate(log_probabilities, weights)))
 
 
 def nats_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """−Σa/Σb, the cross-entropy in nats."""
-    return _negated(ratio_estimate(log_probabilities, weights))
+    return negated(ratio_estimate(log_probabilities, weights))
 
 
 def bits_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """−(Σa/Σb)/ln 2, bits per byte."""
-    return _scaled(_negated(ratio_estimate(log_probabilities, weights)), 1 / math.log(2))
+    return scaled(negated(ratio_estimate(log_probabilities, weights)), 1 / math.log(2))
 
 
-def _exponential(inner: Estimate) -> Estimate:
+def exponential(inner: Estimate) -> Estimate:
     """exp of an estimate: ends are carried over, the error is multiplied by the slope."""
     if inner.value is None:
         return inner
@@ -118,7 +118,7 @@ def _exponential(inner: Estimate) -> Estimate:
     error = None if inner.stderr is None or math.isinf(value) else value * inner.stderr
     low = None if inner.low is None else perplexity_of(inner.low)
     high = None if inner.high is None else perplexity_of(inner.high)
-    return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level)
+    return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level, inner.clusters)
 
 
 def perplexity_of(value: float) -> float:
@@ -127,14 +127,16 @@ def perplexity_of(value: float) -> float:
     return math.exp(value) if value < 709.0 else math.inf
 
 
-def _negated(inner: Estimate) -> Estimate:
-    return _scaled(inner, -1.0)
+def negated(inner: Estimate) -> Estimate:
+    """An estimate with its sign turned."""
+    return scaled(inner, -1.0)
 
 
-def _scaled(inner: Estimate, factor: float) -> Estimate:
+def scaled(inner: Estimate, factor: float) -> Estimate:
+    """An estimate times a number."""
     if inner.value is None:
         return inner
     error = None if inner.stderr is None else abs(factor) * inner.stderr
     ends = sorted(factor * end for end in (inner.low, inner.high) if end is not None)
     low, high = ends if len(ends) == 2 else (None, None)
-    return Estimate(factor * inner.value, error, low, high, inner.n, inner.method, inner.level)
+    return Estimate(factor * inner.value, error, low, high, inner.n, inner.method, inner.level, inner.clusters)
