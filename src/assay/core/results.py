@@ -82,13 +82,19 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """One group of a run: what it reports over its leaf tasks; `texts` where it is computed over all their texts."""
+    """One group of a run: what it reports over its leaf tasks.
+
+    Attributes:
+        texts: what perplexities stand on, where the group is computed over all texts of its leaves.
+        denominators: what became of all leaves' documents.
+    """
 
     spec: GroupSpec
     leaves: tuple[str, ...]
     metrics: tuple[MetricResult, ...]
     sample_len: int
     texts: TextCounts | None = None
+    denominators: Denominators = field(default_factory=lambda: Denominators(0, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,7 @@ class RunResult:
             },
             "texts": {group.spec.name: asdict(group.texts) for group in self.groups if group.texts is not None},
             "groups": {group.spec.name: [asdict(metric) for metric in group.metrics] for group in self.groups},
+            "group_denominators": {group.spec.name: asdict(group.denominators) for group in self.groups},
             "requests": asdict(self.counts),
             "failures": {kind: {"count": count, "example": text} for kind, (count, text) in self.failures.items()},
             "notices": list(self.notices),

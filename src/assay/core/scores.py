@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +73,24 @@ class Denominators:
     truncated: int = 0
     unparsed: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+
+
+def added(parts: Sequence[Denominators]) -> Denominators:
+    """The same for several tasks together."""
+    unparsed: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    for part in parts:
+        unparsed.update(part.unparsed)
+        notes.update(part.notes)
+    return Denominators(
+        available=sum(part.available for part in parts),
+        total=sum(part.total for part in parts),
+        scored=sum(part.scored for part in parts),
+        failed=sum(part.failed for part in parts),
+        truncated=sum(part.truncated for part in parts),
+        unparsed=dict(unparsed),
+        notes=dict(notes),
+    )
 
 
 @dataclass(frozen=True, slots=True)

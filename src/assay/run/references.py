@@ -10,29 +10,33 @@ from collections.abc import Sequence
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
 from assay.core.identity import digest
+from assay.core.protocols import Task
 from assay.core.sparing import Reference
 from assay.run.events import ignore
 from assay.run.sides import Side, load_sides, values_of
 from assay.store.store import Store
 
 
-def load_references(store: Store, run: str, names: Sequence[str], flag: str) -> dict[str, Reference]:
-    """The named tasks of a recorded run.
+def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) -> dict[str, Reference]:
+    """The same tasks of a recorded run, by their names.
 
     Args:
         store: holds the run.
         run: its name, the start of it, or `last`.
-        names: tasks; one that the run lacks is an error.
+        tasks: tasks of this run; one that the other lacks is an error.
         flag: who asks, for errors.
     """
-    record = store.runs.get(run)
+    record, names = store.runs.get(run), [task.card.name for task in tasks]
     known = list(record.manifest.get("tasks", {}))
     lacking = [name for name in names if name not in known]
     if lacking:
         found = ", ".join(f'"{name}"{did_you_mean(name, known)}' for name in lacking)
-        raise UserError(Fault(f"{flag} {run}", f"has no task {found}", "the tasks of this run", f"See: {known}"))
+        raise UserError(Fault(f"{flag} {run}", f"has no task {found}", "the tasks of this run: " + ", ".join(known)))
     # Scored anew from the stored answers, under the scoring of then.
-    return {name: _reference(side, flag) for name, side in load_sides(store, record, list(names), ignore).items()}
+    sides = load_sides(store, record, names, ignore)
+    if any(side.result is None for side in sides.values()) and set(known) == set(names):
+        sides = load_sides(store, record, names, ignore, tasks)  # the run may be one of objects in Python
+    return {name: _reference(side, flag) for name, side in sides.items()}
 
 
 def _reference(side: Side, flag: str) -> Reference:

@@ -231,6 +231,9 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
     notices = []
     for result in results:
         counts = result.denominators
+        if counts.failed:
+            told = f"{counts.failed} of {counts.total} documents failed and count in no score"
+            notices.append(f"{result.name}: {told} ({counts.scored} do)")
         if counts.truncated:
             notices.append(f"{result.name}: {counts.truncated} of {counts.total} documents were cut to fit the model")
         place = _constant_place(result)

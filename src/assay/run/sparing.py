@@ -19,7 +19,7 @@ REFERENCE = "--reference"
 
 def sample_references(store: Store, run: str, posed: Sequence[PosedTask]) -> dict[str, Reference]:
     """The reference of every task, which asked about all of its documents."""
-    found = load_references(store, run, [item.task.card.name for item in posed], REFERENCE)
+    found = load_references(store, run, [item.task for item in posed], REFERENCE)
     for item in posed:
         check_documents(found[item.task.card.name], item.task.documents(), REFERENCE, is_whole=True)
     return found

@@ -132,10 +132,9 @@ def _stopped(results: Sequence[TaskResult], courses: Sequence[_Course]) -> tuple
 
 def _courses(session: Session, setup: Setup) -> list[_Course]:
     """Every task with its documents in random order; what no rule can be applied to is an error before asking."""
-    names = [task.card.name for task in setup.tasks]
     other, references = session.spec.sparing.until_decided, {}
     if other is not None:
-        references = load_references(session.store, other, names, f"--{UNTIL_DECIDED}")
+        references = load_references(session.store, other, setup.tasks, f"--{UNTIL_DECIDED}")
         # The record keeps the whole name: `last` changes.
         whole = replace(session.spec.sparing, until_decided=session.store.runs.get(other).id)
         session.spec = replace(session.spec, sparing=whole)

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError
 from assay.core.results import Answered, GroupResult, TaskResult
-from assay.core.scores import MetricResult, Sample
+from assay.core.scores import MetricResult, Sample, added
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.scoring.metrics.aggregations import AGGREGATIONS, own_aggregation
 from assay.scoring.metrics.reading import Unreadable
@@ -200,7 +200,8 @@ def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -
             metrics = _pooled_metrics(group.name, results)
         counts = [task.texts for task in results if task.texts is not None] if group.is_pooled else []
         texts = add_counts(counts) if counts else None
-        found.append(GroupResult(group, leaves, metrics, sum(task.sample_len for task in results), texts))
+        size, counts_of_all = sum(task.sample_len for task in results), added([task.denominators for task in results])
+        found.append(GroupResult(group, leaves, metrics, size, texts, counts_of_all))
     return tuple(found)
 
 
