@@ -74,6 +74,7 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
     if is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
         ends = wilson_interval(mean * count, count)
         return _estimate(mean, error, ends, len(data), "wilson-clusters", count)
+    error = _known(error, count)
     reach = _student(mean, error, count)
     if reach is not None and is_binary(data):
         reach = max(0.0, reach[0]), min(1.0, reach[1])
@@ -97,7 +98,7 @@ def clustered_ratio(
     ratio = math.fsum(top) / total
     residuals = [a - ratio * b for a, b in zip(top, bottom, strict=True)]
     error = _error(list(_sums(residuals, clusters).values()), n)
-    error = None if error is None else error * n / abs(total)
+    error = _known(None if error is None else error * n / abs(total), count)
     return _estimate(ratio, error, _student(ratio, error, count), n, "clustered-delta", count)
 
 
@@ -163,6 +164,11 @@ def _student(mean: float, error: float | None, clusters: int) -> tuple[float, fl
         return None
     reach = t_quantile(clusters - 1) * error
     return mean - reach, mean + reach
+
+
+def _known(error: float | None, clusters: int) -> float | None:
+    """Two clusters that are alike say nothing of how far a third would lie from them."""
+    return None if clusters == 2 and error == 0 else error
 
 
 def _error(sums: Sequence[float], n: int) -> float | None:

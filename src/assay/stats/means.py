@@ -55,10 +55,15 @@ def _measured(data: Sequence[float]) -> Estimate:
     if len(data) == 0:
         return nothing("t")
     mean, error = math.fsum(data) / len(data), standard_error(data)
-    if error is None:
+    if error is None or _tells_nothing(error, len(data)):
         return Estimate(mean, None, None, None, len(data), "t", LEVEL)
     reach = t_quantile(len(data) - 1) * error
     return Estimate(mean, error, mean - reach, mean + reach, len(data), "t", LEVEL)
+
+
+def _tells_nothing(error: float, n: int) -> bool:
+    """Two equal measurements say nothing of how far a third would lie from them."""
+    return n == 2 and error == 0
 
 
 def wilson_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
@@ -91,6 +96,8 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
         return Estimate(ratio, None, None, None, 1, "delta", LEVEL)
     squares = math.fsum([(a - ratio * b) ** 2 for a, b in zip(top, bottom, strict=True)])
     error = math.sqrt(n / (n - 1) * squares) / abs(total)
+    if _tells_nothing(error, n):
+        return Estimate(ratio, None, None, None, n, "delta", LEVEL)
     reach = t_quantile(n - 1) * error
     return Estimate(ratio, error, ratio - reach, ratio + reach, n, "delta", LEVEL)
 
