@@ -108,6 +108,15 @@ def test_it_stops_when_it_is_decided_which_run_is_better(tmp_path: Path) -> None
     assert f"better than run {other.run_id}" in next(sparing_lines(result))
 
 
+def test_of_errors_fewer_are_better(tmp_path: Path) -> None:
+    task = toy_generation_task(SIZE)
+    spec = MetricSpec("exact_match", higher_is_better=False)
+    task = replace(task, scoring=replace(task.scoring, metrics=(spec,)))
+    run(model(0.5, "other", seed=2), task, store=tmp_path / "s.db")
+    stop = stop_of(run(model(0.9), task, store=tmp_path / "s.db", until_decided="last").tasks[0])
+    assert (stop.is_reached, stop.is_better) == (True, False)
+
+
 def test_equal_runs_are_not_decided(tmp_path: Path) -> None:
     run(model(0.5, "other"), store=tmp_path / "s.db")
     result = run(model(0.5), store=tmp_path / "s.db", until_decided="last")

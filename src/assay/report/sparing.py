@@ -40,13 +40,13 @@ def _shown(estimate: Estimate) -> str:
 
 
 def _gain(found: Beside, spared: Spared) -> str:
-    """How much the reference helps: the plain sample would need so many documents for the same error."""
+    """How much the reference helps, if it does."""
     plain = next(
         (one.estimate for one in spared.whole if (one.metric, one.filter) == (found.metric, found.filter)), None
     )
     if plain is None or not plain.stderr or not found.estimate.stderr:
         return ""
-    return f": {format_number(found.estimate.stderr / plain.stderr)} of the plain error"
+    return f"; its error is {found.estimate.stderr / plain.stderr:.2f} of that without it"
 
 
 def _stop_line(task: TaskResult, stop: Stop) -> str:

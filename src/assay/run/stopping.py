@@ -24,7 +24,7 @@ from assay.run.references import check_documents, load_references
 from assay.run.resolve import Setup
 from assay.run.scoring import score_documents
 from assay.run.session import Session, make_result, plan_missing, recorded, resolved, score
-from assay.scoring.aggregate import aggregate_groups, averaged_name
+from assay.scoring.aggregate import aggregate_groups, first_averaged
 from assay.scoring.documents import DocumentScorer
 from assay.stats.means import LEVEL, normal_quantile
 from assay.stats.sampling import random_order
@@ -47,6 +47,7 @@ class _Course:
         metric: what the rule looks at.
         filter: its pipeline.
         reference: the other run; None for a rule that looks at one.
+        is_lower_better: whether the metric counts what is wrong.
         asked: how many were asked.
         own: values of those that were scored, in order.
         others: the other run's values of the same.
@@ -60,6 +61,7 @@ class _Course:
     metric: str
     filter: str
     reference: Reference | None = None
+    is_lower_better: bool = False
     asked: int = 0
     own: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
@@ -149,11 +151,12 @@ def _course(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Refere
     if spec.cluster is not None or task.card.config.get("cluster") is not None:
         found = "has clusters, and the rules of stopping need documents that stand for themselves"
         raise UserError(Fault(where, found, "--sample N", "Leave out --until_se and --until_decided"))
-    metric = averaged_name(task.scoring)
-    if metric is None:
+    found_metric = first_averaged(task.scoring)
+    if found_metric is None:
         listed = ", ".join(one.name for one in task.scoring.metrics)
         found = f"none of its metrics ({listed}) is a mean over documents"
         raise UserError(Fault(where, found, "one that is, with values from 0 to 1", "Choose another with --metrics"))
+    metric, higher_is_better = found_metric
     pipeline = task.scoring.pipelines[0].name
     order = _ordered(task, spec)
     if reference is not None:
@@ -163,7 +166,7 @@ def _course(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Refere
         if not order:
             found = f"has no value of {metric} ({pipeline}) for any document that would be asked"
             raise UserError(Fault(f"--{UNTIL_DECIDED} {reference.run}, {where}", found, "a run with the same metric"))
-    return _Course(task, scorer, order, metric, pipeline, reference)
+    return _Course(task, scorer, order, metric, pipeline, reference, higher_is_better is False)
 
 
 def _ordered(task: Task, spec: RunSpec) -> list[Document]:
@@ -238,7 +241,7 @@ def _state(course: _Course, sparing: Sparing) -> Stop:
         bounds.high,
         LEVEL,
         p=decision.p,
-        is_better=decision.is_first_better,
+        is_better=None if decision.is_first_better is None else decision.is_first_better != course.is_lower_better,
         other=sparing.until_decided,
     )
 

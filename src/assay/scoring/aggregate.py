@@ -122,9 +122,10 @@ def averaged(scoring: Scoring, results: Sequence[MetricResult]) -> list[MetricRe
     return [result for result in results if rules.get(result.metric, unlisted) == "mean"]
 
 
-def averaged_name(scoring: Scoring) -> str | None:
-    """The first metric that a task lists whose score is the mean over documents; None where there is none."""
-    return next((spec.name for spec in scoring.metrics if _rule(spec).aggregation == "mean"), None)
+def first_averaged(scoring: Scoring) -> tuple[str, bool | None] | None:
+    """The first metric that a task lists whose score is the mean over documents, and which way it is better."""
+    rules = map(_rule, scoring.metrics)
+    return next(((rule.name, rule.higher_is_better) for rule in rules if rule.aggregation == "mean"), None)
 
 
 def _metric_result(
