@@ -77,7 +77,7 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
         "command": redacted_command(sys.argv, spec),
         "spec": redacted(spec.to_json()),
         "model": redacted(fingerprint.to_json()),
-        "tasks": {item.task.card.name: _task(item, spec) for item in posed},
+        "tasks": described_tasks(posed, spec),
         "seeds": spec.to_json()["seeds"],
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -86,6 +86,11 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
         "threads": os.environ.get("OMP_NUM_THREADS"),
         "packages": _packages(),
     }
+
+
+def described_tasks(posed: Sequence[PosedTask], spec: RunSpec) -> dict[str, Any]:
+    """The manifest's word on every task: definition, scoring, and digests of what was asked."""
+    return {item.task.card.name: _task(item, spec) for item in posed}
 
 
 def _task(posed: PosedTask, spec: RunSpec) -> dict[str, Any]:

@@ -33,8 +33,6 @@ from assay.tasks.styles import OWN, find_style, is_style
 
 # Begins the notice that names the tasks of which not all documents were asked.
 LIMITED = "only a part of the documents was asked, which is no random sample: "
-# Below this many clusters their error is known badly (`assay.stats.clustered.FEW`, which not every run loads).
-FEW_CLUSTERS = 20
 # Fewer documents may well have the right choice at one place by chance.
 _FEW_DOCUMENTS = 10
 
@@ -247,10 +245,16 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
             if count:
                 notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
         clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
-        if clusters and min(clusters) < FEW_CLUSTERS:
-            told = f"its documents lie in {min(clusters)} clusters; with fewer than {FEW_CLUSTERS}"
-            notices.append(f"{result.name}: {told}, error and interval are themselves known badly")
+        if clusters:
+            notices += _cluster_notices(result.name, min(clusters))
     return notices + _part_notices(results)
+
+
+def _cluster_notices(name: str, clusters: int) -> list[str]:
+    from assay.stats.clustered import FEW  # most runs have no use for it
+
+    told = f"its documents lie in {clusters} clusters; with fewer than {FEW}"
+    return [f"{name}: {told}, error and interval are themselves known badly"] if clusters < FEW else []
 
 
 def _part_notices(results: Sequence[TaskResult]) -> list[str]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.protocols import Model, Task
+from assay.core.responses import Failure
 from assay.core.results import RunResult, TaskResult
 from assay.core.sparing import UNTIL_DECIDED, UNTIL_SE, Reference, Sparing, Stop
 from assay.core.specs import RunSpec
 from assay.plan.planning import Plan
 from assay.run.execute import Executed, execute
-from assay.run.manifest import make_manifest, redacted
+from assay.run.manifest import described_tasks, make_manifest, redacted
 from assay.run.posing import PosedTask, chosen_documents, pose_documents
 from assay.run.references import check_documents, load_references
 from assay.run.resolve import Setup
@@ -105,7 +106,7 @@ def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | N
             if executed.failures:
                 runs.add_failures(run_id, executed.failures.items())
             posed = [pose_documents(one.task, _asked(one), session.spec, digest) for one in courses]
-            manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
+            manifest = {**manifest, "tasks": described_tasks(posed, session.spec)}
             runs.describe(run_id, manifest)
             with session.stage("score"):
                 results = _stopped(score(session, setup, posed, executed), courses)
@@ -252,7 +253,8 @@ def _summed(plans: Sequence[Plan], parts: Sequence[Executed]) -> tuple[Plan, Exe
     works = [work for plan in plans for work in plan.works]
     plan = Plan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
     answers = {key: answer for part in parts for key, answer in part.answers.items()}
-    failures = {key: failure for part in parts for key, failure in part.failures.items()}
+    # A request that failed in one lap may be answered in a later one, where another document asks it too.
+    failures = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
     unit = next((part.unit for part in parts if part.work), "work")
     totals = (sum(part.work for part in parts), sum(part.seconds for part in parts), sum(part.tokens for part in parts))
     return plan, Executed(answers, failures, *totals, unit)

@@ -31,7 +31,7 @@ def cluster_reader(
         wanted: what the run names, which comes before the task's own word.
     """
     named = wanted if wanted is not None else card.config.get(CLUSTER_KEY)
-    if named is None or not documents:
+    if not isinstance(named, str) or not documents:
         return None
     where = f"task {card.name}, --cluster" if wanted is not None else f"{card.source}  {CLUSTER_KEY}"
     columns = list(documents[0].fields)
