@@ -72,6 +72,14 @@ def test_it_stops_when_the_interval_is_narrow_enough_and_not_before() -> None:
         assert mean_bounds([values[place] for place in order[:count]]).half_width > wide
 
 
+@pytest.mark.parametrize(("factor", "documents"), [(1.001, 63), (0.999, 79)])
+def test_the_bar_is_the_reach_of_an_interval_with_that_error(factor: float, documents: int) -> None:
+    """The fourth lap ends at 63 documents, the fifth at 79."""
+    values = [float(random.Random(f"1 {place}").random() < 0.8) for place in random_order(SIZE, 1234)]
+    error = mean_bounds(values[:63]).half_width / 1.959964
+    assert stop_of(run(model(0.8), until_se=error * factor).tasks[0]).documents == documents
+
+
 def test_the_first_documents_are_the_nested_sample() -> None:
     stopped = run(model(0.97), until_se=0.03)
     sample = run(model(0.97), sample=stop_of(stopped.tasks[0]).documents)

@@ -43,8 +43,8 @@ def _told(posed: PosedTask, result: TaskResult, sparing: Sparing, reference: Ref
         return result
     whole: list[Beside] = []
     differences: list[Beside] = []
-    # After stopping, and without those that failed, what was asked is no random sample of a fixed size.
-    metrics = () if sparing.may_stop or counts.failed else averaged(posed.task.scoring, result.metrics)
+    # After stopping, what was asked is no random sample of a fixed size; nor is it without those that failed.
+    metrics = () if sparing.may_stop else averaged(posed.task.scoring, result.metrics)
     for metric in metrics:
         values = dict(_values(result, metric))
         if len(values) < counts.total:
