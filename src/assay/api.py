@@ -153,6 +153,7 @@ def study_methods(
     """
     from assay.run import methods as studies  # most calls have no use for it
 
+    _check_whole(settings)
     _check_study(settings)
     given = _split_tasks(tasks)
     chat = bool(settings.get("apply_chat_template"))
@@ -161,6 +162,14 @@ def study_methods(
     subjects = _subjects(models, given, wish, plain)
     with Store(store if store is not None else default_path()) as opened:
         return studies.study_methods(subjects, given, wish, opened, listener)
+
+
+def _check_whole(settings: Settings) -> None:
+    """Refuses to stop early where models are compared on the same documents."""
+    names = [name for name in ("until_se", "until_decided", "reference") if settings.get(name) is not None]
+    if names:
+        found = "has no meaning where several models are asked the same documents"
+        raise UserError(*(Fault(f"--{name}", found, "--sample N", "See: assay run") for name in names))
 
 
 def _check_study(settings: Settings) -> None:
@@ -217,6 +226,7 @@ def evaluate_matrix(
     from assay.run.matrix import fill_matrix
     from assay.run.methods import Subject
 
+    _check_whole(settings)
     wanted = _split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)

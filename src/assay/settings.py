@@ -15,6 +15,7 @@ from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FINETUNE, FitSpec, read_fit
 from assay.core.protocols import Model
+from assay.core.sparing import Sparing
 from assay.core.specs import Axes, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
 from assay.models.causal_arguments import ENGINES
 from assay.report.names import model_name
@@ -39,6 +40,12 @@ class Settings(TypedDict, total=False):
     fewshot_sampler: str | None
     limit: float | None
     samples: Mapping[str, Sequence[int]] | None
+    sample: float | None
+    sample_seed: int
+    until_se: float | None
+    until_decided: str | None
+    reference: str | None
+    cluster: str | None
     include_path: str | Path | Sequence[str | Path] | None
     batch_size: int | str
     device: str | None
@@ -77,6 +84,7 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
     limit = settings.get("limit")
     samples = settings.get("samples")
     _check_numbers(limit, settings.get("num_fewshot"), samples)
+    sparing = _sparing(settings)
     chosen = None if samples is None else {name: tuple(places) for name, places in samples.items()}
     model_args = parse_arguments(settings.get("model_args"), "--model_args")
     options = TaskOptions(
@@ -114,6 +122,8 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         seeds=seeds,
         bootstrap_iters=settings.get("bootstrap_iters", 100_000),
         allow_code=_allowed(settings.get("allow_code", False)),
+        cluster=settings.get("cluster"),
+        sparing=sparing,
     )
 
 
@@ -210,6 +220,35 @@ def _check_numbers(limit: float | None, num_fewshot: int | None, samples: Any) -
         faults.append(Fault("--limit", "is given together with --samples", "one of the two"))
     if faults:
         raise UserError(*faults)
+
+
+def _sparing(settings: Settings) -> Sparing:
+    """Samples and rules of stopping; what does not go together is an error before anything is read."""
+    given = Sparing(
+        settings.get("sample"),
+        settings.get("sample_seed", Sparing().seed),
+        settings.get("until_se"),
+        settings.get("until_decided"),
+        settings.get("reference"),
+    )
+    faults = []
+    if given.sample is not None and not 0 < given.sample < math.inf:
+        faults.append(Fault("--sample", f"is {given.sample}", "a count of 1 or more, or a share between 0 and 1"))
+    if given.until_se is not None and not 0 < given.until_se < 1:
+        faults.append(Fault("--until_se", f"is {given.until_se}", "a standard error between 0 and 1, such as 0.01"))
+    for name in ("limit", "samples"):
+        if given.sample is not None and settings.get(name) is not None:
+            faults.append(Fault("--sample", f"is given together with --{name}", "one of the two"))
+    if given.may_stop and settings.get("samples") is not None:
+        faults.append(Fault("--samples", "names documents, and a run that stops early draws them", "one of the two"))
+    if given.until_se is not None and given.until_decided is not None:
+        faults.append(Fault("--until_se", "is given together with --until_decided", "one of the two"))
+    if given.reference is not None and (given.sample is None or given.may_stop):
+        found = "helps where a fixed random sample is asked, and its interval would not hold after stopping"
+        faults.append(Fault("--reference", found, "--sample N, without --until_se and --until_decided"))
+    if faults:
+        raise UserError(*faults)
+    return given
 
 
 def _chat(settings: Settings) -> ChatSpec:

@@ -69,6 +69,9 @@ def test_formats_read_back(cli: Cli, task_folder: Path) -> None:
     assert [cell["model"] for cell in data["cells"]] == ["ngram@2", "ngram@3", "dummy"]
     rows = list(csv.DictReader(io.StringIO(cli(*words(task_folder, "--format", "csv")).out)))
     assert [float(row["baseline"]) for row in rows] == [pytest.approx(1 / 3)] * 3
+    counts = [[row[name] for name in ("n", "total", "scored", "failed", "truncated", "unparsed")] for row in rows]
+    assert counts == [[row["n"], row["n"], row["n"], "0", "0", "0"] for row in rows]
+    assert all(int(row["n"]) > 0 and float(row["stderr"]) > 0 and row["clusters"] == "" for row in rows)
     assert "| Model | colours (acc) |" in cli(*words(task_folder, "--format", "markdown")).out
     assert r"\begin{tabular}{lr}" in cli(*words(task_folder, "--format", "latex")).out
 

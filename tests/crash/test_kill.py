@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 WORKER = Path(__file__).parent / "worker.py"
+LAP_WORKER = Path(__file__).parent / "lap_worker.py"
 KILLS = 20
 DELAY = "0.008"
 # What may differ between two runs with the same outcome.
@@ -20,9 +21,9 @@ VOLATILE = {"date", "total_evaluation_time_seconds", "git_hash"}
 VOLATILE_OWN = {"run", "store", "timings", "requests", "manifest"}
 
 
-def start(store: Path, log: Path, output: Path, delay: str = DELAY) -> subprocess.Popen[bytes]:
+def start(store: Path, log: Path, output: Path, delay: str = DELAY, script: Path = WORKER) -> subprocess.Popen[bytes]:
     log.touch()
-    command = [sys.executable, str(WORKER), str(store), str(log), str(output), delay]
+    command = [sys.executable, str(script), str(store), str(log), str(output), delay]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -102,3 +103,23 @@ def test_a_finished_run_asks_nothing_again(tmp_path: Path) -> None:
     assert len(asked(tmp_path / "1.log")) == 20 * 4 + 20 + 5
     assert asked(tmp_path / "2.log") == []
     assert samples(tmp_path / "first") == samples(tmp_path / "second")
+
+
+def test_a_run_that_may_stop_early_stops_at_the_same_document_after_kills(tmp_path: Path) -> None:
+    reference = tmp_path / "reference"
+    finish(start(tmp_path / "reference.db", tmp_path / "reference.log", reference, script=LAP_WORKER))
+    store, output, logs = tmp_path / "s.db", tmp_path / "out", []
+    # In the first lap, right after it, and in later ones; each lap of work asks so many new requests.
+    for count in (10, 24, 30):
+        logs.append(tmp_path / f"{count}.log")
+        worker = start(store, logs[-1], output, script=LAP_WORKER)
+        until = time.monotonic() + 60
+        while len(asked(logs[-1])) < count and worker.poll() is None and time.monotonic() < until:
+            time.sleep(0.005)
+        worker.send_signal(signal.SIGKILL)
+        worker.communicate()
+    logs.append(tmp_path / "last.log")
+    finish(start(store, logs[-1], output, script=LAP_WORKER))
+    check_finished(store, logs, reference, output)
+    stop = results(output)["assay"]["tasks"]["toy_generation"]["spared"]["stop"]
+    assert stop["is_reached"] and stop["documents"] == len(asked(tmp_path / "reference.log")) < 300

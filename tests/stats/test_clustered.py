@@ -15,9 +15,10 @@ from assay.stats.clustered import (
     cluster_sign_flip_p,
     clustered_difference,
     clustered_mean,
+    clustered_ratio,
     compare_clustered,
 )
-from assay.stats.means import mean_estimate, wilson_interval
+from assay.stats.means import mean_estimate, ratio_estimate, wilson_interval
 from assay.stats.paired import newcombe_interval, sign_flip_p
 
 
@@ -26,7 +27,8 @@ def test_a_clustered_error_by_hand() -> None:
     found = clustered_mean([0, 0, 1, 3, 1], ["x", "x", "y", "y", "z"])
     error = math.sqrt(12) / 5
     reach = scipy.stats.t.ppf(0.975, 2) * error
-    estimate = Estimate(1.0, pytest.approx(error), pytest.approx(1 - reach), pytest.approx(1 + reach), 5, "clustered-t")
+    ends = pytest.approx(1 - reach), pytest.approx(1 + reach)
+    estimate = Estimate(1.0, pytest.approx(error), *ends, 5, "clustered-t", clusters=3)
     assert found == ClusteredEstimate(estimate, 3, True)
 
 
@@ -53,12 +55,12 @@ def test_clusters_of_one_document_are_no_clusters() -> None:
 
 def test_equal_outcomes_have_wilsons_interval_of_their_clusters() -> None:
     found = clustered_mean([1.0] * 12, [place // 3 for place in range(12)])
-    assert found.estimate == Estimate(1.0, 0.0, *wilson_interval(4, 4), 12, "wilson-clusters")
+    assert found.estimate == Estimate(1.0, 0.0, *wilson_interval(4, 4), 12, "wilson-clusters", clusters=4)
 
 
 def test_clusters_that_balance_have_no_interval_of_width_zero() -> None:
     found = clustered_mean([0, 1, 1, 0, 0, 1], ["a", "a", "b", "b", "c", "c"])
-    assert found.estimate == Estimate(0.5, 0.0, *wilson_interval(1.5, 3), 6, "wilson-clusters")
+    assert found.estimate == Estimate(0.5, 0.0, *wilson_interval(1.5, 3), 6, "wilson-clusters", clusters=3)
 
 
 def test_an_interval_of_outcomes_stays_between_0_and_1() -> None:
@@ -68,10 +70,37 @@ def test_an_interval_of_outcomes_stays_between_0_and_1() -> None:
 
 def test_no_document_and_one_cluster_have_no_error() -> None:
     assert clustered_mean([], []) == ClusteredEstimate(Estimate(None, None, None, None, 0, "clustered-t"), 0, True)
-    assert clustered_mean([0, 1], ["a", "a"]).estimate == Estimate(0.5, None, None, None, 2, "clustered-t")
+    assert clustered_mean([0, 1], ["a", "a"]).estimate == Estimate(0.5, None, None, None, 2, "clustered-t", clusters=1)
     one = clustered_mean([1, 1], ["a", "a"]).estimate
-    assert one == Estimate(1.0, None, *wilson_interval(1, 1), 2, "wilson-clusters")
+    assert one == Estimate(1.0, None, *wilson_interval(1, 1), 2, "wilson-clusters", clusters=1)
     assert clustered_difference([], [], []).estimate.value is None
+
+
+def test_two_clusters_that_are_alike_have_no_error() -> None:
+    found = clustered_mean([0.3, 0.5, 0.5, 0.3], "aabb").estimate
+    assert (found.value, found.stderr, found.low, found.high) == (0.4, None, None, None)
+
+
+def test_a_clustered_ratio_by_hand() -> None:
+    # Σa/Σb = 12/6 = 2; residuals 1, −1, −2, 2, summed in clusters 0 and 0, or −1 and 1.
+    together = clustered_ratio([3.0, 1.0, 2.0, 6.0], [1.0, 1.0, 2.0, 2.0], "aabb").estimate
+    assert (together.value, together.stderr, together.clusters) == (2.0, None, 2)
+    apart = clustered_ratio([3.0, 1.0, 2.0, 6.0], [1.0, 1.0, 2.0, 2.0], "abab").estimate
+    error = math.sqrt(2 * 2) / 6
+    assert apart.stderr == pytest.approx(error)
+    assert apart.high == pytest.approx(2 + scipy.stats.t.ppf(0.975, 1) * error)
+
+
+def test_a_ratio_of_clusters_of_one_is_the_plain_one() -> None:
+    top, bottom = [3.0, 1.0, 2.0, 5.0], [1.0, 1.0, 2.0, 2.0]
+    plain, found = ratio_estimate(top, bottom), clustered_ratio(top, bottom, "abcd").estimate
+    assert (found.value, found.stderr, found.low) == pytest.approx((plain.value, plain.stderr, plain.low))
+
+
+def test_a_ratio_of_one_cluster_or_none_is_unsure() -> None:
+    one = clustered_ratio([3.0, 1.0], [1.0, 1.0], "aa").estimate
+    assert (one.value, one.stderr, one.low, one.clusters) == (2.0, None, None, 1)
+    assert clustered_ratio([], [], "").estimate.value is None
 
 
 def test_lists_of_other_lengths_are_refused() -> None:

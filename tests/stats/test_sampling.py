@@ -11,8 +11,9 @@ import scipy.stats
 
 from assay.core.errors import DataError
 from assay.core.scores import Estimate
+from assay.stats.means import mean_estimate
 from assay.stats.paired import newcombe_interval
-from assay.stats.sampling import difference_estimate, nested_sample
+from assay.stats.sampling import difference_estimate, finite_estimate, nested_sample, random_order
 
 
 def test_a_smaller_sample_lies_inside_a_larger_one() -> None:
@@ -95,3 +96,56 @@ def test_the_difference_estimator_covers_and_is_sharper_than_the_sample_alone() 
     assert np.mean([item.stderr for item in found if item.stderr is not None]) == pytest.approx(spread, rel=0.1)
     alone = math.sqrt(system.var() / 150 * 0.85)
     assert spread < 0.85 * alone
+
+
+def test_the_random_order_begins_with_every_sample() -> None:
+    order = random_order(200, seed=3)
+    assert sorted(order) == list(range(200))
+    assert tuple(sorted(order[:37])) == nested_sample(37, 200, seed=3)
+
+
+def test_the_mean_of_a_finite_task_by_hand() -> None:
+    # Values 1, 2, 6 of 12 documents: deviation √7, so √(7/3 · 9/12); t of two degrees.
+    found = finite_estimate([1.0, 2.0, 6.0], 12)
+    error = math.sqrt(7 / 3 * 0.75)
+    reach = scipy.stats.t.ppf(0.975, 2) * error
+    assert (found.value, found.stderr, found.method) == (3.0, pytest.approx(error), "finite-t")
+    assert (found.low, found.high) == pytest.approx((3 - reach, 3 + reach))
+
+
+def test_a_finite_task_that_is_all_seen_is_known() -> None:
+    whole = finite_estimate([1.0, 0.0, 1.0, 1.0], 4)
+    assert whole == Estimate(0.75, 0.0, 0.75, 0.75, 4, "finite-wilson")
+
+
+def test_outcomes_of_a_finite_task_stay_within_what_the_rest_can_make_of_them() -> None:
+    found = finite_estimate([1.0] * 8, 10)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low is not None
+    assert 0.8 <= found.low < 1.0
+    of_many = finite_estimate([1.0, 0.0, 1.0, 1.0], 10**9)
+    assert (of_many.low, of_many.high) == pytest.approx(
+        (mean_estimate([1, 0, 1, 1]).low, mean_estimate([1, 0, 1, 1]).high)
+    )
+
+
+def test_few_documents_of_a_finite_task_are_nulls() -> None:
+    assert (finite_estimate([], 5).value, finite_estimate([], 5).n) == (None, 0)
+    one = finite_estimate([0.3], 5)
+    assert (one.value, one.stderr, one.low, one.high) == (0.3, None, None, None)
+    with pytest.raises(DataError, match="3 values of 2 documents"):
+        finite_estimate([0.0, 1.0, 1.0], 2)
+
+
+@pytest.mark.parametrize(("total", "n"), [(200, 30), (200, 100), (1000, 100)])
+def test_the_interval_of_a_finite_task_covers(total: int, n: int) -> None:
+    """Shares of right answers from 3 to 97 %; the exact law of samples in place of simulation."""
+    found = [finite_estimate([1.0] * hits + [0.0] * (n - hits), total) for hits in range(n + 1)]
+    low, high = np.array([item.low for item in found]), np.array([item.high for item in found])
+    coverage = []
+    for right in range(round(0.03 * total), round(0.97 * total), 5):
+        law = scipy.stats.hypergeom(total, right, n).pmf(np.arange(n + 1))
+        coverage.append(float(law[(low <= right / total) & (right / total <= high)].sum()))
+    # As with Wilson's interval of any sample, single shares lie a little below, the average does not.
+    assert np.mean(coverage) == pytest.approx(0.95, abs=0.01)
+    assert min(coverage) > 0.9

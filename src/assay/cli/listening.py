@@ -32,6 +32,9 @@ class TerminalListener:
     def _begin(self, event: StageStarted) -> None:
         if event.stage == "resolve":
             self._view.restart()
+        elif event.stage == "lap":
+            self._view.restart()
+            self._view.say(f"lap {event.detail}", style="dim")
         elif event.stage == "model":
             self._view.say(f"model {event.detail}", style="bold")
         elif event.stage == "pose":

@@ -10,6 +10,7 @@ from typing import Any
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, read_fit
+from assay.core.sparing import Sparing
 from assay.core.specs import Seeds
 from assay.settings import Settings
 from assay.tasks.fewshot import SAMPLERS
@@ -108,6 +109,7 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--limit", "-L", type=float, metavar="N", help="first N documents per task, or a share below 1")
     group.add_argument("--samples", "-E", metavar="JSON", help='documents by place: {"task": [0, 5]}, or a JSON file')
+    _add_sample_options(group)
     group.add_argument("--apply_chat_template", nargs="?", const=True, default=False, metavar="NAME")
     group.add_argument("--system_instruction", metavar="TEXT")
     group.add_argument("--fewshot_as_multiturn", nargs="?", const="true", metavar="BOOL")
@@ -122,6 +124,38 @@ def _add_axes_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seeds", metavar="N", help="N few-shot seeds from the run's own upwards, or a list: 1,2,7")
     group.add_argument("--orders", type=int, metavar="N", help="list the choices in N orders (with --style)")
     group.add_argument("--draws", type=int, metavar="N", help="draw every answer N times (with a temperature)")
+
+
+def _add_sample_options(group: argparse._ActionsContainer) -> None:
+    group.add_argument("--sample", type=float, metavar="N", help="N random documents per task, or a share below 1")
+    group.add_argument(
+        "--sample_seed", type=int, default=Sparing().seed, metavar="N", help="seed of that choice (%(default)s)"
+    )
+    group.add_argument(
+        "--cluster", metavar="COLUMN", help="column, or template, that says which documents belong together"
+    )
+
+
+def add_stopping_options(parser: argparse.ArgumentParser) -> None:
+    """When a run has asked enough."""
+    group = parser.add_argument_group("stopping early (docs/sampling.md)")
+    group.add_argument(
+        "--until_se",
+        type=float,
+        metavar="SE",
+        help="ask in random order until the score is known as well as this standard error says",
+    )
+    group.add_argument(
+        "--until_decided", metavar="RUN", help="ask in random order until it is shown which is better, this run or RUN"
+    )
+    group.add_argument(
+        "--reference", metavar="RUN", help="with --sample: a recorded run on all documents, to tell more from fewer"
+    )
+
+
+def stopping_settings(options: argparse.Namespace) -> Settings:
+    """The same as settings of the API."""
+    return Settings(until_se=options.until_se, until_decided=options.until_decided, reference=options.reference)
 
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:
@@ -250,6 +284,9 @@ def run_settings(options: argparse.Namespace) -> Settings:
         fewshot_sampler=options.fewshot_sampler,
         limit=options.limit,
         samples=_samples(options.samples),
+        sample=options.sample,
+        sample_seed=options.sample_seed,
+        cluster=options.cluster,
         include_path=options.include_path,
         batch_size=options.batch_size,
         device=options.device,

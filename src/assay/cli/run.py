@@ -12,12 +12,14 @@ from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_fit_options,
     add_run_options,
+    add_stopping_options,
     add_store_option,
     fit_settings,
     ignored,
     make_parser,
     run_settings,
     split_names,
+    stopping_settings,
 )
 from assay.cli.show import print_document
 from assay.core.errors import Fault, StoreError, UserError
@@ -52,6 +54,7 @@ def main(arguments: list[str]) -> int:
     settings["predict_only"] = options.predict_only
     settings["bootstrap_iters"] = options.bootstrap_iters
     settings["finetune"] = fit_settings(options)
+    settings.update(stopping_settings(options))
     if options.output_path:
         check_output_path(options.output_path)
     rows = [item for row in model_rows(options.model, settings) for item in _per_training(options, row)]
@@ -149,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         "run", "Evaluates one or more models on tasks. Repeating the command continues an interrupted run."
     )
     add_run_options(parser, several=True)
+    add_stopping_options(parser)
     add_fit_options(parser, is_lap=True)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="folder for result files")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assay.core.results import RequestCounts
-from assay.core.scores import Estimate
+from assay.core.scores import Denominators, Estimate
 from assay.core.studies import Comparison
 
 
@@ -47,6 +47,7 @@ class MatrixCell:
         asked: digest of the documents asked about: two cells of one column are comparable where it is the same.
         documents: the documents that count, as `task#id`; empty where the metric is no mean over documents.
         values: their values.
+        denominators: what became of the documents.
     """
 
     model: str
@@ -59,6 +60,7 @@ class MatrixCell:
     asked: str = ""
     documents: tuple[str, ...] = field(default=(), repr=False)
     values: tuple[float, ...] = field(default=(), repr=False)
+    denominators: Denominators | None = None
 
     @property
     def relative(self) -> float | None:

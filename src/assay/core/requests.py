@@ -295,6 +295,8 @@ class Instance:
         prompts: how many of the last requests are whole prompts: none, one, or one per choice.
         orders: the orders in which the choices are shown, each a row of places; all of the above once for every
             order. Empty for the one order that they have.
+        cluster: which documents it belongs together with, such as those on one passage; None where the run's
+            documents stand for themselves.
     """
 
     task: str
@@ -307,6 +309,7 @@ class Instance:
     nulls: tuple[str, ...] = ()
     prompts: int = 0
     orders: tuple[tuple[int, ...], ...] = ()
+    cluster: str | None = None
 
     @property
     def right_places(self) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from assay.core.reliability import Reliability
 from assay.core.requests import Instance
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
+from assay.core.sparing import Spared
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
 from assay.core.variance_axes import TaskVariance
 
@@ -42,6 +43,7 @@ class TaskResult:
         pipelines: the task's filter chains, to go through its answers once more.
         texts: what perplexities stand on, for a task of whole texts.
         reliability: confidences against hits, where a metric or a figure asks for them.
+        spared: what else is known where a random part of the documents was asked.
     """
 
     card: TaskCard
@@ -56,6 +58,7 @@ class TaskResult:
     pipelines: tuple[PipelineSpec, ...] = field(default=(), repr=False)
     texts: TextCounts | None = None
     reliability: Reliability | None = None
+    spared: Spared | None = None
 
     @property
     def name(self) -> str:
@@ -83,13 +86,19 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """One group of a run: what it reports over its leaf tasks; `texts` where it is computed over all their texts."""
+    """One group of a run: what it reports over its leaf tasks.
+
+    Attributes:
+        texts: what perplexities stand on, where the group is computed over all texts of its leaves.
+        denominators: what became of all leaves' documents.
+    """
 
     spec: GroupSpec
     leaves: tuple[str, ...]
     metrics: tuple[MetricResult, ...]
     sample_len: int
     texts: TextCounts | None = None
+    denominators: Denominators = field(default_factory=lambda: Denominators(0, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +180,13 @@ class RunResult:
                     "prompts_fingerprint": task.prompts,
                     **({"texts": asdict(task.texts)} if task.texts is not None else {}),
                     **({"reliability": asdict(task.reliability)} if task.reliability is not None else {}),
+                    **({"spared": task.spared.to_json()} if task.spared is not None else {}),
                 }
                 for task in self.tasks
             },
             "texts": {group.spec.name: asdict(group.texts) for group in self.groups if group.texts is not None},
             "groups": {group.spec.name: [asdict(metric) for metric in group.metrics] for group in self.groups},
+            "group_denominators": {group.spec.name: asdict(group.denominators) for group in self.groups},
             "requests": asdict(self.counts),
             "failures": {kind: {"count": count, "example": text} for kind, (count, text) in self.failures.items()},
             "notices": list(self.notices),

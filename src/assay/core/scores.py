@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +20,7 @@ class Estimate:
         n: documents it stands on.
         method: how the interval was made, such as `wilson`, `t`, `delta`, `bootstrap`.
         level: probability that the interval claims to cover.
+        clusters: in how many clusters the documents lie; None where each stands for itself.
     """
 
     value: float | None
@@ -27,6 +30,7 @@ class Estimate:
     n: int
     method: str
     level: float = 0.95
+    clusters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,24 @@ class Denominators:
     unparsed: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
     draws: DrawCounts | None = None
+
+
+def added(parts: Sequence[Denominators]) -> Denominators:
+    """The same for several tasks together."""
+    unparsed: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    for part in parts:
+        unparsed.update(part.unparsed)
+        notes.update(part.notes)
+    return Denominators(
+        available=sum(part.available for part in parts),
+        total=sum(part.total for part in parts),
+        scored=sum(part.scored for part in parts),
+        failed=sum(part.failed for part in parts),
+        truncated=sum(part.truncated for part in parts),
+        unparsed=dict(unparsed),
+        notes=dict(notes),
+    )
 
 
 @dataclass(frozen=True, slots=True)

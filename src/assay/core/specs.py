@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from assay.core.sparing import Sparing
+
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
@@ -149,6 +151,8 @@ class RunSpec:
         bootstrap_iters: resamples for lm-eval's standard errors; 0 turns them off.
         allow_code: whether Python code of task files below `include_path` may run; or names of installed packages,
             to let only theirs run.
+        cluster: column or template that says which documents belong together; None as the tasks have it.
+        sparing: random samples and stopping early.
     """
 
     model: str
@@ -162,6 +166,8 @@ class RunSpec:
     seeds: Seeds = field(default_factory=Seeds)
     bootstrap_iters: int = 100_000
     allow_code: bool | tuple[str, ...] = False
+    cluster: str | None = None
+    sparing: Sparing = field(default_factory=Sparing)
 
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON data."""
@@ -184,6 +190,7 @@ class RunSpec:
         given["options"] = TaskOptions(**options)
         given["settings"] = ModelSettings(**_kept(ModelSettings, data.get("settings") or {}))
         given["seeds"] = Seeds(**_kept(Seeds, data.get("seeds") or {}))
+        given["sparing"] = Sparing(**_kept(Sparing, data.get("sparing") or {}))
         given["samples"] = None if data.get("samples") is None else _places(data["samples"])
         for name in ("tasks", "include_path", "allow_code"):
             if isinstance(given.get(name), list):

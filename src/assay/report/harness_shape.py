@@ -209,14 +209,15 @@ def _line(task: TaskResult, item: Answered, sample: Sample) -> dict[str, Any]:
         "metrics": list(sample.values),
         **_hashes(item),
         **sample.values,
-        **({"assay": own} if (own := _own(sample)) else {}),
+        **({"assay": own} if (own := _own(item, sample)) else {}),
     }
 
 
-def _own(sample: Sample) -> dict[str, Any]:
-    """What we know besides: where answers were found, and what each draw is worth by itself (null: no answer)."""
+def _own(item: Answered, sample: Sample) -> dict[str, Any]:
+    """What we know besides: where answers were found, what each draw is worth by itself (null: no answer), clusters."""
     found: dict[str, Any] = {"extractions": _extractions(sample)} if sample.extractions else {}
-    return {**found, **({"draws": list(sample.draws)} if sample.draws else {})}
+    found |= {"draws": list(sample.draws)} if sample.draws else {}
+    return found if item.instance.cluster is None else {**found, "cluster": item.instance.cluster}
 
 
 def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:

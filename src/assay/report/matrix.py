@@ -305,6 +305,7 @@ def markdown(matrix: Matrix) -> str:
     return "\n\n".join([*tables, *(f"Note: {notice}" for notice in matrix.notices)]) + "\n"
 
 
+COUNTS = ("total", "scored", "failed", "truncated")
 CSV_HEADINGS = (
     "model",
     "task",
@@ -316,6 +317,9 @@ CSV_HEADINGS = (
     "low",
     "high",
     "n",
+    "clusters",
+    *COUNTS,
+    "unparsed",
     "baseline",
     "relative",
     "bounded",
@@ -344,9 +348,18 @@ def _cell_data(cell: MatrixCell) -> dict[str, Any]:
     estimate = cell.estimate
     return {
         **{name: getattr(cell, name) for name in ("model", "task", "metric", "filter", "higher_is_better")},
-        **{name: getattr(estimate, name) for name in ("value", "stderr", "low", "high", "n")},
+        **{name: getattr(estimate, name) for name in ("value", "stderr", "low", "high", "n", "clusters")},
+        **_counts(cell),
         **{name: getattr(cell, name) for name in ("baseline", "relative", "bounded")},
     }
+
+
+def _counts(cell: MatrixCell) -> dict[str, int]:
+    """What became of the cell's documents; answers not found are those of its own pipeline."""
+    known = cell.denominators
+    if known is None:
+        return {}
+    return {**{name: getattr(known, name) for name in COUNTS}, "unparsed": known.unparsed.get(cell.filter, 0)}
 
 
 def _rank_data(ranking: Ranking | None, model: str) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def _row(name: str, version: str, shots: str, metric: MetricResult) -> Row:
         format_number(estimate.value),
         format_number(estimate.stderr),
         interval,
-        str(estimate.n),
+        str(estimate.n) if estimate.clusters is None else f"{estimate.n} in {estimate.clusters} clusters",
     )
 
 

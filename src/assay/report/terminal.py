@@ -24,6 +24,7 @@ from rich.text import Text
 from assay.core.results import RunResult
 from assay.report.names import printable
 from assay.report.pace import Pace
+from assay.report.sparing import sparing_lines
 from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, draw_lines, format_seconds, prompt_lines, result_rows
 from assay.report.texts import COUNT_HEADINGS, text_table
 
@@ -211,6 +212,8 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
     for line in (*prompt_lines(result.prompts), *draw_lines(result.tasks), *_variance_lines(result)):
+        console.print(line, markup=False)
+    for line in sparing_lines(result):
         console.print(line, markup=False)
     _show_texts(result, console)
     show_notices(result.notices, console)

@@ -9,7 +9,7 @@ from typing import Union
 
 @dataclass(frozen=True, slots=True)
 class StageStarted:
-    """A stage begins: `resolve`, `lessons`, `fit`, `pose`, `plan`, `execute`, `score`; of several, the next `model`."""
+    """A stage begins: `resolve`, `lessons`, `fit`, `pose`, `plan`, `lap`, `execute`, `score`; or the next `model`."""
 
     stage: str
     detail: str = ""

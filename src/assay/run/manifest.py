@@ -77,7 +77,7 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
         "command": redacted_command(sys.argv, spec),
         "spec": redacted(spec.to_json()),
         "model": redacted(fingerprint.to_json()),
-        "tasks": {item.task.card.name: _task(item) for item in posed},
+        "tasks": described_tasks(posed, spec),
         "seeds": spec.to_json()["seeds"],
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -88,9 +88,16 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
     }
 
 
-def _task(posed: PosedTask) -> dict[str, Any]:
+def described_tasks(posed: Sequence[PosedTask], spec: RunSpec) -> dict[str, Any]:
+    """The manifest's word on every task: definition, scoring, and digests of what was asked."""
+    return {item.task.card.name: _task(item, spec) for item in posed}
+
+
+def _task(posed: PosedTask, spec: RunSpec) -> dict[str, Any]:
     card = posed.task.card
+    is_drawn = spec.sparing.sample is not None or spec.sparing.may_stop
     return {
+        **({"sample": [document.id for document in posed.documents]} if is_drawn else {}),
         "version": card.version,
         "source": card.source,
         "num_fewshot": card.num_fewshot,

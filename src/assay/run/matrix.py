@@ -14,7 +14,7 @@ from assay.core.identity import digest_all
 from assay.core.matrices import Gap, Matrix, MatrixCell, ModelRun
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult, TaskResult
-from assay.core.scores import MetricResult
+from assay.core.scores import MetricResult, added
 from assay.core.specs import GroupSpec
 from assay.core.studies import Question
 from assay.run.events import Listener, StageStarted
@@ -269,6 +269,7 @@ def _cell(
         asked,
         tuple(values),
         tuple(values.values()),
+        added([leaf.denominators for leaf in leaves]),
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
@@ -14,6 +14,7 @@ from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import base_name
 from assay.plan.planning import Keys, find_keys
+from assay.tasks.clusters import cluster_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,18 @@ def pose_task(task: Task, spec: RunSpec, fingerprint: str) -> PosedTask:
         fingerprint: the model's digest, which the keys hold.
     """
     everything = task.documents()
-    documents = chosen_documents(task.card.name, everything, spec)
-    keys = find_keys(map(task.pose, documents), fingerprint)
+    return pose_documents(task, chosen_documents(task.card.name, everything, spec), spec, fingerprint)
+
+
+def pose_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fingerprint: str) -> PosedTask:
+    """Poses some documents of a task; arguments as in `pose_task`."""
+    everything = task.documents()
+    cluster_of = cluster_reader(task.card, everything, spec.cluster)
+    posed: Iterable[Instance] = map(task.pose, documents)
+    if cluster_of is not None:
+        own = map(cluster_of, documents)
+        posed = [replace(instance, cluster=cluster) for instance, cluster in zip(posed, own, strict=True)]
+    keys = find_keys(posed, fingerprint)
     return PosedTask(
         task, len(everything), documents, keys.instances, keys, digest_all(document.fields for document in documents)
     )
@@ -64,7 +75,14 @@ def chosen_documents(name: str, documents: Sequence[Document], spec: RunSpec) ->
                 Fault(f"--samples {name}", f"no documents {outside}", f"places from 0 to {len(documents) - 1}")
             )
         return [documents[place] for place in wanted]
-    if spec.limit is None:
-        return documents
-    count = math.ceil(len(documents) * spec.limit) if spec.limit < 1 else int(spec.limit)
-    return documents[:count]
+    if spec.sparing.sample is not None:
+        from assay.stats.sampling import nested_sample  # most runs have no use for it
+
+        count = counted(spec.sparing.sample, len(documents))
+        return [documents[place] for place in nested_sample(count, len(documents), spec.sparing.seed)]
+    return documents if spec.limit is None else documents[: counted(spec.limit, len(documents))]
+
+
+def counted(size: float, total: int) -> int:
+    """How many documents a count, or a share below 1, means."""
+    return min(math.ceil(total * size) if size < 1 else int(size), total)

@@ -62,6 +62,9 @@ def recorded_spec(record: RunRecord) -> RunSpec:
             *(Fault(_where(record), f'its folder of task files "{name}" is gone', "", advice) for name in gone)
         )
     tasks = tuple(_from(base, name) if name.endswith((".yaml", ".yml")) else name for name in spec.tasks)
+    known = record.manifest.get("tasks", {})
+    if spec.sparing.may_stop:  # which documents were enough was known at its end only
+        spec = replace(spec, samples={name: tuple(entry["sample"]) for name, entry in known.items()})
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
     return replace(spec, include_path=folders, tasks=tasks, options=replace(spec.options, texts=texts))
 

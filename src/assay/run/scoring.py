@@ -11,7 +11,7 @@ from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.run.execute import Executed
 from assay.run.posing import PosedTask
-from assay.scoring.aggregate import aggregate_task, directions
+from assay.scoring.aggregate import aggregate_task, clusters_of, directions
 from assay.scoring.documents import DocumentScorer
 from assay.scoring.drawing import draw_counts
 from assay.scoring.rates import answer_rates
@@ -31,14 +31,10 @@ def score_task(
     bootstrap_iters: int,
 ) -> TaskResult:
     """A task's samples, metrics and denominators."""
-    answered = list(_answered(posed, responses, executed))
-    samples: list[Sample] = []
-    for item in answered:
-        outputs = [output for output in item.outputs if not isinstance(output, Failure)]
-        if len(outputs) == len(item.outputs):
-            samples.extend(scorer.score(item.document, item.instance, outputs))
+    answered, samples = score_documents(posed, scorer, responses, executed)
     scoring = posed.task.scoring
-    metrics = aggregate_task(scoring, samples, bootstrap_iters, f"task {posed.task.card.name}")
+    clusters = clusters_of(answered)
+    metrics = aggregate_task(scoring, samples, bootstrap_iters, f"task {posed.task.card.name}", clusters)
     return TaskResult(
         card=posed.task.card,
         metrics=metrics,
@@ -48,11 +44,24 @@ def score_task(
         answered=answered,
         samples=samples,
         directions=directions(scoring, metrics),
-        rates=answer_rates(posed.task.card.kind, scorer, answered, samples),
+        rates=answer_rates(posed.task.card.kind, scorer, answered, samples, clusters),
         pipelines=scoring.pipelines,
         texts=text_counts(posed.task.card.kind, answered, samples),
         reliability=task_reliability(answered) if asks_reliability(metrics) else None,
     )
+
+
+def score_documents(
+    posed: PosedTask, scorer: DocumentScorer, responses: Responses, executed: Executed
+) -> tuple[list[Answered], list[Sample]]:
+    """A task's documents with their answers, and the samples of those without a failure."""
+    answered = list(_answered(posed, responses, executed))
+    samples: list[Sample] = []
+    for item in answered:
+        outputs = [output for output in item.outputs if not isinstance(output, Failure)]
+        if len(outputs) == len(item.outputs):
+            samples.extend(scorer.score(item.document, item.instance, outputs))
+    return answered, samples
 
 
 def _answered(posed: PosedTask, responses: Responses, executed: Executed) -> Iterator[Answered]:

@@ -6,13 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.core.protocols import Advises, Describes, Model
 from assay.core.requests import Request
 from assay.core.responses import NOTE_TEXTS, Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
+from assay.core.sparing import Reference
 from assay.core.specs import Axes, RunSpec
 from assay.core.variance_axes import TaskVariance, base_name
 from assay.plan.planning import Plan, make_plan
@@ -47,6 +48,7 @@ class Session:
     store: Store
     listener: Listener
     timings: dict[str, float] = field(default_factory=dict)
+    references: Mapping[str, Reference] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[None]:
@@ -67,9 +69,24 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         tasks: names or task objects; the specification's names when empty.
         model: a model object; the specification's model is opened when None.
     """
+    if session.spec.sparing.may_stop:
+        from assay.run.stopping import run_in_laps  # most runs have no use for it
+
+        return run_in_laps(session, tasks, model)
     with prepared(session, tasks, model) as (setup, posed, plan):
+        if session.spec.sparing.reference is not None:
+            _take_references(session, session.spec.sparing.reference, posed)
         manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
         return conduct(session, setup, posed, plan, manifest)
+
+
+def _take_references(session: Session, run: str, posed: Sequence[PosedTask]) -> None:
+    """The runs that stand in for what a sample leaves out. The record keeps the whole name: `last` changes."""
+    from assay.run.sparing import sample_references
+
+    session.references = sample_references(session.store, run, posed)
+    name = session.store.runs.get(run).id
+    session.spec = replace(session.spec, sparing=replace(session.spec.sparing, reference=name))
 
 
 def conduct(
@@ -77,7 +94,7 @@ def conduct(
 ) -> RunResult:
     """The stages from the first question on, under a record of their own: execute, score, aggregate."""
     run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
-    with _record(session, run_id):
+    with recorded(session, run_id):
         # The last answers are committed while the first are scored; leaving the writer waits for them all.
         with ResponseWriter(session.store.responses, setup.model.fingerprint) as writer:
             with session.stage("execute"):
@@ -87,7 +104,7 @@ def conduct(
             with session.stage("score"):
                 results = score(session, setup, posed, executed)
                 groups = aggregate_groups(setup.groups, results)
-        result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
+        result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
     status = INCOMPLETE if executed.failures else FINISHED
     speed = {executed.unit: executed.work, "seconds": executed.seconds}
     session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
@@ -98,12 +115,8 @@ def conduct(
 def prepared(
     session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None
 ) -> Iterator[tuple[Setup, list[PosedTask], Plan]]:
-    """The stages before asking: resolve, pose, plan. Also the dry run. A model opened here is closed afterwards."""
-    with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener, session.store)
-    try:
-        for notice in (*setup.notices, *session.store.notices):
-            session.listener(Noticed(notice))
+    """The stages before asking: resolve, pose, plan. Also the dry run."""
+    with resolved(session, tasks, model) as setup:
         posed = []
         for task in setup.tasks:
             with session.stage("pose", task.card.name):
@@ -111,6 +124,17 @@ def prepared(
         with session.stage("plan"):
             plan = plan_missing(session, posed)
         yield setup, posed, plan
+
+
+@contextmanager
+def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> Iterator[Setup]:
+    """Tasks and model. A model opened here is closed afterwards."""
+    with session.stage("resolve"):
+        setup = resolve(session.spec, tasks, model, session.listener, session.store)
+    try:
+        for notice in (*setup.notices, *session.store.notices):
+            session.listener(Noticed(notice))
+        yield setup
     finally:
         if model is None:
             setup.model.close()
@@ -128,7 +152,7 @@ def plan_missing(session: Session, posed: Sequence[PosedTask]) -> Plan:
 
 
 @contextmanager
-def _record(session: Session, run_id: str) -> Iterator[None]:
+def recorded(session: Session, run_id: str) -> Iterator[None]:
     """Marks the run's record when it does not get to its end; a killed run stays `running`."""
     try:
         yield
@@ -142,14 +166,19 @@ def _record(session: Session, run_id: str) -> Iterator[None]:
 
 def score(session: Session, setup: Setup, posed: Sequence[PosedTask], executed: Executed) -> tuple[TaskResult, ...]:
     """Every task's result, from the store and what this run brought."""
-    iterations = session.spec.bootstrap_iters
-    return tuple(
+    iterations, sparing = session.spec.bootstrap_iters, session.spec.sparing
+    results = tuple(
         score_task(item, scorer, session.store.responses, executed, iterations)
         for item, scorer in zip(posed, setup.scorers, strict=True)
     )
+    if sparing.sample is None and not sparing.may_stop:
+        return results
+    from assay.run.sparing import with_spared
+
+    return with_spared(posed, results, sparing, session.references)
 
 
-def _result(
+def make_result(
     session: Session,
     run_id: str,
     setup: Setup,
@@ -159,6 +188,7 @@ def _result(
     groups: tuple[GroupResult, ...],
     manifest: Mapping[str, Any],
 ) -> RunResult:
+    """All that a run found, with what the user ought to know of it."""
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked), *_task_notices(results))
@@ -213,6 +243,9 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
     notices = []
     for result in results:
         counts = result.denominators
+        if counts.failed:
+            told = f"{counts.failed} of {counts.total} documents failed and count in no score"
+            notices.append(f"{result.name}: {told} ({counts.scored} do)")
         if counts.truncated:
             notices.append(f"{result.name}: {counts.truncated} of {counts.total} documents were cut to fit the model")
         place = _constant_place(result)
@@ -226,9 +259,32 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
             if count:
                 notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
         notices += draw_notices(result)
-    limited = [result.name for result in results if result.denominators.total < result.denominators.available]
-    if limited:
-        notices.append(LIMITED + ", ".join(dict.fromkeys(map(base_name, limited))))
+        clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
+        if clusters:
+            notices += _cluster_notices(result.name, min(clusters))
+    return notices + _part_notices(results)
+
+
+def _cluster_notices(name: str, clusters: int) -> list[str]:
+    from assay.stats.clustered import FEW  # most runs have no use for it
+
+    told = f"its documents lie in {clusters} clusters; with fewer than {FEW}"
+    return [f"{name}: {told}, error and interval are themselves known badly"] if clusters < FEW else []
+
+
+def _part_notices(results: Sequence[TaskResult]) -> list[str]:
+    """Which tasks were asked in part, and how that part was chosen."""
+    parts = [result for result in results if result.denominators.total < result.denominators.available]
+    limited = dict.fromkeys(base_name(result.name) for result in parts if result.spared is None)
+    drawn = {base_name(result.name): result.spared for result in parts if result.spared is not None}
+    notices = [LIMITED + ", ".join(limited)] if limited else []
+    if drawn:
+        counts = ", ".join(f"{name} {spared.asked:,} of {spared.available:,}" for name, spared in drawn.items())
+        notices.append(f"a random sample of the documents was asked (seed {next(iter(drawn.values())).seed}): {counts}")
+    stopped = [result.name for result in results if result.spared is not None and result.spared.stop is not None]
+    if stopped:
+        told = "the intervals in the table do not hold after stopping by looking at the answers; the anytime-valid do"
+        notices.append(f"{', '.join(stopped)}: {told}")
     return notices
 
 

@@ -6,7 +6,7 @@ Takes a record, gives per task its recorded numbers and, where the run can be re
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from assay.scoring.documents import document_scorer
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 from assay.tasks.harness.task import HarnessTask
+from assay.tasks.selection import Wanted
 
 _NOTHING_ASKED = Executed({}, {}, 0, 0.0)
 
@@ -100,12 +101,22 @@ class Side:
         return next((spec for spec in listed if spec.name == name), None)
 
 
-def load_sides(store: Store, record: RunRecord, names: list[str], listener: Listener) -> dict[str, Side]:
-    """The named tasks of a run. Each is scored anew from the store, without lm-eval's bootstrap."""
+def load_sides(
+    store: Store, record: RunRecord, names: list[str], listener: Listener, given: Sequence[Wanted] = ()
+) -> dict[str, Side]:
+    """The named tasks of a run. Each is scored anew from the store, without lm-eval's bootstrap.
+
+    Args:
+        store: holds the run.
+        record: the run.
+        names: its tasks that are wanted.
+        listener: told of the stages.
+        given: task objects, for a run of such; the record's names when empty.
+    """
     plain = RunSpec.from_json(record.spec)
     try:
         spec = recorded_spec(record)
-        reopened = reopen(Session(spec, store, listener), record)
+        reopened = reopen(Session(spec, store, listener), record, given)
     except UserError as error:
         return {name: Side(store, record, name, plain, reason=str(error)) for name in names}
     found = {}

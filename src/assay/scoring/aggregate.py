@@ -8,8 +8,8 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import settled
-from assay.core.results import GroupResult, TaskResult
-from assay.core.scores import MetricResult, Sample
+from assay.core.results import Answered, GroupResult, TaskResult
+from assay.core.scores import MetricResult, Sample, added
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.scoring.metrics.aggregations import AGGREGATIONS, own_aggregation
 from assay.scoring.metrics.reading import Unreadable
@@ -24,7 +24,11 @@ _SLOW_METRICS, _MOST_RESAMPLES = ("bleu", "chrf", "chrf++", "ter"), 100
 
 
 def aggregate_task(
-    scoring: Scoring, samples: Sequence[Sample], bootstrap_iters: int | None, where: str = ""
+    scoring: Scoring,
+    samples: Sequence[Sample],
+    bootstrap_iters: int | None,
+    where: str = "",
+    clusters: Mapping[int, str] | None = None,
 ) -> tuple[MetricResult, ...]:
     """Every metric that the samples hold, under every pipeline; with no samples, every metric that is listed.
 
@@ -33,6 +37,7 @@ def aggregate_task(
         samples: its scored documents.
         bootstrap_iters: resamples for lm-eval's standard errors; None or 0 for none.
         where: the task, for errors.
+        clusters: document → its cluster; None where documents stand for themselves.
     """
     by_pipeline: dict[str, list[Sample]] = {pipeline.name: [] for pipeline in scoring.pipelines}
     for sample in samples:
@@ -40,7 +45,7 @@ def aggregate_task(
     metrics = settled(scoring.metrics, where)
     is_open = scoring.process is not None or any(map(_may_give_others, metrics))
     return tuple(
-        _metric_result(rule, name, own, bootstrap_iters or 0, where)
+        _metric_result(rule, name, own, bootstrap_iters or 0, where, _own_clusters(own, clusters))
         for name, own in by_pipeline.items()
         for rule in _rules(metrics, own if is_open else own[:1])
     )
@@ -102,7 +107,38 @@ def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, b
     return {**given, **listed}
 
 
-def _metric_result(rule: _Rule, pipeline: str, samples: Sequence[Sample], iterations: int, where: str) -> MetricResult:
+def clusters_of(answered: Sequence[Answered]) -> dict[int, str] | None:
+    """Document → its cluster; None where documents stand for themselves."""
+    if not answered or answered[0].instance.cluster is None:
+        return None
+    return {item.document.id: item.instance.cluster or "" for item in answered}
+
+
+def _own_clusters(samples: Sequence[Sample], clusters: Mapping[int, str] | None) -> list[str] | None:
+    return None if clusters is None else [clusters[sample.document_id] for sample in samples]
+
+
+def averaged(scoring: Scoring, results: Sequence[MetricResult]) -> list[MetricResult]:
+    """Those metrics whose score is the mean over documents, as far as the task's scoring tells."""
+    rules = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
+    unlisted = "mean" if scoring.process is not None else None
+    return [result for result in results if rules.get(result.metric, unlisted) == "mean"]
+
+
+def first_averaged(scoring: Scoring) -> tuple[str, bool | None] | None:
+    """The first metric that a task lists whose score is the mean over documents, and which way it is better."""
+    rules = map(_rule, scoring.metrics)
+    return next(((rule.name, rule.higher_is_better) for rule in rules if rule.aggregation == "mean"), None)
+
+
+def _metric_result(
+    rule: _Rule,
+    pipeline: str,
+    samples: Sequence[Sample],
+    iterations: int,
+    where: str,
+    clusters: Sequence[str] | None = None,
+) -> MetricResult:
     name, own = rule.name, rule.aggregation
     aggregation = own_aggregation(own) if callable(own) else AGGREGATIONS[own]
     # A document whose own scoring left this metric out does not count for it.
@@ -112,7 +148,12 @@ def _metric_result(rule: _Rule, pipeline: str, samples: Sequence[Sample], iterat
     place = f'{where}, metric "{name}"' if where else f'metric "{name}"'
     try:
         read = aggregation.read(values)
-        estimate, stderr = aggregation.estimate(read), aggregation.harness_stderr(read, iterations)
+        stderr = aggregation.harness_stderr(read, iterations)
+        if clusters is None or aggregation.clustered is None:
+            estimate = aggregation.estimate(read)
+        else:
+            those = [own for own, sample in zip(clusters, samples, strict=True) if name in sample.values]
+            estimate = aggregation.clustered(read, those)
     except Unreadable as error:
         raise _unreadable(place, own, error) from error
     except Exception as error:  # code of a task may raise anything
@@ -163,7 +204,8 @@ def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -
             metrics = _pooled_metrics(group.name, results)
         counts = [task.texts for task in results if task.texts is not None] if group.is_pooled else []
         texts = add_counts(counts) if counts else None
-        found.append(GroupResult(group, leaves, metrics, sum(task.sample_len for task in results), texts))
+        size, counts_of_all = sum(task.sample_len for task in results), added([task.denominators for task in results])
+        found.append(GroupResult(group, leaves, metrics, size, texts, counts_of_all))
     return tuple(found)
 
 
@@ -176,8 +218,23 @@ def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResul
     for reported in tasks[0].metrics if tasks else ():
         if reported.metric in METRICS:
             own = [sample for task in tasks for sample in task.samples if sample.filter == reported.filter]
-            found.append(_metric_result(_rule(MetricSpec(reported.metric)), reported.filter, own, 0, f"group {name}"))
+            clusters = _pooled_clusters(tasks, reported.filter)
+            rule, where = _rule(MetricSpec(reported.metric)), f"group {name}"
+            found.append(_metric_result(rule, reported.filter, own, 0, where, clusters))
     return tuple(found)
+
+
+def _pooled_clusters(tasks: Sequence[TaskResult], pipeline: str) -> list[str] | None:
+    """The clusters of all leaves' documents, each leaf's for themselves; None where no leaf has any."""
+    by_task = [clusters_of(task.answered) for task in tasks]
+    if all(clusters is None for clusters in by_task):
+        return None
+    return [
+        f"{task.name} {sample.document_id if clusters is None else clusters[sample.document_id]}"
+        for task, clusters in zip(tasks, by_task, strict=True)
+        for sample in task.samples
+        if sample.filter == pipeline
+    ]
 
 
 def _group_metrics(spec: GroupMetricSpec, tasks: Sequence[TaskResult]) -> list[MetricResult]:

@@ -5,12 +5,12 @@ In: answered documents and their samples. Out: rates with intervals, over the do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from assay.core.requests import Generation
 from assay.core.responses import Failure, Text
 from assay.core.results import Answered
-from assay.core.scores import Estimate, MetricResult, Sample
+from assay.core.scores import MetricResult, Sample
 from assay.scoring.documents import DocumentScorer
 from assay.stats.means import mean_estimate, nothing
 
@@ -20,20 +20,36 @@ _WHOLE_TASK = "none"
 
 
 def answer_rates(
-    kind: str, scorer: DocumentScorer, answered: Sequence[Answered], samples: Sequence[Sample]
+    kind: str,
+    scorer: DocumentScorer,
+    answered: Sequence[Answered],
+    samples: Sequence[Sample],
+    clusters: Mapping[int, str] | None = None,
 ) -> tuple[MetricResult, ...]:
     """The rates of a task with generated answers; none for other tasks.
 
     A document with several draws counts by the share of its draws.
+
+    Args:
+        kind: the task's shape.
+        scorer: its scoring.
+        answered: its documents with their answers.
+        samples: those that were scored.
+        clusters: document → its cluster; None where documents stand for themselves.
     """
     if kind != _GENERATED and not any(_may_write(item) for item in answered):
         return ()
     scored = [item for item in answered if not any(isinstance(output, Failure) for output in item.outputs)]
     rates = [
-        _rate(NO_ANSWER, pipeline, [no_answer_share(scorer, sample) for sample in samples if sample.filter == pipeline])
-        for pipeline in scorer.extracting
+        _rate(NO_ANSWER, pipeline, _no_answers(scorer, samples, pipeline), clusters) for pipeline in scorer.extracting
     ]
-    return (*rates, _rate(TRUNCATED, _WHOLE_TASK, [truncated_share(item) for item in scored]))
+    cut_off = {item.document.id: truncated_share(item) for item in scored}
+    return (*rates, _rate(TRUNCATED, _WHOLE_TASK, cut_off, clusters))
+
+
+def _no_answers(scorer: DocumentScorer, samples: Sequence[Sample], pipeline: str) -> dict[int, float]:
+    own = [sample for sample in samples if sample.filter == pipeline]
+    return {sample.document_id: no_answer_share(scorer, sample) for sample in own}
 
 
 def _may_write(item: Answered) -> bool:
@@ -60,6 +76,12 @@ def is_cut_off(text: Text) -> bool:
     return text.finish_reason == "length"
 
 
-def _rate(name: str, pipeline: str, shares: Sequence[float]) -> MetricResult:
-    estimate: Estimate = mean_estimate(shares) if shares else nothing("wilson")
+def _rate(name: str, pipeline: str, shares: Mapping[int, float], clusters: Mapping[int, str] | None) -> MetricResult:
+    values = list(shares.values())
+    if clusters is not None and values:
+        from assay.stats.clustered import clustered_mean  # few tasks have clusters
+
+        estimate = clustered_mean(values, [clusters[place] for place in shares]).estimate
+    else:
+        estimate = mean_estimate(values) if values else nothing("wilson")
     return MetricResult(name, pipeline, estimate, higher_is_better=False)

@@ -28,6 +28,9 @@ Statistic = Callable[[Values], Values]
 _CHUNK = 1000
 _CELLS_AT_ONCE = 2_000_000
 OWN_REPLICATES = 2000
+# Fewer documents, or clusters, can be redrawn in so few ways that no interval of 95 % is among them: of two, it would
+# reach from the one to the other, between which the truth lies half the time.
+FEWEST = 3
 # A category of a multinomial draw costs as much as eight redrawn documents.
 _DRAWS_PER_CATEGORY = 8
 # More documents are left out in so many groups at a time, as in Efron and Narasimhan (2020).
@@ -58,13 +61,15 @@ def percentile_estimate(values: Values, statistic: Statistic, seed: int = 0) -> 
     if n == 0:
         return nothing("bootstrap")
     value = float(statistic(values[None])[0])
-    if n == 1:
-        return Estimate(value, None, None, None, 1, "bootstrap", LEVEL)
+    if n < FEWEST:
+        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
     generator = np.random.default_rng(seed)
     parts = []
     for rows in _row_blocks(OWN_REPLICATES, n):
         parts.append(statistic(values[generator.integers(0, n, size=(rows, n))]))
     replicates = np.concatenate(parts)
+    if not np.all(np.isfinite(replicates)):  # some redrawn sets have no such statistic
+        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
     low, high = np.quantile(replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(value, float(np.std(replicates, ddof=1)), float(low), float(high), n, "bootstrap", LEVEL)
 
@@ -75,8 +80,8 @@ def bootstrap_mean(values: Values, how: Resampling) -> Estimate:
     if n == 0:
         return nothing("bootstrap")
     value = float(values.mean())
-    if n == 1:
-        return Estimate(value, None, None, None, 1, "bootstrap", how.level)
+    if n < FEWEST:
+        return Estimate(value, None, None, None, n, "bootstrap", how.level)
     left_out = (n * value - values) / (n - 1)
     return _estimate(value, _redrawn_means(values, how), left_out, n, how)
 
@@ -126,7 +131,8 @@ def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: S
         return _by_size([np.concatenate([members[one] for one in row]) for row in chosen], values, statistic)
 
     found = _bootstrapped(len(members), of_clusters, how)
-    return Estimate(found.value, found.stderr, found.low, found.high, len(values), "cluster-" + found.method, how.level)
+    method, ends = "cluster-" + found.method, (found.low, found.high)
+    return Estimate(found.value, found.stderr, *ends, len(values), method, how.level, len(members))
 
 
 def seeded(seed: Seed) -> np.random.Generator:
@@ -140,8 +146,8 @@ def _bootstrapped(n: int, of_places: Callable[[NDArray[np.int64]], Values], how:
     if n == 0:
         return nothing("bootstrap")
     value = float(of_places(np.arange(n)[None])[0])
-    if n == 1:
-        return Estimate(value, None, None, None, 1, "bootstrap", how.level)
+    if n < FEWEST:
+        return Estimate(value, None, None, None, n, "bootstrap", how.level)
     generator = seeded(how.seed)
     parts = [of_places(generator.integers(0, n, size=(rows, n))) for rows in _row_blocks(how.replicates, n)]
     left_out = _left_out(n, of_places) if how.interval == "bca" else np.empty(0)

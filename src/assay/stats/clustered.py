@@ -74,10 +74,32 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
     if is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
         ends = wilson_interval(mean * count, count)
         return _estimate(mean, error, ends, len(data), "wilson-clusters", count)
+    error = _known(error, count)
     reach = _student(mean, error, count)
     if reach is not None and is_binary(data):
         reach = max(0.0, reach[0]), min(1.0, reach[1])
     return _estimate(mean, error, reach, len(data), "clustered-t", count)
+
+
+def clustered_ratio(
+    numerators: Sequence[float], denominators: Sequence[float], clusters: Sequence[Hashable]
+) -> ClusteredEstimate:
+    """Σa/Σb. Error by the delta method: the residuals a − r·b, summed within clusters; Student's interval.
+
+    Args:
+        numerators: one per document.
+        denominators: likewise.
+        clusters: the cluster of each document.
+    """
+    top, bottom = finite(numerators, "clustered ratio"), finite(denominators, "clustered ratio")
+    n, count, total = len(top), len(set(clusters)), math.fsum(bottom)
+    if n == 0 or total == 0:
+        return ClusteredEstimate(nothing("clustered-delta"), 0, True)
+    ratio = math.fsum(top) / total
+    residuals = [a - ratio * b for a, b in zip(top, bottom, strict=True)]
+    error = _error(list(_sums(residuals, clusters).values()), n)
+    error = _known(None if error is None else error * n / abs(total), count)
+    return _estimate(ratio, error, _student(ratio, error, count), n, "clustered-delta", count)
 
 
 def clustered_difference(a: Sequence[float], b: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
@@ -134,7 +156,7 @@ def _estimate(
     value: float, error: float | None, ends: tuple[float, float] | None, n: int, method: str, clusters: int
 ) -> ClusteredEstimate:
     low, high = ends if ends is not None else (None, None)
-    return ClusteredEstimate(Estimate(value, error, low, high, n, method, LEVEL), clusters, clusters < FEW)
+    return ClusteredEstimate(Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW)
 
 
 def _student(mean: float, error: float | None, clusters: int) -> tuple[float, float] | None:
@@ -142,6 +164,11 @@ def _student(mean: float, error: float | None, clusters: int) -> tuple[float, fl
         return None
     reach = t_quantile(clusters - 1) * error
     return mean - reach, mean + reach
+
+
+def _known(error: float | None, clusters: int) -> float | None:
+    """Two clusters that are alike say nothing of how far a third would lie from them."""
+    return None if clusters == 2 and error == 0 else error
 
 
 def _error(sums: Sequence[float], n: int) -> float | None:

@@ -55,13 +55,18 @@ def _measured(data: Sequence[float]) -> Estimate:
     if len(data) == 0:
         return nothing("t")
     mean, error = math.fsum(data) / len(data), standard_error(data)
-    if error is None:
+    if error is None or _tells_nothing(error, len(data)):
         return Estimate(mean, None, None, None, len(data), "t", LEVEL)
     reach = t_quantile(len(data) - 1) * error
     return Estimate(mean, error, mean - reach, mean + reach, len(data), "t", LEVEL)
 
 
-def wilson_interval(successes: float, n: int, level: float = LEVEL) -> tuple[float, float]:
+def _tells_nothing(error: float, n: int) -> bool:
+    """Two equal measurements say nothing of how far a third would lie from them."""
+    return n == 2 and error == 0
+
+
+def wilson_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
     """Wilson's score interval for a proportion."""
     z = normal_quantile(level)
     p = successes / n
@@ -76,7 +81,7 @@ def wilson_interval(successes: float, n: int, level: float = LEVEL) -> tuple[flo
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:
     """exp(−mean). The interval is that of the mean, carried through the exponential."""
-    return _exponential(_measured([-float(value) for value in log_probabilities]))
+    return exponential(_measured([-float(value) for value in log_probabilities]))
 
 
 def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
@@ -91,26 +96,28 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
         return Estimate(ratio, None, None, None, 1, "delta", LEVEL)
     squares = math.fsum([(a - ratio * b) ** 2 for a, b in zip(top, bottom, strict=True)])
     error = math.sqrt(n / (n - 1) * squares) / abs(total)
+    if _tells_nothing(error, n):
+        return Estimate(ratio, None, None, None, n, "delta", LEVEL)
     reach = t_quantile(n - 1) * error
     return Estimate(ratio, error, ratio - reach, ratio + reach, n, "delta", LEVEL)
 
 
 def ratio_perplexity_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """exp(−Σa/Σb), the perplexity per word or byte."""
-    return _exponential(_negated(ratio_estimate(log_probabilities, weights)))
+    return exponential(negated(ratio_estimate(log_probabilities, weights)))
 
 
 def nats_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """−Σa/Σb, the cross-entropy in nats."""
-    return _negated(ratio_estimate(log_probabilities, weights))
+    return negated(ratio_estimate(log_probabilities, weights))
 
 
 def bits_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """−(Σa/Σb)/ln 2, bits per byte."""
-    return _scaled(_negated(ratio_estimate(log_probabilities, weights)), 1 / math.log(2))
+    return scaled(negated(ratio_estimate(log_probabilities, weights)), 1 / math.log(2))
 
 
-def _exponential(inner: Estimate) -> Estimate:
+def exponential(inner: Estimate) -> Estimate:
     """exp of an estimate: ends are carried over, the error is multiplied by the slope."""
     if inner.value is None:
         return inner
@@ -118,7 +125,7 @@ def _exponential(inner: Estimate) -> Estimate:
     error = None if inner.stderr is None or math.isinf(value) else value * inner.stderr
     low = None if inner.low is None else perplexity_of(inner.low)
     high = None if inner.high is None else perplexity_of(inner.high)
-    return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level)
+    return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level, inner.clusters)
 
 
 def perplexity_of(value: float) -> float:
@@ -127,14 +134,16 @@ def perplexity_of(value: float) -> float:
     return math.exp(value) if value < 709.0 else math.inf
 
 
-def _negated(inner: Estimate) -> Estimate:
-    return _scaled(inner, -1.0)
+def negated(inner: Estimate) -> Estimate:
+    """An estimate with its sign turned."""
+    return scaled(inner, -1.0)
 
 
-def _scaled(inner: Estimate, factor: float) -> Estimate:
+def scaled(inner: Estimate, factor: float) -> Estimate:
+    """An estimate times a number."""
     if inner.value is None:
         return inner
     error = None if inner.stderr is None else abs(factor) * inner.stderr
     ends = sorted(factor * end for end in (inner.low, inner.high) if end is not None)
     low, high = ends if len(ends) == 2 else (None, None)
-    return Estimate(factor * inner.value, error, low, high, inner.n, inner.method, inner.level)
+    return Estimate(factor * inner.value, error, low, high, inner.n, inner.method, inner.level, inner.clusters)

@@ -31,10 +31,17 @@ def group_estimate(leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bo
     if all(leaf.stderr is not None for leaf in leaves):
         error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves])
     if any(leaf.low is None or leaf.high is None for leaf in leaves):
-        return Estimate(value, error, None, None, n, "group", LEVEL)
+        return Estimate(value, error, None, None, n, "group", LEVEL, _clusters(leaves))
     below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves])
     above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves])
-    return Estimate(value, error, value - below, value + above, n, "mover", LEVEL)
+    return Estimate(value, error, value - below, value + above, n, "mover", LEVEL, _clusters(leaves))
+
+
+def _clusters(leaves: Sequence[Estimate]) -> int | None:
+    """Clusters of all leaves; a document of a leaf without any is one. None where no leaf has any."""
+    if all(leaf.clusters is None for leaf in leaves):
+        return None
+    return sum(leaf.n if leaf.clusters is None else leaf.clusters for leaf in leaves)
 
 
 def _combined(shares: Sequence[float], reaches: Sequence[float]) -> float:

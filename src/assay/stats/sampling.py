@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
 from assay.stats.inputs import finite, is_binary
-from assay.stats.means import LEVEL, nothing, standard_error, t_quantile
+from assay.stats.means import LEVEL, nothing, standard_error, t_quantile, wilson_interval
 from assay.stats.paired import newcombe_interval
 
 
@@ -25,12 +25,47 @@ def nested_sample(n: int, total: int, seed: int | bytes) -> tuple[int, ...]:
     """
     if n < 0 or total < 0:
         raise DataError(Fault("sample", f"{n} of {total} documents", "numbers of 0 or more"))
+    return tuple(sorted(random_order(total, seed)[:n]))
+
+
+def random_order(total: int, seed: int | bytes) -> tuple[int, ...]:
+    """All places in random order: the first n are the nested sample of n."""
     head = seed if isinstance(seed, bytes) else str(seed).encode()
     key = hashlib.sha256(head).digest()
     ranked = sorted(
         range(total), key=lambda place: hashlib.blake2b(str(place).encode(), digest_size=16, key=key).digest()
     )
-    return tuple(sorted(ranked[:n]))
+    return tuple(ranked)
+
+
+def finite_estimate(values: Sequence[float], total: int) -> Estimate:
+    """The mean over all `total` documents, of which these are a random sample without replacement.
+
+    The error of a mean times √(1 − n/N), which is 0 when all were asked (Cochran 1977, Sampling Techniques, 2.6).
+    Outcomes of 0 and 1 have Wilson's interval, as of n·(N − 1)/(N − n) documents; what is seen is known, so that the
+    interval never leaves what the rest can still make of it. It holds whatever clusters the documents lie in, because
+    documents were drawn and not clusters; and it says nothing of documents beside those of the task.
+    """
+    data, n = finite(values, "sample"), len(values)
+    binary = is_binary(data)
+    method = "finite-wilson" if binary else "finite-t"
+    if n > total:
+        raise DataError(Fault("sample", f"{n} values of {total} documents", "no more values than those"))
+    if n == 0:
+        return nothing("finite-t")
+    mean, spread = math.fsum(data) / n, standard_error(data)
+    if n == total:
+        return Estimate(mean, 0.0, mean, mean, n, method, LEVEL)
+    error = None if spread is None else spread * math.sqrt(1 - n / total)
+    if not binary:
+        reach = None if error is None else t_quantile(n - 1) * error
+        if reach is None:
+            return Estimate(mean, None, None, None, n, method, LEVEL)
+        return Estimate(mean, error, mean - reach, mean + reach, n, method, LEVEL)
+    worth = n * (total - 1) / (total - n)
+    low, high = wilson_interval(mean * worth, worth)
+    seen = sum(data)
+    return Estimate(mean, error, max(low, seen / total), min(high, (seen + total - n) / total), n, method, LEVEL)
 
 
 def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]) -> Estimate:

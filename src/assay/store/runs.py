@@ -69,6 +69,11 @@ class Runs:
             connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return run_id
 
+    def describe(self, run_id: str, manifest: Mapping[str, Any]) -> None:
+        """Changes what a record says of how to repeat the run: one that asks in laps knows its documents last."""
+        with self._database.write() as connection:
+            connection.execute("UPDATE runs SET manifest = ? WHERE id = ?", (_json(manifest), run_id))
+
     def end(self, run_id: str, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """Marks a run as ended."""
         text = None if summary is None else _json(summary)

@@ -22,12 +22,15 @@ class Aggregation:
         harness_stderr: (values, bootstrap iterations) → the error that lm-eval reports; None where it has none.
         read: the documents' values as the two above take them; raises `Unreadable`.
         package: the optional module it needs.
+        clustered: (values, the cluster of each) → the estimate where documents come in clusters; None for an
+            aggregation without error.
     """
 
     estimate: Callable[[Any], Estimate]
     harness_stderr: Callable[[Any, int], float | None]
     read: Callable[[Sequence[Any]], Any] = reading.numbers
     package: str = ""
+    clustered: Callable[[Any, Sequence[str]], Estimate] | None = None
 
 
 def _no_stderr(values: Sequence[Any], iterations: int) -> float | None:
@@ -57,7 +60,13 @@ def _by_bootstrap(
 
         return resampling.estimate(values, statistic)
 
-    return Aggregation(estimate, _resampled(statistic) if is_harness else _no_stderr, read)
+    def clustered(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+        from assay.scoring.metrics import resampling
+
+        return resampling.clustered_estimate(values, statistic, clusters)
+
+    harness = _resampled(statistic) if is_harness else _no_stderr
+    return Aggregation(estimate, harness, read, clustered=clustered)
 
 
 def _over_corpus(name: str) -> Aggregation:
@@ -77,7 +86,12 @@ def _over_corpus(name: str) -> Aggregation:
 
         return corpus.harness_stderr(counted, iterations)
 
-    return Aggregation(estimate, stderr, read, "sacrebleu")
+    def clustered(counted: Any, clusters: Sequence[str]) -> Estimate:
+        from assay.scoring.metrics import corpus
+
+        return corpus.clustered_estimate(counted, clusters)
+
+    return Aggregation(estimate, stderr, read, "sacrebleu", clustered)
 
 
 def _columns(values: Sequence[Any]) -> tuple[list[float], list[float]]:
@@ -160,17 +174,72 @@ def _bits_per_byte(values: Sequence[Any]) -> Estimate:
     return means.bits_estimate(*_columns(values))
 
 
+def _clustered_mean(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+    if not all(map(math.isfinite, values)):
+        return means.mean_estimate(values)
+    from assay.stats.clustered import clustered_mean  # few tasks have clusters
+
+    return clustered_mean(values, clusters).estimate
+
+
+def _clustered_mean_of_known(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+    known = [(value, own) for value, own in zip(values, clusters, strict=True) if not math.isnan(value)]
+    if any(value == math.inf for value, _ in known):
+        return _mean_of_known(values)
+    return _clustered_mean([value for value, _ in known], [own for _, own in known])
+
+
+def _clustered_median_of_known(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+    from assay.scoring.metrics import resampling
+
+    known = [(value, own) for value, own in zip(values, clusters, strict=True) if not math.isnan(value)]
+    if any(value == math.inf for value, _ in known):
+        return _median_of_known(values)
+    return resampling.clustered_estimate([value for value, _ in known], "middle", [own for _, own in known])
+
+
+def _clustered_perplexity(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+    return _clustered_ratio(means.exponential)([(value, 1.0) for value in values], clusters)
+
+
+def _clustered_ratio(
+    of: Callable[[Estimate], Estimate],
+) -> Callable[[Sequence[Any], Sequence[str]], Estimate]:
+    def estimate(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
+        from assay.stats.clustered import clustered_ratio
+
+        return of(means.negated(clustered_ratio(*_columns(values), clusters).estimate))
+
+    return estimate
+
+
+def _in_bits(nats: Estimate) -> Estimate:
+    return means.scaled(nats, 1 / math.log(2))
+
+
 AGGREGATIONS: dict[str, Aggregation] = {
-    "mean": Aggregation(means.mean_estimate, _mean_stderr),
-    "nanmean": Aggregation(_nanmean, _resampled("nanmean"), reading.numbers_or_gaps),
-    "mean_of_known": Aggregation(_mean_of_known, _no_stderr, reading.numbers_or_gaps),
+    "mean": Aggregation(means.mean_estimate, _mean_stderr, clustered=_clustered_mean),
+    "nanmean": Aggregation(
+        _nanmean, _resampled("nanmean"), reading.numbers_or_gaps, clustered=_clustered_mean_of_known
+    ),
+    "mean_of_known": Aggregation(
+        _mean_of_known, _no_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known
+    ),
     "median": _by_bootstrap("median"),
-    "median_of_known": Aggregation(_median_of_known, _no_stderr, reading.numbers_or_gaps),
-    "perplexity": Aggregation(means.perplexity_estimate, _resampled("perplexity")),
-    "weighted_perplexity": Aggregation(_weighted_perplexity, _no_stderr, reading.number_pairs),
-    "weighted_nats": Aggregation(_weighted_nats, _no_stderr, reading.number_pairs),
-    "bits_per_byte": Aggregation(_bits_per_byte, _no_stderr, reading.number_pairs),
-    "brier_score": Aggregation(means.mean_estimate, _no_stderr, reading.brier_scores),
+    "median_of_known": Aggregation(
+        _median_of_known, _no_stderr, reading.numbers_or_gaps, clustered=_clustered_median_of_known
+    ),
+    "perplexity": Aggregation(means.perplexity_estimate, _resampled("perplexity"), clustered=_clustered_perplexity),
+    "weighted_perplexity": Aggregation(
+        _weighted_perplexity, _no_stderr, reading.number_pairs, clustered=_clustered_ratio(means.exponential)
+    ),
+    "weighted_nats": Aggregation(
+        _weighted_nats, _no_stderr, reading.number_pairs, clustered=_clustered_ratio(lambda nats: nats)
+    ),
+    "bits_per_byte": Aggregation(
+        _bits_per_byte, _no_stderr, reading.number_pairs, clustered=_clustered_ratio(_in_bits)
+    ),
+    "brier_score": Aggregation(means.mean_estimate, _no_stderr, reading.brier_scores, clustered=_clustered_mean),
     # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
     "f1": _by_bootstrap("f1", reading.number_pairs),
     "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),

@@ -25,6 +25,11 @@ def estimate(corpus: Corpus) -> Estimate:
     return bootstrap.percentile_estimate(corpus.places, corpus.scores)
 
 
+def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
+    """The same, resampled by whole clusters."""
+    return bootstrap.cluster_bootstrap(corpus.places, clusters, corpus.scores, bootstrap.Resampling())
+
+
 def harness_stderr(corpus: Corpus, iterations: int) -> float | None:
     """lm-eval's bootstrap error: its resamples are of documents, so places are resampled in their stead."""
     return bootstrap.harness_stderr(corpus.places, corpus.scores, iterations)

@@ -24,6 +24,12 @@ def estimate(values: Sequence[Any], statistic: str) -> Estimate:
     return bootstrap.percentile_estimate(np.asarray(values, dtype=np.float64), STATISTICS[statistic])
 
 
+def clustered_estimate(values: Sequence[Any], statistic: str, clusters: Sequence[str]) -> Estimate:
+    """The same, resampled by whole clusters."""
+    array = np.asarray(values, dtype=np.float64)
+    return bootstrap.cluster_bootstrap(array, clusters, STATISTICS[statistic], bootstrap.Resampling())
+
+
 def harness_stderr(values: Sequence[Any], statistic: str, iterations: int) -> float | None:
     """lm-eval's bootstrap error of the named statistic."""
     return bootstrap.harness_stderr(np.asarray(values, dtype=np.float64), STATISTICS[statistic], iterations)

@@ -20,6 +20,7 @@ from assay.tasks.harness.format_key import (
 )
 from assay.tasks.harness.keys import (
     CODE_KEYS,
+    COLUMN,
     COUNT,
     DOC_CHOICE,
     DOC_TARGET,
@@ -113,6 +114,7 @@ TASK_KEYS: dict[str, Key] = {
     "format": MAPPING,
     "prompts": Key("a list of prompts, or the path of PromptSource's templates", is_type(str, list)),
     "perplexity": MAPPING,
+    "cluster": COLUMN,
 }
 
 _TOKENS = Key("a whole number of tokens, 1 or more", lambda value: is_count(value) and value >= 1)
@@ -159,7 +161,7 @@ _MAYBE_CODE_KEYS = frozenset(
         "task_list",
     }
 )
-_TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix")
+_TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix", "cluster")
 
 
 def task_faults(file: TaskFile, names: KnownNames) -> list[Fault]:

@@ -183,7 +183,7 @@ def metric_value_faults(file: TaskFile) -> Iterator[Fault]:
 
 def plain_text_faults(where: str, key: str, text: str, columns: Collection[str]) -> Iterator[Fault]:
     """Text that was surely meant to be a column: `lable`, or `{label}` with one pair of braces."""
-    if key == "doc_to_choice" and "{" not in text:
+    if key in ("doc_to_choice", "cluster") and "{" not in text:
         expected = "one of: " + ", ".join(columns)
         yield Fault(where, f'"{text}" is no column of the sample document{did_you_mean(text, columns)}', expected)
     elif key in ("doc_to_text", "doc_to_target") and text.isidentifier() and closest(text, columns):

@@ -1,0 +1,124 @@
+"""Asking less: how a run takes part of the documents or stops early, and what that leaves to say of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from assay.core.scores import Estimate
+
+UNTIL_SE, UNTIL_DECIDED = "until_se", "until_decided"
+
+
+@dataclass(frozen=True, slots=True)
+class Sparing:
+    """How a run asks less than everything.
+
+    Attributes:
+        sample: documents per task, at random: a count (>= 1) or a share (< 1); None for no such choice.
+        seed: of that choice, and of the order in which a run that may stop early asks.
+        until_se: a standard error; the run stops when its anytime-valid interval is as narrow as one of this error.
+        until_decided: a recorded run; the run stops when it is shown which of the two is better.
+        reference: a recorded run on all documents, which stands in for those that a sample leaves out.
+    """
+
+    sample: float | None = None
+    seed: int = 1234
+    until_se: float | None = None
+    until_decided: str | None = None
+    reference: str | None = None
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether the run asks in laps and may stop after any of them."""
+        return self.until_se is not None or self.until_decided is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another estimate of a metric, beside its usual one."""
+
+    metric: str
+    filter: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When a task stopped, by which rule, and what holds however often one has looked.
+
+    Attributes:
+        rule: `until_se` or `until_decided`.
+        metric: what the rule looked at.
+        filter: its pipeline.
+        is_reached: whether the rule stopped the task; it ran out of documents otherwise.
+        documents: documents asked about.
+        most: documents that it would have asked about without the rule.
+        laps: after how many laps.
+        low: lower anytime-valid bound of the mean, or of the difference from the other run.
+        high: upper bound.
+        level: probability that the bounds hold at all times together.
+        p: anytime-valid p-value of the difference; None for `until_se`.
+        is_better: whether this run is the better one; None where that is not decided, and for `until_se`.
+        wanted: the standard error that was asked for; None for `until_decided`.
+        other: the other run; None for `until_se`.
+    """
+
+    rule: str
+    metric: str
+    filter: str
+    is_reached: bool
+    documents: int
+    most: int
+    laps: int
+    low: float
+    high: float
+    level: float
+    p: float | None = None
+    is_better: bool | None = None
+    wanted: float | None = None
+    other: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """What is known of a task of which a random part of the documents was asked.
+
+    Attributes:
+        asked: documents asked about.
+        available: documents of the task.
+        seed: of the choice.
+        whole: per metric that is a mean, the mean over all documents of the task, as the sample tells it.
+        differences: the same with the help of the reference run.
+        reference: that run.
+        stop: when a run that may stop early did.
+    """
+
+    asked: int
+    available: int
+    seed: int
+    whole: tuple[Beside, ...] = ()
+    differences: tuple[Beside, ...] = ()
+    reference: str | None = None
+    stop: Stop | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A task of a recorded run, document by document.
+
+    Attributes:
+        run: the run's name.
+        task: the task's.
+        contents: document → digest of its content.
+        values: (metric, pipeline) → document → value, for metrics whose values are numbers.
+    """
+
+    run: str
+    task: str
+    contents: Mapping[int, str]
+    values: Mapping[tuple[str, str], Mapping[int, float]]

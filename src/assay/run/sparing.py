@@ -1,0 +1,67 @@
+"""What a random sample tells of the documents that it leaves out: of the whole task, and beside a reference run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from assay.core.results import TaskResult
+from assay.core.scores import MetricResult
+from assay.core.sparing import Beside, Reference, Spared, Sparing
+from assay.run.posing import PosedTask
+from assay.run.references import check_documents, load_references
+from assay.scoring.aggregate import averaged
+from assay.stats.sampling import difference_estimate, finite_estimate
+from assay.store.store import Store
+
+REFERENCE = "--reference"
+
+
+def sample_references(store: Store, run: str, posed: Sequence[PosedTask]) -> dict[str, Reference]:
+    """The reference of every task, which asked about all of its documents."""
+    found = load_references(store, run, [item.task for item in posed], REFERENCE)
+    for item in posed:
+        check_documents(found[item.task.card.name], item.task.documents(), REFERENCE, is_whole=True)
+    return found
+
+
+def with_spared(
+    posed: Sequence[PosedTask],
+    results: Sequence[TaskResult],
+    sparing: Sparing,
+    references: Mapping[str, Reference],
+) -> tuple[TaskResult, ...]:
+    """The results of a run that asked a random part of the documents, with what else that tells."""
+    return tuple(
+        _told(item, result, sparing, references.get(result.name)) for item, result in zip(posed, results, strict=True)
+    )
+
+
+def _told(posed: PosedTask, result: TaskResult, sparing: Sparing, reference: Reference | None) -> TaskResult:
+    counts = result.denominators
+    if counts.total == counts.available and not sparing.may_stop:
+        return result
+    whole: list[Beside] = []
+    differences: list[Beside] = []
+    # After stopping, what was asked is no random sample of a fixed size; nor is it without those that failed.
+    metrics = () if sparing.may_stop else averaged(posed.task.scoring, result.metrics)
+    for metric in metrics:
+        values = dict(_values(result, metric))
+        if len(values) < counts.total:
+            continue
+        estimate = finite_estimate(list(values.values()), counts.available)
+        whole.append(Beside(metric.metric, metric.filter, estimate))
+        theirs = {} if reference is None else reference.values.get((metric.metric, metric.filter), {})
+        if len(theirs) == counts.available:
+            full = [theirs[place] for place in range(counts.available)]
+            differences.append(Beside(metric.metric, metric.filter, difference_estimate(full, values)))
+    run = None if reference is None else reference.run
+    spared = Spared(counts.total, counts.available, sparing.seed, tuple(whole), tuple(differences), run)
+    return replace(result, spared=spared)
+
+
+def _values(result: TaskResult, metric: MetricResult) -> Iterator[tuple[int, float]]:
+    for sample in result.samples:
+        value = sample.values.get(metric.metric)
+        if sample.filter == metric.filter and isinstance(value, (int, float)):
+            yield sample.document_id, float(value)

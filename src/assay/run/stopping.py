@@ -1,0 +1,260 @@
+"""A run that may stop early: documents in random order, in growing laps, until the answers say enough.
+
+Every lap is pose → plan → execute → score under one record. The rules hold however often one looks
+(`assay.stats.sequential`), and depend on the answers alone, so that repeating a command stops at the same document.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault, UserError
+from assay.core.protocols import Model, Task
+from assay.core.responses import Failure
+from assay.core.results import RunResult, TaskResult
+from assay.core.sparing import UNTIL_DECIDED, UNTIL_SE, Reference, Sparing, Stop
+from assay.core.specs import RunSpec
+from assay.plan.planning import Plan
+from assay.run.execute import Executed, execute
+from assay.run.manifest import described_tasks, make_manifest, redacted
+from assay.run.posing import PosedTask, chosen_documents, pose_documents
+from assay.run.references import check_documents, load_references
+from assay.run.resolve import Setup
+from assay.run.scoring import score_documents
+from assay.run.session import Session, make_result, plan_missing, recorded, resolved, score
+from assay.scoring.aggregate import aggregate_groups, first_averaged
+from assay.scoring.documents import DocumentScorer
+from assay.stats.means import LEVEL, normal_quantile
+from assay.stats.sampling import random_order
+from assay.stats.sequential import decide, difference_bounds, mean_bounds
+from assay.store.responses import ResponseWriter
+from assay.store.runs import FINISHED, INCOMPLETE
+from assay.tasks.selection import Wanted
+
+# Documents of the first lap, and by how much the documents asked grow with each: small steps stop soon after it is
+# enough, large ones fill the model's batches.
+_FIRST_LAP, _GROWTH = 32, 1.25
+
+
+@dataclass(slots=True)
+class _Course:
+    """A task on its way.
+
+    Attributes:
+        order: its documents, in the order in which they are asked.
+        metric: what the rule looks at.
+        filter: its pipeline.
+        reference: the other run; None for a rule that looks at one.
+        is_lower_better: whether the metric counts what is wrong.
+        asked: how many were asked.
+        own: values of those that were scored, in order.
+        others: the other run's values of the same.
+        laps: how many laps were run.
+        stop: how it ended; None while it goes on.
+    """
+
+    task: Task
+    scorer: DocumentScorer
+    order: Sequence[Document]
+    metric: str
+    filter: str
+    reference: Reference | None = None
+    is_lower_better: bool = False
+    asked: int = 0
+    own: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    laps: int = 0
+    stop: Stop | None = None
+
+    def next_lap(self) -> Sequence[Document]:
+        """The documents of the next lap; a pure function of how many were asked."""
+        goal = max(_FIRST_LAP, math.ceil(self.asked * _GROWTH))
+        return self.order[self.asked : goal]
+
+    def take(self, documents: Sequence[Document], values: Mapping[int, float]) -> None:
+        """Adds the values of a lap, in the order of asking; a document that failed has none."""
+        self.asked, self.laps = self.asked + len(documents), self.laps + 1
+        theirs = {} if self.reference is None else self.reference.values[self.metric, self.filter]
+        for document in documents:
+            if document.id in values:
+                self.own.append(self._within(values[document.id], document.id))
+                self.others += [self._within(theirs[document.id], document.id)] if self.reference else []
+
+    def _within(self, value: float, place: int) -> float:
+        if 0 <= value <= 1:
+            return value
+        where = f"task {self.task.card.name}, metric {self.metric}"
+        found = f"document {place} has the value {value:g}"
+        raise DataError(Fault(where, found, "values from 0 to 1, which the rules of stopping need", "Choose --metrics"))
+
+
+def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> RunResult:
+    """A whole run, task by task as long as its rule asks for more. Arguments as in `assay.run.session.run`."""
+    with resolved(session, tasks, model) as setup:
+        courses = _courses(session, setup)
+        digest = setup.model.fingerprint.digest
+        first = [pose_documents(one.task, one.next_lap(), session.spec, digest) for one in courses]
+        # Until the end the record tells of the first lap, so that a killed run can be read, too.
+        manifest = make_manifest(session.spec, setup.model.fingerprint, first)
+        runs = session.store.runs
+        run_id = runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
+        with recorded(session, run_id):
+            plan, executed = _laps(session, setup, courses)
+            if executed.failures:
+                runs.add_failures(run_id, executed.failures.items())
+            posed = [pose_documents(one.task, _asked(one), session.spec, digest) for one in courses]
+            manifest = {**manifest, "tasks": described_tasks(posed, session.spec)}
+            runs.describe(run_id, manifest)
+            with session.stage("score"):
+                results = _stopped(score(session, setup, posed, executed), courses)
+                groups = aggregate_groups(setup.groups, results)
+            result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
+        speed = {executed.unit: executed.work, "seconds": executed.seconds}
+        runs.end(run_id, INCOMPLETE if executed.failures else FINISHED, {**result.summary(), "speed": speed})
+        return result
+
+
+def _asked(course: _Course) -> list[Document]:
+    """The documents asked about, in the order of the task."""
+    return sorted(course.order[: course.asked], key=lambda document: document.id)
+
+
+def _stopped(results: Sequence[TaskResult], courses: Sequence[_Course]) -> tuple[TaskResult, ...]:
+    found = []
+    for result, course in zip(results, courses, strict=True):
+        assert result.spared is not None, "runs that may stop have it"
+        found.append(replace(result, spared=replace(result.spared, stop=course.stop)))
+    return tuple(found)
+
+
+# Before the first lap
+
+
+def _courses(session: Session, setup: Setup) -> list[_Course]:
+    """Every task with its documents in random order; what no rule can be applied to is an error before asking."""
+    other, references = session.spec.sparing.until_decided, {}
+    if other is not None:
+        references = load_references(session.store, other, setup.tasks, f"--{UNTIL_DECIDED}")
+        # The record keeps the whole name: `last` changes.
+        whole = replace(session.spec.sparing, until_decided=session.store.runs.get(other).id)
+        session.spec = replace(session.spec, sparing=whole)
+    return [
+        _course(task, scorer, session.spec, references.get(task.card.name))
+        for task, scorer in zip(setup.tasks, setup.scorers, strict=True)
+    ]
+
+
+def _course(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Reference | None) -> _Course:
+    where, everything = f"task {task.card.name}", task.documents()
+    if spec.cluster is not None or task.card.config.get("cluster") is not None:
+        found = "has clusters, and the rules of stopping need documents that stand for themselves"
+        raise UserError(Fault(where, found, "--sample N", "Leave out --until_se and --until_decided"))
+    found_metric = first_averaged(task.scoring)
+    if found_metric is None:
+        listed = ", ".join(one.name for one in task.scoring.metrics)
+        found = f"none of its metrics ({listed}) is a mean over documents"
+        raise UserError(Fault(where, found, "one that is, with values from 0 to 1", "Choose another with --metrics"))
+    metric, higher_is_better = found_metric
+    pipeline = task.scoring.pipelines[0].name
+    order = _ordered(task, spec)
+    if reference is not None:
+        check_documents(reference, everything, f"--{UNTIL_DECIDED}", is_whole=False)
+        known = reference.values.get((metric, pipeline), {})
+        order = [document for document in order if document.id in known]
+        if not order:
+            found = f"has no value of {metric} ({pipeline}) for any document that would be asked"
+            raise UserError(Fault(f"--{UNTIL_DECIDED} {reference.run}, {where}", found, "a run with the same metric"))
+    return _Course(task, scorer, order, metric, pipeline, reference, higher_is_better is False)
+
+
+def _ordered(task: Task, spec: RunSpec) -> list[Document]:
+    """The documents that the run asks at most, in random order; the first n are the sample of n."""
+    most = chosen_documents(task.card.name, task.documents(), spec)
+    if spec.sparing.sample is None:
+        return [most[place] for place in random_order(len(most), spec.sparing.seed)]
+    chosen = {document.id: document for document in most}
+    places = random_order(len(task.documents()), spec.sparing.seed)
+    return [chosen[place] for place in places if place in chosen]
+
+
+# Laps
+
+
+def _laps(session: Session, setup: Setup, courses: Sequence[_Course]) -> tuple[Plan, Executed]:
+    """Asks lap after lap until every task has stopped; gives what was asked in all."""
+    plans: list[Plan] = []
+    parts: list[Executed] = []
+    while going := [course for course in courses if course.stop is None]:
+        documents = [course.next_lap() for course in going]
+        with session.stage("lap", f"{len(plans) + 1}: {sum(map(len, documents)):,} documents"):
+            posed = [
+                pose_documents(course.task, own, session.spec, setup.model.fingerprint.digest)
+                for course, own in zip(going, documents, strict=True)
+            ]
+            plan = plan_missing(session, posed)
+        # Each lap waits for its answers to be safe: the next must not ask for them again.
+        with (
+            session.stage("execute"),
+            ResponseWriter(session.store.responses, setup.model.fingerprint) as writer,
+        ):
+            executed = execute(plan, setup.model, writer, session.listener)
+        with session.stage("score"):
+            for course, item in zip(going, posed, strict=True):
+                _judge(course, item, session, executed)
+        plans.append(plan)
+        parts.append(executed)
+    return _summed(plans, parts)
+
+
+def _judge(course: _Course, posed: PosedTask, session: Session, executed: Executed) -> None:
+    """Takes a lap's values and asks the rule."""
+    _, samples = score_documents(posed, course.scorer, session.store.responses, executed)
+    values = {
+        sample.document_id: float(sample.values[course.metric])
+        for sample in samples
+        if sample.filter == course.filter and isinstance(sample.values.get(course.metric), (int, float))
+    }
+    course.take(posed.documents, values)
+    stop = _state(course, session.spec.sparing)
+    if stop.is_reached or course.asked == len(course.order):
+        course.stop = stop
+
+
+def _state(course: _Course, sparing: Sparing) -> Stop:
+    """What the rule says now."""
+    head = (course.asked, len(course.order), course.laps)
+    if sparing.until_se is not None:
+        bounds = mean_bounds(course.own)
+        is_narrow = bounds.half_width <= normal_quantile() * sparing.until_se
+        ends = (bounds.low, bounds.high, LEVEL)
+        return Stop(UNTIL_SE, course.metric, course.filter, is_narrow, *head, *ends, wanted=sparing.until_se)
+    decision, bounds = decide(course.own, course.others), difference_bounds(course.own, course.others)
+    return Stop(
+        UNTIL_DECIDED,
+        course.metric,
+        course.filter,
+        decision.is_decided,
+        *head,
+        bounds.low,
+        bounds.high,
+        LEVEL,
+        p=decision.p,
+        is_better=None if decision.is_first_better is None else decision.is_first_better != course.is_lower_better,
+        other=sparing.until_decided,
+    )
+
+
+def _summed(plans: Sequence[Plan], parts: Sequence[Executed]) -> tuple[Plan, Executed]:
+    missing = {key: request for plan in plans for key, request in plan.missing.items()}
+    known = sum(plan.known for plan in plans)
+    works = [work for plan in plans for work in plan.works]
+    plan = Plan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
+    answers = {key: answer for part in parts for key, answer in part.answers.items()}
+    # A request that failed in one lap may be answered in a later one, where another document asks it too.
+    failures = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}
+    unit = next((part.unit for part in parts if part.work), "work")
+    totals = (sum(part.work for part in parts), sum(part.seconds for part in parts), sum(part.tokens for part in parts))
+    return plan, Executed(answers, failures, *totals, unit)

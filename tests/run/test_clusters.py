@@ -1,0 +1,204 @@
+"""Documents that belong together: errors by cluster, in scores, groups, reports and files."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.api import evaluate
+from assay.cli.main import main
+from assay.core.documents import Document
+from assay.core.errors import DataError, UserError
+from assay.core.requests import Generation, Request
+from assay.core.results import RunResult
+from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec
+from assay.report.files import write_results
+from assay.report.tables import result_rows
+from assay.scoring.aggregate import aggregate_groups
+from assay.testing import ScriptedModel, ToyTask, toy_generation_task, toy_perplexity_task
+
+# t for two degrees of freedom, 97.5 %.
+T2 = 4.302652729911275
+
+
+def clustered(clusters: list[Any], name: str = "toy_generation", metric: str = "exact_match") -> ToyTask:
+    """A task whose documents have a column `passage`."""
+    task = toy_generation_task(len(clusters), name)
+    rows = tuple(
+        Document(name, row.id, {**row.fields, "passage": own}) for row, own in zip(task.rows, clusters, strict=True)
+    )
+    return replace(task, rows=rows, scoring=replace(task.scoring, metrics=(MetricSpec(metric),)))
+
+
+def right_for(*numbers: int) -> ScriptedModel:
+    """A model that knows the sums of these left numbers only."""
+
+    def answer(request: Request) -> str:
+        assert isinstance(request, Generation)
+        left = int(str(request.prompt).split(" + ")[0])
+        return str(left + 7) if left in numbers else "no"
+
+    return ScriptedModel(answer)
+
+
+def run(model: ScriptedModel, *tasks: ToyTask, **settings: Any) -> RunResult:
+    return evaluate(model, list(tasks), store=":memory:", bootstrap_iters=100, **settings)
+
+
+def test_the_error_is_that_of_the_clusters() -> None:
+    # Values 1 1 | 0 0 | 1 0, mean 1/2: residual sums 1, −1, 0, so the error is √(3/2 · 2) / 6.
+    result = run(right_for(0, 1, 4), clustered(["a", "a", "b", "b", "c", "c"]), cluster="passage")
+    estimate = result.tasks[0].metric("exact_match").estimate
+    error = math.sqrt(3) / 6
+    assert (estimate.value, estimate.n, estimate.clusters, estimate.method) == (0.5, 6, 3, "clustered-t")
+    assert estimate.stderr == pytest.approx(error)
+    # The interval is cut at 0 and 1, between which a share lies.
+    assert T2 * error > 0.5
+    assert (estimate.low, estimate.high) == (0.0, 1.0)
+
+
+def test_lm_evals_error_stays_what_it_was() -> None:
+    plain = run(right_for(0, 1, 4), clustered(["a", "a", "b", "b", "c", "c"]))
+    grouped = run(right_for(0, 1, 4), clustered(["a", "a", "b", "b", "c", "c"]), cluster="passage")
+    before, after = plain.tasks[0].metrics[0], grouped.tasks[0].metrics[0]
+    assert before.harness_stderr == after.harness_stderr == pytest.approx(math.sqrt(0.25 * 6 / 5 / 6))
+    assert before.estimate.clusters is None
+    assert before.estimate.stderr != after.estimate.stderr
+
+
+def test_a_document_without_a_cluster_stands_alone() -> None:
+    result = run(right_for(0), clustered(["a", "a", None, ""]), cluster="passage")
+    assert result.tasks[0].metrics[0].estimate.clusters == 3
+    assert [item.instance.cluster for item in result.tasks[0].answered] == ["a", "a", "document 2", "document 3"]
+
+
+def test_clusters_may_be_a_template_or_lists() -> None:
+    by_template = run(right_for(0), clustered(["a1", "a2", "b1"]), cluster="{{passage[0]}}")
+    assert by_template.tasks[0].metrics[0].estimate.clusters == 2
+    by_list = run(right_for(0), clustered([["x"], ["x"], ["y"]]), cluster="passage")
+    assert by_list.tasks[0].metrics[0].estimate.clusters == 2
+
+
+def test_a_column_that_is_not_there_is_an_error_with_a_suggestion() -> None:
+    with pytest.raises(DataError, match=r'task toy_generation, --cluster.*no column "pasage".*did you mean "passage"'):
+        run(right_for(0), clustered(["a", "b"]), cluster="pasage")
+
+
+def test_few_clusters_are_told() -> None:
+    few = run(right_for(0), clustered(["a", "a", "b"]), cluster="passage")
+    assert any("lie in 2 clusters" in notice for notice in few.notices)
+    many = run(right_for(0), clustered([str(place) for place in range(20)]), cluster="passage")
+    assert not any("clusters" in notice for notice in many.notices)
+
+
+@pytest.mark.parametrize("clusters", [["a"], ["a", "a"]])
+def test_one_cluster_tells_no_error(clusters: list[str]) -> None:
+    estimate = run(right_for(0), clustered(clusters), cluster="passage").tasks[0].metrics[0].estimate
+    assert (estimate.stderr, estimate.clusters) == (None, 1)
+    if len(clusters) == 2:
+        assert (estimate.low, estimate.high) == (None, None)
+
+
+def test_rates_have_clusters_too() -> None:
+    result = run(right_for(0), clustered(["a", "a", "b"]), cluster="passage")
+    assert result.tasks[0].rate("truncated").estimate.clusters == 2
+
+
+def test_perplexities_have_clustered_errors() -> None:
+    task = toy_perplexity_task(4)
+    rows = tuple(replace(row, fields={**row.fields, "book": "ab"[row.id // 2]}) for row in task.rows)
+    lengths = {row.fields["text"]: len(row.fields["text"].encode()) for row in rows}
+    bits = [1.0, 1.0, 2.0, 2.0]
+    logs = {row.fields["text"]: -bits[row.id] * lengths[row.fields["text"]] * math.log(2) for row in rows}
+    model = ScriptedModel(lambda request: logs[request.text])  # type: ignore[union-attr]
+    result = run(model, replace(task, rows=rows), cluster="book")
+    estimate = result.tasks[0].metric("bits_per_byte").estimate
+    # Residuals bits·b − r·b, summed in each of two clusters: e and −e; the error is √(2 · 2e²) / Σb.
+    sizes = list(lengths.values())
+    ratio = sum(own * size for own, size in zip(bits, sizes, strict=True)) / sum(sizes)
+    residual = (2 - ratio) * (sizes[2] + sizes[3])
+    assert (estimate.value, estimate.clusters) == (pytest.approx(ratio), 2)
+    assert estimate.stderr == pytest.approx(2 * residual / sum(sizes))
+
+
+def test_resampled_metrics_redraw_whole_clusters() -> None:
+    pytest.importorskip("sacrebleu")
+    result = run(right_for(0, 1), clustered(["a", "a", "b", "b", "c"], metric="bleu"), cluster="passage")
+    estimate = result.tasks[0].metric("bleu").estimate
+    assert (estimate.method, estimate.clusters, estimate.n) == ("cluster-bootstrap", 3, 5)
+
+
+def test_groups_count_the_clusters_of_their_leaves() -> None:
+    first, second = clustered(["a", "a", "b"], "first"), clustered(["a", "b", "c"], "second")
+    result = run(right_for(0), first, second, cluster="passage")
+    metrics = (GroupMetricSpec("exact_match"),)
+    plain = GroupSpec("plain", "plain", ("first", "second"), metrics)
+    pooled = replace(plain, name="pooled", is_pooled=True)
+    for group in aggregate_groups([plain, pooled], result.tasks):
+        estimate = group.metrics[0].estimate
+        assert (estimate.value, estimate.n, estimate.clusters) == (pytest.approx(1 / 3), 6, 5), group.spec.name
+    leaf_errors = [task.metrics[0].estimate.stderr or 0.0 for task in result.tasks]
+    (found, _) = aggregate_groups([plain, pooled], result.tasks)
+    assert found.metrics[0].estimate.stderr == pytest.approx(math.hypot(*leaf_errors) / 2)
+
+
+def test_reports_and_files_tell_clusters(tmp_path: Path) -> None:
+    result = run(right_for(0), clustered(["a", "a", "b"]), cluster="passage")
+    assert result_rows(result)[0].n == "3 in 2 clusters"
+    paths = write_results(result, tmp_path, log_samples=True)
+    results = json.loads(paths[0].read_text(encoding="utf-8"))
+    assert results["assay"]["tasks"]["toy_generation"]["metrics"][0]["estimate"]["clusters"] == 2
+    lines = [json.loads(line) for line in paths[1].read_text(encoding="utf-8").splitlines()]
+    assert [line["assay"]["cluster"] for line in lines] == ["a", "a", "b"]
+
+
+TASK = """task: passages
+dataset_path: json
+dataset_kwargs: {data_files: {test: rows.jsonl}}
+test_split: test
+output_type: generate_until
+doc_to_text: question
+doc_to_target: answer
+cluster: CLUSTER
+metric_list: [{metric: exact_match}]
+"""
+
+
+def write_task(folder: Path, cluster: str) -> Path:
+    rows = [{"question": f"Q{n}", "answer": "yes", "passage_id": n // 2} for n in range(6)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path = folder / "passages.yaml"
+    path.write_text(TASK.replace("CLUSTER", cluster), encoding="utf-8")
+    return path
+
+
+def test_a_task_file_names_its_clusters(tmp_path: Path) -> None:
+    path = write_task(tmp_path, "passage_id")
+    model = ScriptedModel(lambda request: "yes" if "Q0" in request.prompt else "no")  # type: ignore[union-attr,operator]
+    result = evaluate(model, str(path), store=":memory:")
+    estimate = result.tasks[0].metrics[0].estimate
+    assert (estimate.n, estimate.clusters) == (6, 3)
+    other = evaluate(model, str(path), store=":memory:", cluster="{{question}}")
+    assert other.tasks[0].metrics[0].estimate.clusters == 6
+
+
+def test_a_wrong_column_in_a_file_is_an_error(tmp_path: Path) -> None:
+    path = write_task(tmp_path, "pasage_id")
+    with pytest.raises(UserError, match=r'passages.yaml  cluster.*no column "pasage_id".*"passage_id"'):
+        evaluate(ScriptedModel(lambda request: "yes"), str(path), store=":memory:")
+
+
+def test_check_knows_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, row = write_task(tmp_path, "pasage_id"), tmp_path / "row.json"
+    row.write_text('{"question": "Q", "answer": "yes", "passage_id": 1}', encoding="utf-8")
+    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path), "--doc", str(row)]) != 0
+    said = "".join(capsys.readouterr())
+    assert 'cluster: "pasage_id" is no column' in said.replace("\n", " ")
+    path.write_text(path.read_text().replace("pasage_id", "[1, 2]"), encoding="utf-8")
+    assert main(["check", str(path)]) != 0

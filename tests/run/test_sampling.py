@@ -1,0 +1,205 @@
+"""Random samples: nested, recorded, free of few-shot draws; what they tell of the whole task, with a reference too."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.api import evaluate, evaluate_matrix, rescore
+from assay.core.errors import UserError
+from assay.core.requests import Generation, Loglikelihood, Request
+from assay.core.results import RunResult
+from assay.core.sparing import Sparing
+from assay.report.sparing import sparing_lines
+from assay.settings import make_spec
+from assay.store.store import Store
+from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
+
+
+def number(request: Request) -> int:
+    """The left number of a sum, which is the document's place."""
+    assert isinstance(request, Generation)
+    return int(str(request.prompt).split(" + ")[0])
+
+
+def knows(*wrong: int, name: str = "scripted") -> ScriptedModel:
+    """A model that errs on these documents only."""
+    return ScriptedModel(lambda request: "no" if number(request) in wrong else str(number(request) + 7), name=name)
+
+
+def run(model: ScriptedModel, size: int, store: Path | str = ":memory:", **settings: Any) -> RunResult:
+    return evaluate(model, toy_generation_task(size), store=store, bootstrap_iters=0, **settings)
+
+
+def places(result: RunResult) -> list[int]:
+    return [item.document.id for item in result.tasks[0].answered]
+
+
+def test_samples_are_nested_and_in_the_order_of_the_task() -> None:
+    small, large = places(run(knows(), 60, sample=10)), places(run(knows(), 60, sample=30))
+    assert (len(small), len(large)) == (10, 30)
+    assert set(small) < set(large)
+    assert small == sorted(small) != list(range(10))
+
+
+def test_a_larger_sample_asks_the_new_ones_only(tmp_path: Path) -> None:
+    run(knows(), 60, tmp_path / "s.db", sample=10)
+    again = knows()
+    result = run(again, 60, tmp_path / "s.db", sample=30)
+    assert (result.counts.known, len(again.asked)) == (10, 20)
+
+
+def test_a_share_is_of_all_documents_and_too_many_are_all() -> None:
+    assert len(places(run(knows(), 60, sample=0.25))) == 15
+    whole = run(knows(), 8, sample=100)
+    assert places(whole) == list(range(8))
+    assert whole.tasks[0].spared is None
+    assert not whole.notices
+
+
+def test_another_seed_takes_others() -> None:
+    assert places(run(knows(), 60, sample=10)) != places(run(knows(), 60, sample=10, sample_seed=5))
+
+
+def test_the_manifest_and_the_notice_tell_the_sample(tmp_path: Path) -> None:
+    result = run(knows(), 60, tmp_path / "s.db", sample=10)
+    with Store(tmp_path / "s.db") as store:
+        record = store.runs.get(result.run_id)
+    assert record.manifest["tasks"]["toy_generation"]["sample"] == places(result)
+    assert record.spec["sparing"]["sample"] == 10
+    assert "a random sample of the documents was asked (seed 1234): toy_generation 10 of 60" in result.notices
+    assert not any("no random sample" in notice for notice in result.notices)
+
+
+def test_a_limit_keeps_its_notice() -> None:
+    result = run(knows(), 60, limit=10)
+    assert places(result) == list(range(10))
+    assert any("no random sample" in notice for notice in result.notices)
+    assert result.tasks[0].spared is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"sample": 5, "limit": 5}, "--sample  is given together with --limit"),
+        ({"sample": 5, "samples": {"a": [1]}}, "--sample  is given together with --samples"),
+        ({"sample": 0}, "--sample  is 0"),
+        ({"until_se": 1.5}, "--until_se  is 1.5"),
+        ({"until_se": 0.1, "until_decided": "last"}, "--until_se  is given together"),
+        ({"reference": "last"}, "--reference  helps where"),
+        ({"reference": "last", "sample": 5, "until_se": 0.1}, "--reference  helps where"),
+        ({"until_se": 0.1, "samples": {"a": [1]}}, "--samples  names documents"),
+    ],
+)
+def test_what_does_not_go_together_is_an_error(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make_spec("dummy", ["a"], **settings)
+    assert said.replace("  ", ": ") in str(caught.value) or said in str(caught.value)
+
+
+def test_a_specification_survives_its_record() -> None:
+    spec = make_spec("dummy", ["a"], sample=0.5, sample_seed=3, reference="r", cluster="c")
+    assert spec.sparing == Sparing(0.5, 3, reference="r")
+    assert type(spec).from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_few_shot_examples_do_not_depend_on_the_sample(tmp_path: Path) -> None:
+    rows = [{"q": f"question {n}", "a": f"answer {n}"} for n in range(40)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "shots.yaml").write_text(
+        "task: shots\ndataset_path: json\ndataset_kwargs: {data_files: {test: rows.jsonl}}\ntest_split: test\n"
+        "fewshot_split: test\nnum_fewshot: 2\noutput_type: loglikelihood\ndoc_to_text: q\ndoc_to_target: a\n",
+        encoding="utf-8",
+    )
+
+    def prompts(**settings: Any) -> dict[int, str]:
+        model = ScriptedModel(lambda request: -1.0)
+        result = evaluate(model, str(tmp_path / "shots.yaml"), store=":memory:", bootstrap_iters=0, **settings)
+        asked = {item.document.id: item.instance.requests[0] for item in result.tasks[0].answered}
+        return {place: str(request.prompt) for place, request in asked.items() if isinstance(request, Loglikelihood)}
+
+    whole, part = prompts(), prompts(sample=7)
+    assert len(part) == 7
+    assert part == {place: whole[place] for place in part}
+
+
+def test_the_whole_task_has_a_narrower_interval_than_all_possible_documents() -> None:
+    wrong = (*places(run(knows(), 60, sample=5)), 0, 1)
+    result = run(knows(*wrong), 60, sample=20)
+    (told,) = result.tasks[0].spared.whole  # type: ignore[union-attr]
+    plain = result.tasks[0].metrics[0].estimate
+    assert (told.estimate.value, told.estimate.n, told.estimate.method) == (plain.value, 20, "finite-wilson")
+    assert told.estimate.stderr == pytest.approx((plain.stderr or 0) * math.sqrt(1 - 20 / 60))
+    assert plain.low < told.estimate.low < told.estimate.high < plain.high  # type: ignore[operator]
+
+
+def test_after_a_failure_the_whole_task_is_not_told() -> None:
+    from assay.core.responses import Failure
+
+    wrong = places(run(knows(), 60, sample=20))[0]
+    model = ScriptedModel(lambda request: Failure("error", "no") if number(request) == wrong else "1")
+    result = run(model, 60, sample=20)
+    assert result.tasks[0].spared.whole == ()  # type: ignore[union-attr]
+
+
+def test_metrics_that_are_no_mean_have_no_value_for_the_whole_task() -> None:
+    model = ScriptedModel(lambda request: -3.0)
+    result = evaluate(model, toy_perplexity_task(10), store=":memory:", sample=4)
+    assert result.tasks[0].spared.whole == ()  # type: ignore[union-attr]
+
+
+def test_a_reference_stands_in_for_the_rest(tmp_path: Path) -> None:
+    sampled = places(run(knows(), 60, sample=20))
+    outside = [place for place in range(60) if place not in sampled]
+    # The reference errs on 3 sampled and 9 other documents: 48/60; the model also on a fourth of the sample.
+    hard = (*sampled[:3], *outside[:9])
+    full = run(knows(*hard, name="reference"), 60, tmp_path / "s.db")
+    result = run(knows(*hard, sampled[3]), 60, tmp_path / "s.db", sample=20, reference="last")
+    spared = result.tasks[0].spared
+    assert spared is not None
+    assert spared.reference == full.run_id == result.spec.sparing.reference
+    (told,) = spared.differences
+    # 48/60 − 1/20, and the spread of one −1 among 20, with √(1 − 20/60).
+    assert told.estimate.value == pytest.approx(0.8 - 0.05)
+    spread = math.sqrt((0.95 * 0.05) * 20 / 19 / 20)
+    assert told.estimate.stderr == pytest.approx(spread * math.sqrt(2 / 3))
+    assert told.estimate.stderr < (spared.whole[0].estimate.stderr or 0)
+    lines = list(sparing_lines(result))
+    assert f"with run {full.run_id} for the rest 0.7500" in lines[1]
+    assert result.summary()["tasks"]["toy_generation"]["spared"]["differences"][0]["metric"] == "exact_match"
+
+
+def test_a_reference_on_part_of_the_documents_is_refused_before_asking(tmp_path: Path) -> None:
+    run(knows(name="reference"), 60, tmp_path / "s.db", limit=50)
+    model = knows()
+    with pytest.raises(UserError, match="asked about 50 of 60 documents"):
+        run(model, 60, tmp_path / "s.db", sample=20, reference="last")
+    assert model.asked == []
+
+
+def test_a_reference_without_the_task_or_with_others_documents_is_refused(tmp_path: Path) -> None:
+    evaluate(ScriptedModel(lambda request: -1.0), toy_choice_task(60), store=tmp_path / "s.db", bootstrap_iters=0)
+    with pytest.raises(UserError, match='has no task "toy_generation"'):
+        run(knows(), 60, tmp_path / "s.db", sample=20, reference="last")
+
+
+def test_a_sampled_run_can_be_rescored(tmp_path: Path) -> None:
+    first = run(knows(3, 4), 60, tmp_path / "s.db", sample=20)
+    again = rescore(first.run_id, store=tmp_path / "s.db", tasks=toy_generation_task(60))
+    assert places(again) == places(first)
+    assert again.tasks[0].spared == first.tasks[0].spared
+
+
+def test_a_matrix_takes_the_same_sample_of_every_model() -> None:
+    models = [knows(name="one"), knows(1, 2, 3, name="two")]
+    matrix = evaluate_matrix(models, toy_generation_task(60), store=":memory:", sample=20)
+    first, second = (matrix.cell(name, "toy_generation") for name in ("one", "two"))
+    assert first is not None and second is not None
+    assert first.documents == second.documents
+    assert len(first.documents) == 20
+    with pytest.raises(UserError, match="--until_se"):
+        evaluate_matrix(models, toy_generation_task(60), store=":memory:", until_se=0.1)
