@@ -24,6 +24,7 @@ from assay.run.prompting import prompt_axes
 from assay.run.resolve import Setup, resolve
 from assay.run.scoring import score_task
 from assay.scoring.aggregate import aggregate_groups
+from assay.scoring.keeping import kept_values
 from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
@@ -84,10 +85,15 @@ def conduct(
             with session.stage("score"):
                 results = score(session, setup, posed, executed)
                 groups = aggregate_groups(setup.groups, results)
+                kept = [
+                    values
+                    for item, found in zip(posed, results, strict=True)
+                    for values in kept_values(item.task.scoring, found)
+                ]
         result = _result(session, run_id, setup, plan, executed, results, groups, manifest)
     status = INCOMPLETE if executed.failures else FINISHED
     speed = {executed.unit: executed.work, "seconds": executed.seconds}
-    session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
+    session.store.runs.end(run_id, status, {**result.summary(), "speed": speed}, kept)
     return result
 
 
