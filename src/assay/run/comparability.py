@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from assay.core.comparisons import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
@@ -22,7 +23,7 @@ _SHOT_KEYS = ("num_fewshot", "fewshot", "assumed_fewshot")
 _MOST_NAMED = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject:
     """A task of a recorded run, by what its record says."""
 
@@ -40,6 +41,11 @@ class Subject:
         """The task's recorded numbers; empty for a run that did not get to its end."""
         found: Mapping[str, Any] = (self.record.summary or {}).get("tasks", {}).get(self.task, {})
         return found
+
+    @cached_property
+    def model(self) -> str:
+        """Digest of what the model was; made once, since every run is compared with many."""
+        return self.record.fingerprint.digest
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -71,19 +77,17 @@ def differences(
     """
     if asks_the_same is None:
         asks_the_same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
-    found = _model(first.record, second.record)
+    found = [] if first.model == second.model else _model(first.record, second.record)
     found += _version(first, second)
     found += [] if asks_the_same else _prompts(first, second)
     return found + _scoring(first, second, metric, filter)
 
 
 def _model(first: RunRecord, second: RunRecord) -> list[Difference]:
-    if first.fingerprint.digest == second.fingerprint.digest:
-        return []
+    if first.model != second.model:
+        return [Difference(MODEL, f"model: {short(first.model)} → {short(second.model)}")]
     fields = first.fingerprint.differences(second.fingerprint)
-    names = [name.removeprefix("settings.") for name in fields]
-    shown = f"{short(first.model)} → {short(second.model)}" if first.model != second.model else _listed(names)
-    return [Difference(MODEL, f"model: {shown}")]
+    return [Difference(MODEL, f"model: {_listed([name.removeprefix('settings.') for name in fields])}")]
 
 
 def _version(first: Subject, second: Subject) -> list[Difference]:
@@ -147,5 +151,6 @@ def _rule(subject: Subject, metric: str, filter: str) -> dict[str, Any] | None:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    once = list(dict.fromkeys(names))
+    more = f" and {len(once) - _MOST_NAMED} more" if len(once) > _MOST_NAMED else ""
+    return ", ".join(once[:_MOST_NAMED]) + more

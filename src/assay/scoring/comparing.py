@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +78,13 @@ class Matched:
         return len(self.mine) == len(self.first.kept.documents) == len(self.second.kept.documents)
 
     @property
+    def numbers(self) -> tuple[Floats, Floats]:
+        """The values of a mean, document by document."""
+        if isinstance(self.mine, range):
+            return self.first.numbers, self.second.numbers
+        return self.first.numbers[list(self.mine)], self.second.numbers[list(self.theirs)]
+
+    @property
     def clusters(self) -> list[str] | None:
         known = self.first.kept.clusters or self.second.kept.clusters
         places = self.mine if self.first.kept.clusters else self.theirs
@@ -101,17 +108,16 @@ def is_comparable(aggregation: str) -> bool:
 def matched(first: Entry, second: Entry, common: Mapping[int, int] | None = None) -> Matched:
     """Documents that both scored, by their place in the split, or by a table: document of the first → of the second."""
     one, other = first.kept.documents, second.kept.documents
-    if common is None and tuple(one) == tuple(other):
-        every = range(len(one))
-        pairs = list(zip(every, every, strict=True))
-    else:
-        links = {document: document for document in one} if common is None else common
-        pairs = [
-            (place, second.places[links[document]])
-            for place, document in enumerate(one)
-            if document in links and links[document] in second.places
-        ]
-    if first.kept.aggregation in MEANS and not (first.is_known and second.is_known):
+    is_known = first.kept.aggregation not in MEANS or (first.is_known and second.is_known)
+    if common is None and one == other and is_known:
+        return Matched(first, second, range(len(one)), range(len(one)))
+    links = {document: document for document in one} if common is None else common
+    pairs = [
+        (place, second.places[links[document]])
+        for place, document in enumerate(one)
+        if document in links and links[document] in second.places
+    ]
+    if not is_known:
         known = np.isfinite(first.numbers), np.isfinite(second.numbers)
         pairs = [(mine, theirs) for mine, theirs in pairs if known[0][mine] and known[1][theirs]]
     return Matched(first, second, [mine for mine, _ in pairs], [theirs for _, theirs in pairs])
@@ -135,27 +141,36 @@ def _compared(match: Matched, better: bool | None, wish: CompareWish, flips: Map
     n = len(match.mine)
     left = len(kept.documents) - n, len(match.second.kept.documents) - n
     is_share = kept.aggregation in MEANS and better is not False and all(map(_is_share, scores))
+    differences: Floats | None = None
     if kept.aggregation in MEANS:
-        one, other = match.first.numbers[match.mine], match.second.numbers[match.theirs]
+        one, other = match.numbers
+        differences = other - one
         found = _Documents(one, other, match.clusters).score(better, wish, flips.get(id(match)))
-        differences: Floats | None = other - one
     else:
-        found, differences = _whole(match, better, wish), None
-    head = (kept.task, kept.metric, kept.filter, better, is_share, match.first.label, match.second.label, n, left)
-    score = PairedScore(*head, scores, found.difference, found.test, found.p)
-    value = found.difference.value
+        found = _whole(match, better, wish)
+    # What is seen depends on how much one document's difference varies, whatever the test.
     variance = 0.0 if found.difference.stderr is None else n * found.difference.stderr**2
-    effect = wish.effect if wish.effect is not None else value
-    if variance > 0 and effect is not None:
-        score = replace(
-            score,
-            detectable=power.minimum_detectable_effect(variance, n, alpha=wish.alpha),
-            needed=power.documents_needed(effect, variance, alpha=wish.alpha),
-        )
+    effect = wish.effect if wish.effect is not None else found.difference.value
+    can_see = variance > 0 and effect is not None
     wins, losses, ties = found.counts or (None, None, None)
-    score = replace(score, wins=wins, losses=losses, ties=ties, effect=found.effect, margin=found.margin)
-    score = replace(score, clusters=None if match.clusters is None else len(set(match.clusters)))
-    return Compared(replace(score, flips=_flips(match, wish.flips)), differences, match.clusters)
+    head = (kept.task, kept.metric, kept.filter, better, is_share, match.first.label, match.second.label, n, left)
+    score = PairedScore(
+        *head,
+        scores,
+        found.difference,
+        found.test,
+        found.p,
+        wins=wins,
+        losses=losses,
+        ties=ties,
+        effect=found.effect,
+        detectable=power.minimum_detectable_effect(variance, n, alpha=wish.alpha) if can_see else None,
+        needed=power.documents_needed(effect or 0.0, variance, alpha=wish.alpha) if can_see else None,
+        clusters=None if match.clusters is None else len(set(match.clusters)),
+        margin=found.margin,
+        flips=_flips(match, wish.flips),
+    )
+    return Compared(score, differences, match.clusters)
 
 
 def _is_share(estimate: Estimate) -> bool:
@@ -230,7 +245,9 @@ class _Documents:
         binary = _is_binary(self.first) and _is_binary(self.second)
         difference = self._difference(gaps, wins, losses, binary)
         test, p = self._test(gaps, (wins, losses), binary, wish, known_p) if n else ("none", None)
-        size = power.discordant_odds_ratio(wins, losses) if binary else power.cohen_dz(gaps.tolist())
+        spread = float(np.std(gaps, ddof=1)) if n > 1 else 0.0
+        mean = float(gaps.mean()) if n else None
+        size = power.discordant_odds_ratio(wins, losses) if binary else power.dz_of(mean, spread, n)
         effect = Effect(size.name, size.value, size.low, size.high)
         margin = None if wish.margin is None else self._margin(difference, better, wish.margin, wish.alpha)
         return _Found(difference, test, p, (wins, losses, n - wins - losses), effect, margin)
@@ -244,7 +261,7 @@ class _Documents:
         method = "newcombe" if binary else "t"
         if n == 0:
             return means.nothing(method)
-        mean = (wins - losses) / n if binary else math.fsum(gaps) / n
+        mean = (wins - losses) / n if binary else float(gaps.mean())
         if n == 1:
             return Estimate(mean, None, None, None, 1, method)
         error = float(np.std(gaps, ddof=1)) / math.sqrt(n)
@@ -288,11 +305,16 @@ def _mean_gap(rows: Floats) -> Floats:
 
 
 def _reach(difference: Estimate, clusters: int, alpha: float) -> tuple[float, float] | None:
-    """The 1 − 2α interval by Student's t."""
-    if difference.value is None or not difference.stderr:
+    """The 1 − 2α interval of clusters by Student's t."""
+    value, error = difference.value, difference.stderr
+    if value is None or error is None:
         return None
-    reach = means.t_quantile(clusters - 1, 1 - 2 * alpha) * difference.stderr
-    return difference.value - reach, difference.value + reach
+    if error == 0 and difference.method != "clustered-t":  # outcomes of 0 and 1: Newcombe's interval is wide enough
+        return None if difference.low is None or difference.high is None else (difference.low, difference.high)
+    if error == 0:  # all clusters differ alike: the sign test, as for documents
+        return (value, value) if 0.5**clusters <= alpha else None
+    reach = means.t_quantile(clusters - 1, 1 - 2 * alpha) * error
+    return value - reach, value + reach
 
 
 def _margin_of(ends: tuple[float, float] | None, better: bool | None, margin: float) -> Margin:

@@ -33,16 +33,15 @@ def judged(pairs: Sequence[PairedScore], wish: CompareWish) -> list[PairedScore]
     tests = sum(p is not None for p in adjusted)
     found = []
     for pair, p in zip(pairs, adjusted, strict=True):
-        own = replace(pair, adjusted=p)
-        own = replace(own, outcome=_outcome(own, wish.alpha))
+        own = replace(pair, adjusted=p, outcome=_outcome(pair, p, wish.alpha))
         found.append(replace(own, verdict=_sentence(own, wish, tests)))
     return found
 
 
-def _outcome(pair: PairedScore, alpha: float) -> str:
+def _outcome(pair: PairedScore, adjusted: float | None, alpha: float) -> str:
     if pair.wins == pair.losses == 0 and pair.n:
         return "same"
-    return direction(pair.difference.value, pair.adjusted, pair.higher_is_better, alpha)
+    return direction(pair.difference.value, adjusted, pair.higher_is_better, alpha)
 
 
 def direction(difference: float | None, p: float | None, better: bool | None, alpha: float) -> str:
