@@ -61,8 +61,8 @@ def test_names_cannot_steer_the_terminal_or_break_a_table() -> None:
 
 def test_a_lone_difference_of_models_is_not_repeated() -> None:
     assert "differs" not in comparison_text(made())
-    two = replace(made().pairs[0], differing=("model: x → y", "num_fewshot: 0 → 5"))
-    assert "  differs: num_fewshot: 0 → 5\n" in comparison_text(replace(made(), pairs=(two,)))
+    shots = replace(made().pairs[0], differing=("num_fewshot: 0 → 5",))
+    assert "  differs: num_fewshot: 0 → 5\n" in comparison_text(replace(made(), pairs=(shots,)))
 
 
 def test_flips_and_notices_are_shown() -> None:

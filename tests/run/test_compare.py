@@ -125,7 +125,7 @@ def test_other_shots_are_refused_unless_they_are_the_point(run: Run, versus: Ver
         versus(*runs)
     (pair,) = versus(*runs, across=["shots"]).pairs
     assert pair.differing == ("num_fewshot: 0 → 2",)
-    assert pair.first != pair.second and pair.first.startswith("a (")
+    assert (pair.first, pair.second) == ("a 0-shot", "a 2-shot")
     assert versus(*runs, force=True).pairs[0].differing == ("num_fewshot: 0 → 2",)
 
 
@@ -216,6 +216,12 @@ def test_two_tasks_of_one_run(run: Run, versus: Versus) -> None:
     name = run(2, "a", ["odd", "other"])
     (pair,) = versus(f"{name}@odd", f"{name}@other", across=["prompts"]).pairs
     assert (pair.task, pair.wins, pair.ties) == ("odd / other", 0, SIZE)
+    assert (pair.first, pair.second) == ("a odd", "a other")
+
+
+def test_runs_of_one_model_are_called_by_their_names(run: Run, versus: Versus) -> None:
+    one, other = run(2, "a"), run(2, "a")
+    assert [system.label for system in versus(one, other).systems] == [f"a ({name[-6:]})" for name in (one, other)]
 
 
 def test_metrics_are_chosen(run: Run, versus: Versus) -> None:

@@ -60,11 +60,13 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
     for rows_of in (_scores, _sizes):
         yield ""
         yield from layout(*rows_of(shown, len(found.systems) > 2))
+    told = ""
     for pair in shown:
-        yield ""
-        yield f"{heading}{_name(pair)}"
-        yield from [""] if heading else []
-        yield from _told(pair, "- " if heading else "  ")
+        lines = list(_told(pair, "- " if heading else "  ", pair.verdict != found.verdict))
+        if lines and _name(pair) != told:
+            told = _name(pair)
+            yield from ["", f"{heading}{told}", *([""] if heading else [])]
+        yield from lines
     if len(found.pairs) > len(shown):
         yield ""
         yield f"{len(found.pairs) - len(shown):,} pairs more: --format json has them all"
@@ -142,8 +144,10 @@ def _effect(pair: PairedScore) -> str:
     return f"{pair.effect.name} {pair.effect.value:.3g}{shown}"
 
 
-def _told(pair: PairedScore, mark: str) -> Iterator[str]:
-    yield mark + pair.verdict
+def _told(pair: PairedScore, mark: str, with_verdict: bool) -> Iterator[str]:
+    """A pair in words; its verdict only where the comparison does not end with it."""
+    if with_verdict:
+        yield mark + pair.verdict
     if pair.margin is not None:
         low, high = pair.margin.low, pair.margin.high
         claims = [
@@ -155,8 +159,8 @@ def _told(pair: PairedScore, mark: str) -> Iterator[str]:
             else "not shown to be no worse",
         ]
         yield f"{mark}margin {pair.margin.margin:g}: {format_number(low)} … {format_number(high)}: {', '.join(claims)}"
-    # Two models are told by the first table.
-    others = [text for text in pair.differing if len(pair.differing) > 1 or not text.startswith("model: ")]
+    # Two models are told by the first table, several differences by the verdict.
+    others = [text for text in pair.differing if len(pair.differing) == 1 and not text.startswith("model: ")]
     yield from (f"{mark}differs: {text}" for text in others)
     yield from (f"{mark}note: {text}" for text in pair.remarks)
     for flip in pair.flips:

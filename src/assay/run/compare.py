@@ -5,45 +5,35 @@ Takes runs of a store, gives a `RunComparison`. A run is reopened only where its
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import combinations
 
 from assay.core.comparisons import (
     ALL,
-    AXES,
-    CORRECTIONS,
     STYLE,
-    TESTS,
     CompareWish,
     DocumentValues,
-    OverallScore,
     PairedScore,
     RunComparison,
     System,
     Table,
 )
-from assay.core.errors import DataError, Fault, UnknownName, UserError, did_you_mean
+from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.scores import Estimate
 from assay.run.comparability import Difference, Subject, differences
 from assay.run.events import Listener
 from assay.run.questions import with_questions
 from assay.run.sides import Side, asked, load_sides, paired_documents
-from assay.scoring.comparing import Compared, Entry, Matched, compare_all, gaps_of, is_comparable, matched
+from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
+from assay.scoring.comparing import Compared, Entry, Matched, compare_all, is_comparable, matched
 from assay.scoring.keeping import kept_values
-from assay.scoring.verdicts import conclusion, corrected, direction, judged, overall_sentence, table
-from assay.stats.paired import sign_flip_table
-from assay.stats.pooled import group_estimate
-from assay.stats.ranking import macro_test
+from assay.scoring.overall import overall_scores
+from assay.scoring.verdicts import conclusion, judged, table
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
 
 _MOST_FAULTS = 8
-# More pairs than this share one draw of sign flips.
-_FEW_PAIRS = 3
-_AT = "@"
 
 
 @dataclass(slots=True)
@@ -100,11 +90,11 @@ def compare(store: Store, runs: Sequence[str], wish: CompareWish, listener: List
     """
     check_wish(wish)
     desk = _Desk(store, wish, listener)
-    systems, records = _systems(store, runs, wish.baseline)
+    systems, records = find_systems(store, runs, wish.baseline)
     for record in {record.id: record for record in records.values()}.values():
         if record.status != FINISHED:
             desk.notice(f"run {record.id} is {record.status}: documents that it did not score are left out")
-    pairs = _wanted_pairs(systems, wish.baseline is not None)
+    pairs = wanted_pairs(systems, wish.baseline is not None)
     groups = [group for column in _columns(desk, systems, records) for group in _groups(desk, column, pairs)]
     found = [_compared(desk, columns) for columns in groups]
     if desk.faults:
@@ -114,69 +104,7 @@ def compare(store: Store, runs: Sequence[str], wish: CompareWish, listener: List
     return _concluded(desk, systems, [group for _, group in groups], found)
 
 
-def check_wish(wish: CompareWish) -> None:
-    """Every setting that means nothing, at once."""
-    faults = []
-    for name, value, known in (
-        ("--correction", wish.correction, CORRECTIONS),
-        ("--test", wish.test, (None, *TESTS)),
-        *(("--across", axis, AXES) for axis in wish.across),
-    ):
-        if value not in known:
-            words = [word for word in known if word is not None]
-            faults.append(Fault(name, f'"{value}"{did_you_mean(str(value), words)}', "one of " + ", ".join(words)))
-    if not 0 < wish.alpha < 0.5:
-        faults.append(Fault("--alpha", f"{wish.alpha}", "a number between 0 and 0.5, such as 0.05"))
-    if wish.margin is not None and not 0 < wish.margin < math.inf:
-        advice = "Say how large a difference does not matter: 0.02 is 2 points"
-        faults.append(Fault("--margin", f"{wish.margin}", "a number above 0", advice))
-    if wish.effect is not None and not 0 < abs(wish.effect) < math.inf:
-        faults.append(Fault("--effect", f"{wish.effect}", "a number other than 0"))
-    if faults:
-        raise UserError(*faults)
-
-
 # Which systems, which tasks, which metrics
-
-
-def _systems(store: Store, runs: Sequence[str], baseline: str | None) -> tuple[list[System], dict[str, RunRecord]]:
-    named = [_named(store, run) for run in runs]
-    if baseline is not None:
-        first = _named(store, baseline)
-        rest = [item for item in named if (item[0].id, item[1]) != (first[0].id, first[1])]
-        named = [first, *rest]
-    for place, (record, task) in enumerate(named):
-        if (record.id, task) in [(other.id, own) for other, own in named[:place]]:
-            raise UserError(Fault("compare", f"run {record.id} is named twice", "different runs, or RUN@TASK"))
-    if len(named) < 2:
-        raise UserError(Fault("compare", "one run", "two runs or more", "See: assay ls runs"))
-    models = [_model(record) for record, _ in named]
-    systems = []
-    for (record, task), model in zip(named, models, strict=True):
-        label = model if models.count(model) == 1 else f"{model} ({record.id[-6:]}{'@' + task if task else ''})"
-        systems.append(System(label, record.id, model, task))
-    return systems, {system.label: record for system, (record, _) in zip(systems, named, strict=True)}
-
-
-def _named(store: Store, name: str) -> tuple[RunRecord, str | None]:
-    run, _, task = name.partition(_AT)
-    record = store.runs.get(run)
-    known = list(record.manifest.get("tasks", {}))
-    if task and task not in known:
-        found = f'run {record.id} has no task "{task}"{did_you_mean(task, known)}'
-        raise UnknownName(Fault(name, found, ", ".join(known)))
-    return record, task or None
-
-
-def _model(record: RunRecord) -> str:
-    """What the user called the model."""
-    arguments = record.spec.get("model_args") or {}
-    return str(arguments.get("pretrained") or record.spec.get("model") or record.model)
-
-
-def _wanted_pairs(systems: Sequence[System], has_baseline: bool) -> list[tuple[str, str]]:
-    labels = [system.label for system in systems]
-    return [(labels[0], other) for other in labels[1:]] if has_baseline else list(combinations(labels, 2))
 
 
 def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRecord]) -> list[_Column]:
@@ -207,7 +135,7 @@ def _tasks(system: System, record: RunRecord) -> list[str]:
 
 def _keyed(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
     """Title → task. Across styles, a task in whatever style has the name of the task."""
-    bare = [name.partition(_AT)[0] for name in names]
+    bare = [name.partition(AT)[0] for name in names]
     return {
         base if is_across_styles and bare.count(base) == 1 else name: name
         for base, name in zip(bare, names, strict=True)
@@ -414,7 +342,7 @@ def _concluded(
     pairs = judged([item.score for own in found for item in own], desk.wish)
     tests = sum(pair.p is not None for pair in pairs)
     firsts = [own for group, own in zip(groups, found, strict=True) if group.is_first]
-    overall = _overall(desk.wish, firsts)
+    overall = overall_scores(desk.wish, firsts)
     tables = _tables(systems, groups, pairs)
     return RunComparison(
         wish=desk.wish,
@@ -437,57 +365,3 @@ def _tables(systems: Sequence[System], groups: Sequence[_Group], pairs: Sequence
         made = table(labels, scores, own)
         found += [made] if made is not None else []
     return found
-
-
-def _overall(wish: CompareWish, columns: Sequence[Sequence[Compared]]) -> list[OverallScore]:
-    """Per pair, the mean difference over the tasks whose scores are shares, every task counted once."""
-    gathered: dict[tuple[str, str], list[Compared]] = {}
-    for own in columns:
-        for item in own:
-            score = item.score
-            if score.is_share and score.higher_is_better and score.n:
-                gathered.setdefault((score.first, score.second), []).append(item)
-    several = {pair: items for pair, items in gathered.items() if len(items) > 1}
-    estimates = [
-        group_estimate([item.score.difference for item in items], [item.score.n for item in items], by_size=False)
-        for items in several.values()
-    ]
-    p_values = _overall_table(several, wish.seed) or [_overall_p(items, wish.seed) for items in several.values()]
-    adjusted = corrected(p_values, wish.correction)
-    found = []
-    for (pair, items), estimate, p, after in zip(several.items(), estimates, p_values, adjusted, strict=True):
-        outcome = direction(estimate.value, after, True, wish.alpha)
-        tasks = tuple(item.score.task for item in items)
-        whole = OverallScore(*pair, tasks, estimate, p, after, outcome, "")
-        found.append(replace(whole, verdict=overall_sentence(whole, wish, len(several))))
-    return found
-
-
-def _overall_p(items: Sequence[Compared], seed: int) -> float:
-    """Sign flips over all documents, each weighed so that every task counts once."""
-    weighed = [[gap / item.score.n for gap in gaps_of(item)] for item in items]
-    return macro_test([[gap * len(column) for gap in column] for column in weighed], seed)[1]
-
-
-def _overall_table(several: Mapping[tuple[str, str], Sequence[Compared]], seed: int) -> list[float]:
-    """The same for many pairs on the same documents, by one draw of flips; empty where that does not apply."""
-    every = [item for items in several.values() for item in items]
-    sizes = {tuple((item.score.task, item.score.n) for item in items) for items in several.values()}
-    is_partial = any(any(item.score.left_out) or item.clusters is not None for item in every)
-    if len(several) <= _FEW_PAIRS or len(sizes) != 1 or is_partial:
-        return []
-    import numpy as np
-
-    base = next(iter(several))[0]
-    # Every system less the first: their differences are those of the systems themselves.
-    rows = {
-        pair[1]: [gap / item.score.n for item in items for gap in gaps_of(item)]
-        for pair, items in several.items()
-        if pair[0] == base
-    }
-    rows = {base: [0.0] * len(next(iter(rows.values()))), **rows}
-    if not all(label in rows for pair in several for label in pair):
-        return []
-    order = {label: place for place, label in enumerate(rows)}
-    found = sign_flip_table(list(rows.values()), np.random.default_rng(seed))
-    return [found[order[first]][order[second]] for first, second in several]

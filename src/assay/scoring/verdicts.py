@@ -125,6 +125,8 @@ def _closeness(pair: PairedScore) -> str:
     size = amount(pair.margin.margin, pair.is_share)
     if pair.margin.is_equivalent:
         return f"; equivalent within ±{size}"
+    if pair.outcome == "better":
+        return ""
     if pair.margin.is_not_worse:
         return f"; not worse by more than {size}, but not shown to be equivalent"
     return f"; not shown to be equivalent within ±{size}"
