@@ -17,7 +17,7 @@ from assay.store.runs import RunRecord
 
 # Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.
 _SILENT = ("task", "task_alias", "alias", "tag", "group", "metric_list", "filter_list", "process_results", "metadata")
-_OPTIONS = ("chat", "generation", "like", "prompts", "original_task", "texts", "metadata", "sampling_seed")
+_OPTIONS = ("chat", "generation", "like", "prompts", "original_task", "texts", "sampling_seed")
 _SHOT_OPTIONS = ("fewshot_seed", "fewshot_sampler")
 _SHOT_KEYS = ("num_fewshot", "fewshot", "assumed_fewshot")
 _MOST_NAMED = 4
