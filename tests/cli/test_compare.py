@@ -113,7 +113,7 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
     assert cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder).code == 0
     done = cli("compare", *runs, "last")
     assert "colours, acc: systems that share a letter cannot be told apart" in done.out
-    assert "1     good" in done.out and "of 3 pairs tested." in done.out
+    assert "\n1     good" in done.out and "of 3 pairs tested." in done.out
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> N
     (pair,) = versus(*runs).pairs
     assert (pair.n, pair.left_out, pair.wins) == (5, (0, 7), 3)
     assert pair.remarks[0] == "other documents were asked (5 and 12 asked): the 5 in common are compared"
-    assert "0 documents of a and 7 of b have no partner" in pair.remarks[1]
+    assert pair.remarks[1] == "left out, without a value in the other: 0 of a, 7 of b"
     shutil.rmtree(folder)
     with pytest.raises(DataError, match=r"which are cannot be found: .*--force pairs documents by their place"):
         versus(*runs)
@@ -238,6 +238,30 @@ def test_rescored_runs_are_compared(run: Run, versus: Versus, tmp_path: Path, fo
     assert [(pair.metric, pair.wins) for pair in versus(*again).pairs] == [("acc_bytes", 8)]
 
 
+GENERATED = {"output_type": "generate_until", "doc_to_target": "\"{{['yes it is', 'no it is not'][label]}}\""}
+
+
+def test_corpus_metrics_are_reopened_for_their_texts(run: Run, versus: Versus, folder: Path) -> None:
+    pytest.importorskip("sacrebleu")
+    (folder / "odd.yaml").write_text(task_text(**GENERATED, metric_list="[{metric: chrf}]"))
+    runs = run(2, "a"), run(12, "b")
+    (pair,) = versus(*runs).pairs
+    assert pair.test == "bootstrap" and pair.outcome == "better" and pair.wins is None
+    assert pair.scores[0].value is not None and pair.scores[1].value is not None
+    assert pair.difference.value == pytest.approx(pair.scores[1].value - pair.scores[0].value)
+    shutil.rmtree(folder)
+    with pytest.raises(DataError, match=r"chrf: its documents' values were not kept, and it cannot be reopened"):
+        versus(*runs)
+
+
+def test_a_metric_without_a_paired_test_is_told(run: Run, versus: Versus, folder: Path) -> None:
+    (folder / "own.py").write_text("def best(values):\n    return max(values)\n")
+    (folder / "odd.yaml").write_text(task_text(metric_list="[{metric: acc, aggregation: !function own.best}]"))
+    runs = run(2, "a", allow_code=True), run(12, "b", allow_code=True)
+    with pytest.raises(DataError, match="acc: is no metric that a paired test is known for"):
+        versus(*runs)
+
+
 def test_three_runs_are_ranked_with_shared_places(run: Run, versus: Versus) -> None:
     found = versus(run(1, "low"), run(11, "high"), run(12, "top"))
     assert [(pair.first, pair.second) for pair in found.pairs] == [("low", "high"), ("low", "top"), ("high", "top")]
@@ -247,6 +271,24 @@ def test_three_runs_are_ranked_with_shared_places(run: Run, versus: Versus) -> N
         ("high", 1, "a"),
         ("low", 3, "b"),
     ]
+
+
+def test_ranks_over_all_tasks_count_each_once(run: Run, versus: Versus) -> None:
+    names = [run(count, name, ["odd", "other"]) for count, name in ((1, "low"), (11, "high"), (12, "top"))]
+    found = versus(*names)
+    assert [table.task for table in found.tables] == ["odd", "other", None]
+    shown = [(place.label, place.letters, place.estimate.value) for place in found.tables[-1].places]
+    assert shown == [("top", "a", 1.0), ("high", "a", pytest.approx(11 / 12)), ("low", "b", pytest.approx(1 / 12))]
+    assert len(versus(*names, baseline=names[0]).tables) == 0
+
+
+def test_many_pairs_over_all_tasks_share_their_flips(run: Run, versus: Versus) -> None:
+    names = [run(count, f"m{count}", ["odd", "other"]) for count in (1, 5, 7, 12)]
+    together = {(score.first, score.second): score.p for score in versus(*names).overall}
+    assert len(together) == 6
+    for one, other in ((0, 1), (1, 2), (2, 3)):
+        (alone,) = versus(names[one], names[other]).overall
+        assert together[alone.first, alone.second] == pytest.approx(alone.p, abs=0.02)
 
 
 def test_a_baseline_is_compared_with_each(run: Run, versus: Versus) -> None:

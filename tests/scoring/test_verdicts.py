@@ -119,12 +119,22 @@ def test_tied_systems_share_a_letter() -> None:
     ]
     found = table(labels, scores, told(*pairs))
     assert found is not None
-    assert [(place.label, place.rank, place.letters) for place in found.places] == [
-        ("A", 1, "a"),
-        ("B", 1, "a"),
-        ("C", 3, "b"),
-    ]
+    shown = [(place.label, place.rank, place.last, place.letters) for place in found.places]
+    assert shown == [("A", 1, 2, "a"), ("B", 1, 2, "a"), ("C", 3, 3, "b")]
     assert table(labels, scores, told(*pairs[:2])) is None
+
+
+def test_a_system_between_two_overlaps_both() -> None:
+    labels, scores = ["A", "B", "C"], {"A": score(0.9), "B": score(0.7), "C": score(0.5)}
+    pairs = [
+        pair(-0.2, 0.5, first="A", second="B"),
+        pair(-0.4, 1e-6, first="A", second="C"),
+        pair(-0.2, 0.5, first="B", second="C"),
+    ]
+    found = table(labels, scores, told(*pairs))
+    assert found is not None
+    shown = [(place.label, place.rank, place.last, place.letters) for place in found.places]
+    assert shown == [("A", 1, 2, "a"), ("B", 1, 3, "ab"), ("C", 2, 3, "b")]
 
 
 def test_the_conclusion_counts_findings() -> None:

@@ -204,11 +204,18 @@ class OverallScore:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A system's place on a task: systems that the data cannot tell apart share a letter."""
+    """A system's place on a task.
+
+    Attributes:
+        rank: the best rank that the data allows: 1 + how many systems are better beyond chance.
+        last: the worst: all systems less those that are worse beyond chance. Tied systems' ranks overlap.
+        letters: shared by systems that the data cannot tell apart.
+    """
 
     label: str
     estimate: Estimate
     rank: int
+    last: int
     letters: str
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.core.comparisons import PairedScore, RunComparison, Table
+from assay.core.comparisons import PairedScore, Place, RunComparison, Table
 from assay.core.scores import Estimate
 from assay.report.names import printable
 from assay.report.tables import format_number
@@ -81,15 +81,21 @@ def _name(pair: PairedScore) -> str:
 
 
 def _title(table: Table) -> str:
-    return f"{table.task}, {table.metric}{'' if table.filter == 'none' else f' ({table.filter})'}"
+    task = table.task if table.task is not None else "all tasks, each counted once"
+    return f"{task}, {table.metric}{'' if table.filter == 'none' else f' ({table.filter})'}"
 
 
 def _places(table: Table) -> tuple[list[str], list[list[str]]]:
     rows = [
-        [str(place.rank), place.label, place.letters, *_score(place.estimate), f"{place.estimate.n:,}"]
+        [_rank(place), place.label, place.letters, *_score(place.estimate), f"{place.estimate.n:,}"]
         for place in table.places
     ]
     return ["Rank", "System", "Letters", "Score", "Interval", "n"], rows
+
+
+def _rank(place: Place) -> str:
+    """A range where the data allows several: ranks of tied systems overlap."""
+    return str(place.rank) if place.rank == place.last else f"{place.rank}–{place.last}"
 
 
 def _score(estimate: Estimate) -> tuple[str, str]:

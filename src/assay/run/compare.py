@@ -14,6 +14,7 @@ from assay.core.comparisons import (
     STYLE,
     CompareWish,
     DocumentValues,
+    OverallScore,
     PairedScore,
     RunComparison,
     System,
@@ -29,7 +30,9 @@ from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
 from assay.scoring.comparing import Compared, Entry, Matched, compare_all, is_comparable, matched
 from assay.scoring.keeping import kept_values
 from assay.scoring.overall import overall_scores
-from assay.scoring.verdicts import conclusion, judged, table
+from assay.scoring.verdicts import conclusion, judged, ranked, table
+from assay.stats.clustered import FEW
+from assay.stats.pooled import group_estimate
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
 
@@ -316,11 +319,9 @@ def _direction(desk: _Desk, subject: Subject, group: _Group) -> bool | None:
 def _remarks(score: PairedScore) -> tuple[str, ...]:
     found = []
     if any(score.left_out):
-        found.append(
-            f"{score.left_out[0]:,} documents of {score.first} and {score.left_out[1]:,} of {score.second} have no "
-            "partner and are left out"
-        )
-    if score.clusters is not None and score.clusters < 20:
+        mine, theirs = score.left_out
+        found.append(f"left out, without a value in the other: {mine:,} of {score.first}, {theirs:,} of {score.second}")
+    if score.clusters is not None and score.clusters < FEW:
         found.append(f"{score.clusters} clusters are few: the interval may be too narrow")
     return tuple(found)
 
@@ -343,7 +344,7 @@ def _concluded(
     tests = sum(pair.p is not None for pair in pairs)
     firsts = [own for group, own in zip(groups, found, strict=True) if group.is_first]
     overall = overall_scores(desk.wish, firsts)
-    tables = _tables(systems, groups, pairs)
+    tables = [*_tables(systems, groups, pairs), *_overall_table(systems, groups, overall)]
     return RunComparison(
         wish=desk.wish,
         systems=tuple(systems),
@@ -365,3 +366,19 @@ def _tables(systems: Sequence[System], groups: Sequence[_Group], pairs: Sequence
         made = table(labels, scores, own)
         found += [made] if made is not None else []
     return found
+
+
+def _overall_table(systems: Sequence[System], groups: Sequence[_Group], overall: Sequence[OverallScore]) -> list[Table]:
+    """Ranks over all tasks, where three systems or more were compared on the same ones."""
+    labels = [system.label for system in systems]
+    tasks = {score.tasks for score in overall}
+    if len(labels) < 3 or len(tasks) != 1 or len(overall) != len(labels) * (len(labels) - 1) // 2:
+        return []
+    (names,) = tasks
+    own = [group for group in groups if group.is_first and group.title in names]
+    scores = {label: _mean([group.entries[label].estimate for group in own]) for label in labels}
+    return [Table(None, "mean", "none", ranked(labels, scores, overall, better=True))]
+
+
+def _mean(estimates: Sequence[Estimate]) -> Estimate:
+    return group_estimate(estimates, [estimate.n for estimate in estimates], by_size=False)

@@ -176,7 +176,10 @@ def ranked(
     sign = -1.0 if better else 1.0
     best_first = sorted(labels, key=lambda label: sign * (scores[label].value or 0.0))
     ranks, letters = ranking.ranks(best_first, separated), ranking.letters(best_first, separated)
-    places = [Place(label, scores[label], ranks[label], letters[label]) for label in best_first]
+    beaten = {label: sum(label == better_one for better_one, _ in separated) for label in labels}
+    places = [
+        Place(label, scores[label], ranks[label], len(labels) - beaten[label], letters[label]) for label in best_first
+    ]
     # Stable, so that systems of one rank stand in the order of their scores.
     return tuple(sorted(places, key=lambda place: place.rank))
 
