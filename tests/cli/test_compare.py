@@ -54,6 +54,13 @@ def test_exit_codes_of_the_gate(cli: Cli, runs: tuple[str, str]) -> None:
     assert cli("compare", good, bad).code == 0
 
 
+def test_the_gate_compares_with_the_first_run_only(cli: Cli, runs: tuple[str, str], task_folder: Path) -> None:
+    assert cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder).code == 0
+    good, bad = runs
+    data = json.loads(cli("compare", bad, good, "last", "--fail_if_worse", "--format", "json").out)
+    assert [(pair["first"], pair["second"]) for pair in data["pairs"]] == [("bad", "good"), ("bad", "dummy")]
+
+
 def test_the_gate_with_a_margin_asks_for_proof(cli: Cli, runs: tuple[str, str], task_folder: Path) -> None:
     good, bad = runs
     assert cli("compare", good, bad, "--fail_if_worse", "0.9").code == 0

@@ -118,8 +118,7 @@ def test_bootstrap_and_interval_never_contradict_each_other() -> None:
         assert (found.p < 0.05) == (not found.difference.low <= 0 <= found.difference.high)
 
 
-def test_text_labels_mean_the_same_in_both() -> None:
-    # Numbered by themselves, the first's "b" would be the second's "a".
+def test_text_labels_are_numbered() -> None:
     right = ["b", "b", "c", "c"]
     one = entry("a", list(zip(right, ["b", "c", "c", "c"], strict=True)), "matthews_corrcoef")
     other = entry("b", list(zip(right, ["a", "b", "c", "c"], strict=True)), "matthews_corrcoef")

@@ -383,7 +383,6 @@ def _joined(match: Matched) -> tuple[Floats, bootstrap.Statistic]:
         corpora = Corpus(one, name), Corpus(other, name)
         places = np.arange(len(one), dtype=np.float64)
         return places, lambda rows: corpora[1].scores(rows) - corpora[0].scores(rows)
-    # Read together, so that a label has the same number in both.
     read = reading.label_pairs([*one, *other]) if name == "matthews_corrcoef" else [*one, *other]
     both = np.asarray(read, dtype=np.float64).reshape(2, len(one), -1)
     width = both.shape[2]
