@@ -130,7 +130,7 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
         (["last", "last~7"], "holds 2 runs"),
         (["last~1", "last", "--flips", "some"], 'neither a number of documents nor "all"'),
         (["last~1", "last", "--margin", "0"], "is no margin"),
-        (["last~1", "last", "--fail_if_worse", "x"], "invalid"),
+        (["--fail_if_worse", "last~1", "last"], '"last~1" is no margin'),
         (["last~1", "last", "--margin", "0.1", "--fail_if_worse", "0.2"], "one of the two"),
         (["last~1", "last", "--across", "modell"], 'did you mean "model"?'),
         (["last~1", "last", "--tests", "exact"], 'did you mean "--test"'),

@@ -83,9 +83,13 @@ def _flips(text: str) -> int:
 
 
 def _margin(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no margin: a number above 0, such as 0.02 for 2 points")
+        told = f'"{text}" is no margin: a number above 0, such as 0.02 for 2 points; runs come before the options'
+        raise argparse.ArgumentTypeError(told)
     return value
 
 
