@@ -37,6 +37,7 @@ _PUBLIC = {
     "UserError": "assay.core.errors",
     "Windows": "assay.core.requests",
     "Write": "assay.tasks.python",
+    "compare": "assay.api",
     "evaluate": "assay.api",
     "explain": "assay.api",
     "make_spec": "assay.settings",
@@ -73,6 +74,7 @@ __all__ = [
     "Windows",
     "Write",
     "__version__",
+    "compare",
     "evaluate",
     "explain",
     "make_spec",
@@ -82,7 +84,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from assay.api import evaluate, explain, plan_run, rescore
+    from assay.api import compare, evaluate, explain, plan_run, rescore
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint

@@ -31,6 +31,7 @@ from assay.tasks.changes import scoring_changes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from assay.core.comparisons import RunComparison
     from assay.core.explanations import Explanation
     from assay.core.matrices import Matrix
     from assay.core.studies import Study
@@ -313,6 +314,63 @@ def explain(
     compared = None if metrics is None else (metrics[0], metrics[1])
     with Store(store if store is not None else default_path()) as opened:
         return explain_runs(opened, (first, second), listener, named, compared, tokens)
+
+
+def compare(
+    *runs: str,
+    tasks: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    baseline: str | None = None,
+    margin: float | None = None,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    test: str | None = None,
+    effect: float | None = None,
+    across: Sequence[str] = ("model",),
+    force: bool = False,
+    flips: int = 0,
+    seed: int = 0,
+    store: str | Path | None = None,
+    listener: Listener = ignore,
+) -> RunComparison:
+    """Two or more recorded runs, paired document by document: differences, tests, effects, one verdict each.
+
+    Args:
+        runs: names, the starts of them, or `last`, `last~1`, …; `RUN@TASK` for one task of a run.
+        tasks: only these (`demo_*` is a pattern); all that the runs share when empty.
+        metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
+        baseline: the run that all others are compared with; None for every two runs.
+        margin: largest difference that does not matter: 0.02 is 2 points of an accuracy.
+        alpha: level of the tests.
+        correction: over all tests: `holm` or `bh`.
+        test: `exact`, `midp`, `permutation` or `bootstrap`; None for the one that fits the values.
+        effect: the difference that the needed number of documents is told for; the observed one when None.
+        across: what may differ: `model`, `shots`, `style`, `prompts`, `scoring`, `version`.
+        force: whether to compare what is not comparable.
+        flips: how many documents to list, better and worse each; -1 for all.
+        seed: of everything that is drawn.
+        store: the store that holds the runs.
+        listener: is told what happens.
+    """
+    from assay.core.comparisons import CompareWish
+    from assay.run.compare import compare as compare_runs
+
+    wish = CompareWish(
+        tuple(tasks),
+        tuple(metrics),
+        baseline,
+        margin,
+        alpha,
+        correction,
+        test,
+        effect,
+        tuple(across),
+        force,
+        flips,
+        seed,
+    )
+    with Store(store if store is not None else default_path()) as opened:
+        return compare_runs(opened, runs, wish, listener)
 
 
 def plan_run(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.api import evaluate
+from assay.api import compare, evaluate
 from assay.cli.main import main
 from assay.core.documents import Document
 from assay.core.errors import DataError, UserError
@@ -20,6 +20,7 @@ from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec
 from assay.report.files import write_results
 from assay.report.tables import result_rows
 from assay.scoring.aggregate import aggregate_groups
+from assay.store.store import Store
 from assay.testing import ScriptedModel, ToyTask, toy_generation_task, toy_perplexity_task
 
 # t for two degrees of freedom, 97.5 %.
@@ -202,3 +203,15 @@ def test_check_knows_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert 'cluster: "pasage_id" is no column' in said.replace("\n", " ")
     path.write_text(path.read_text().replace("pasage_id", "[1, 2]"), encoding="utf-8")
     assert main(["check", str(path)]) != 0
+
+
+def test_a_run_keeps_the_clusters_of_its_documents_and_a_comparison_knows_them(tmp_path: Path) -> None:
+    path, task = tmp_path / "store.db", clustered(["a", "a", "b", "b", "c", "c"])
+    settings: dict[str, Any] = {"store": path, "bootstrap_iters": 0, "cluster": "passage"}
+    first = evaluate(right_for(0, 1), task, **settings)
+    second = evaluate(replace(right_for(0, 1, 2, 3), name="better"), task, **settings)
+    with Store(path) as store:
+        (kept,) = store.values.of_run(first.run_id)
+    assert kept.clusters is not None and list(kept.clusters) == ["a", "a", "b", "b", "c", "c"]
+    (pair,) = compare(first.run_id, second.run_id, store=path).pairs
+    assert pair.clusters == 3

@@ -22,6 +22,7 @@ from assay.stats.bootstrap import (
     Seed,
     bootstrap_mean,
     bootstrap_statistic,
+    bootstrap_test,
     cluster_bootstrap,
     harness_stderr,
     paired_bootstrap,
@@ -226,3 +227,33 @@ def test_a_hundred_thousand_documents_take_seconds(is_binary: bool) -> None:
     found = bootstrap_mean(values, Resampling(replicates=1000, interval="bca"))
     assert time.process_time() - began < 5
     assert found.stderr == pytest.approx(values.std() / math.sqrt(100_000), rel=0.1)
+
+
+def test_the_bootstrap_p_counts_replicates_on_the_rarer_side() -> None:
+    above = np.array([1.0, 2.0, 3.0])
+    found, p = bootstrap_test(above, means, Resampling(0, 999))
+    assert found.value == pytest.approx(2.0) and p == pytest.approx(2 / 1000)
+    assert bootstrap_test(np.zeros(5), means, Resampling(0, 999))[1] == 1.0
+    # One redraw in four is (−1, −1), below 0: twice a quarter.
+    assert bootstrap_test(np.array([-1.0, 2.0]), means, Resampling(0, 20_000))[1] == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_bootstrap_p_has_nulls_where_nothing_can_be_said() -> None:
+    assert bootstrap_test(np.empty(0), means, Resampling())[1] is None
+    assert bootstrap_test(np.ones(1), means, Resampling())[1] is None
+    undefined = bootstrap_test(np.arange(4.0), lambda rows: np.where((rows > 0).all(axis=1), np.nan, 1.0), Resampling())
+    assert undefined[1] is None
+
+
+def test_the_bootstrap_p_redraws_whole_clusters() -> None:
+    values, clusters = np.array([1.0, 1.0, 1.0, -1.0]), ["x", "x", "x", "y"]
+    # Two clusters: one redraw in four is (y, y), below 0.
+    found, p = bootstrap_test(values, means, Resampling(0, 20_000), clusters)
+    assert found.method == "cluster-bootstrap" and p == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_bootstrap_test_keeps_its_level() -> None:
+    generator = np.random.default_rng(3)
+    tests = [bootstrap_test(generator.normal(size=50), means, Resampling(k, 400))[1] for k in range(800)]
+    rate = sum(p is not None and p < 0.05 for p in tests) / len(tests)
+    assert 0.03 < rate < 0.08

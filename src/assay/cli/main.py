@@ -1,6 +1,7 @@
 """`assay`: finds the command, runs it, and turns every error into a message and an exit code.
 
-Exit codes: 0 done, 1 bug, 2 user error, 3 finished but some requests failed, 130 interrupted.
+Exit codes: 0 done, 1 bug, 2 user error, 3 finished but some requests failed, 4 worse than the baseline (compare with
+--fail_if_worse), 130 interrupted.
 Nothing heavy is imported here: a command's own module is loaded when it is called.
 """
 
@@ -17,6 +18,7 @@ COMMANDS = {
     "finetune": "train a model on tasks; the result is a new model with a name",
     "methods": "every way of picking an answer, side by side",
     "rescore": "other metrics or filters on the answers of a run, without its model",
+    "compare": "two or more runs, document by document: which is better beyond chance",
     "explain": "why two runs have different numbers",
     "show": "a document as it would be asked: prompt, answers, tokens",
     "check": "validate task files: every fault at once, with file and line",

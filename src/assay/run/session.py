@@ -27,6 +27,7 @@ from assay.run.resolve import Setup, resolve
 from assay.run.scoring import score_task
 from assay.scoring.aggregate import aggregate_groups
 from assay.scoring.drawing import draw_notices
+from assay.scoring.keeping import kept_values
 from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
@@ -105,10 +106,20 @@ def conduct(
                 results = score(session, setup, posed, executed)
                 groups = aggregate_groups(setup.groups, results)
         result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
+    end_record(session, result, posed, executed)
+    return result
+
+
+def end_record(session: Session, result: RunResult, posed: Sequence[PosedTask], executed: Executed) -> None:
+    """Marks a run as ended, with what it found and the values of its documents."""
+    kept = [
+        values
+        for item, found in zip(posed, result.tasks, strict=True)
+        for values in kept_values(item.task.scoring, found)
+    ]
     status = INCOMPLETE if executed.failures else FINISHED
     speed = {executed.unit: executed.work, "seconds": executed.seconds}
-    session.store.runs.end(run_id, status, {**result.summary(), "speed": speed})
-    return result
+    session.store.runs.end(result.run_id, status, {**result.summary(), "speed": speed}, kept)
 
 
 @contextmanager

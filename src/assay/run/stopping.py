@@ -24,14 +24,13 @@ from assay.run.posing import PosedTask, chosen_documents, pose_documents
 from assay.run.references import check_documents, load_references
 from assay.run.resolve import Setup
 from assay.run.scoring import score_documents
-from assay.run.session import Session, make_result, plan_missing, recorded, resolved, score
+from assay.run.session import Session, end_record, make_result, plan_missing, recorded, resolved, score
 from assay.scoring.aggregate import aggregate_groups, first_averaged
 from assay.scoring.documents import DocumentScorer
 from assay.stats.means import LEVEL, normal_quantile
 from assay.stats.sampling import random_order
 from assay.stats.sequential import decide, difference_bounds, mean_bounds
 from assay.store.responses import ResponseWriter
-from assay.store.runs import FINISHED, INCOMPLETE
 from assay.tasks.selection import Wanted
 
 # Documents of the first lap, and by how much the documents asked grow with each: small steps stop soon after it is
@@ -112,8 +111,7 @@ def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | N
                 results = _stopped(score(session, setup, posed, executed), courses)
                 groups = aggregate_groups(setup.groups, results)
             result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
-        speed = {executed.unit: executed.work, "seconds": executed.seconds}
-        runs.end(run_id, INCOMPLETE if executed.failures else FINISHED, {**result.summary(), "speed": speed})
+        end_record(session, result, posed, executed)
         return result
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from assay.core.comparisons import CUSTOM
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import settled
 from assay.core.results import Answered, GroupResult, TaskResult
@@ -105,6 +106,20 @@ def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, b
     listed = {spec.name: _rule(spec).higher_is_better for spec in settled(scoring.metrics)}
     given = {result.metric: result.higher_is_better for result in results if result.higher_is_better is not None}
     return {**given, **listed}
+
+
+def aggregation_names(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, str]:
+    """How each reported metric is made of its documents' values, by name; `custom` for a function of the task's own.
+
+    A name that only task code knows is a mean where its interval is that of one.
+    """
+    listed = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
+    found = {}
+    for result in results:
+        is_mean = result.estimate.method in ("wilson", "t")
+        name = listed.get(result.metric, "mean" if is_mean else CUSTOM)
+        found[result.metric] = CUSTOM if callable(name) else str(name)
+    return found
 
 
 def clusters_of(answered: Sequence[Answered]) -> dict[int, str] | None:

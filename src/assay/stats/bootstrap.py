@@ -111,6 +111,41 @@ def paired_bootstrap(a: Values, b: Values, statistic: Statistic, how: Resampling
     return _bootstrapped(len(a), lambda places: statistic(a[places]) - statistic(b[places]), how)
 
 
+def bootstrap_test(
+    values: Values, statistic: Statistic, how: Resampling, clusters: Sequence[Hashable] | None = None
+) -> tuple[Estimate, float | None]:
+    """A statistic that is 0 where nothing differs, such as a difference: its estimate, and the two-sided p of 0.
+
+    p is below α exactly when the percentile interval of level 1 − α leaves 0 out, so that the two never contradict each
+    other, and it stays the same where both systems' statistics are carried over to another scale (a perplexity or its
+    logarithm). The data itself counts as one more on either side, so that p is never 0; p is None where some redrawn
+    sets have no such statistic.
+
+    Args:
+        values: one row per document; both systems' values side by side.
+        statistic: of many resampled sets of documents at once.
+        how: seed, replicates and interval.
+        clusters: the cluster of each document, to redraw whole clusters; None for single documents.
+    """
+    seen: list[Values] = []
+
+    def watched(rows: Values) -> Values:
+        seen.append(statistic(rows))
+        return seen[-1]
+
+    plain = Resampling(how.seed, how.replicates, "percentile", how.level)
+    if clusters is None:
+        found = bootstrap_statistic(values, watched, plain)
+    else:
+        found = cluster_bootstrap(values, clusters, watched, plain)
+    if found.value is None or found.low is None:
+        return found, None
+    # The first call is the statistic of the data itself.
+    replicates = np.concatenate(seen[1:])
+    fewest = min(int(np.sum(replicates <= 0)), int(np.sum(replicates >= 0)))
+    return found, min(1.0, 2 * (fewest + 1) / (len(replicates) + 1))
+
+
 def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: Statistic, how: Resampling) -> Estimate:
     """Any statistic of the values, bootstrapped over whole clusters.
 

@@ -127,9 +127,14 @@ def cohen_dz(differences: Sequence[float], level: float = LEVEL) -> EffectSize:
     data = finite(differences, "effect size")
     n = len(data)
     spread = math.sqrt(variance(data)) if n > 1 else 0.0
-    if spread == 0:
-        return EffectSize("d_z", 0.0 if data and not any(data) else None, None, None, n, "none", level)
-    value = math.fsum(data) / n / spread
+    return dz_of(math.fsum(data) / n if n else None, spread, n, level)
+
+
+def dz_of(mean: float | None, spread: float, n: int, level: float = LEVEL) -> EffectSize:
+    """The same from mean and standard deviation of n differences."""
+    if spread == 0 or mean is None:
+        return EffectSize("d_z", 0.0 if mean == 0 else None, None, None, n, "none", level)
+    value = mean / spread
     from scipy.special import nctdtrinc
 
     # The noncentralities under which the t found would lie on either tail.

@@ -6,15 +6,17 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, UnknownName, unknown_name
 from assay.core.fingerprints import Fingerprint
 from assay.core.responses import Failure
 from assay.store.database import Database
 from assay.store.responses import Responses
+from assay.store.values import INSERT, make_row
 
 RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
 
@@ -74,10 +76,18 @@ class Runs:
         with self._database.write() as connection:
             connection.execute("UPDATE runs SET manifest = ? WHERE id = ?", (_json(manifest), run_id))
 
-    def end(self, run_id: str, status: str, summary: Mapping[str, Any] | None = None) -> None:
-        """Marks a run as ended."""
+    def end(
+        self,
+        run_id: str,
+        status: str,
+        summary: Mapping[str, Any] | None = None,
+        values: Sequence[DocumentValues] = (),
+    ) -> None:
+        """Marks a run as ended, and keeps its documents' values in the same moment."""
         text = None if summary is None else _json(summary)
-        with self._database.write() as connection:
+        rows = [make_row(run_id, kept) for kept in values]
+        with self._database.write(1 + len(rows)) as connection:
+            connection.executemany(INSERT, rows)
             connection.execute(
                 "UPDATE runs SET status = ?, finished = ?, summary = ? WHERE id = ?",
                 (status, time.time(), text, run_id),

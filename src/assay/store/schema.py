@@ -78,4 +78,22 @@ def _fitted_models(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX fitted_by_key ON fitted (key)")
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_first_tables, _fitted_models]
+def _document_values(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE document_values (
+            run TEXT NOT NULL REFERENCES runs (id),
+            task TEXT NOT NULL,
+            metric TEXT NOT NULL,
+            filter TEXT NOT NULL,
+            aggregation TEXT NOT NULL,
+            documents BLOB NOT NULL,
+            "values" BLOB NOT NULL,
+            clusters BLOB,
+            PRIMARY KEY (run, task, metric, filter)
+        )
+        """
+    )
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_first_tables, _fitted_models, _document_values]

@@ -1,4 +1,4 @@
-"""The store as the conductor sees it: responses, runs and trained models in one file."""
+"""The store as the conductor sees it: responses, runs with their documents' values, and trained models in one file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from assay.store.database import MEMORY, Database
 from assay.store.fitted import Fitted
 from assay.store.responses import Responses
 from assay.store.runs import Runs
+from assay.store.values import DocumentTable
 
 
 class Store:
@@ -20,6 +21,7 @@ class Store:
         self.responses = Responses(self._database)
         self.runs = Runs(self._database, self.responses)
         self.fitted = Fitted(self._database)
+        self.values = DocumentTable(self._database)
 
     @property
     def path(self) -> str:

@@ -1,0 +1,264 @@
+"""Runs compared on the same documents, as values: what a run keeps of each, what is wanted, what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from assay.core.scores import Estimate
+
+# What a document brings to a metric: a number, or two (a sum and its weight; the right label and the picked one).
+Label = Union[float, str]
+Value = Union[float, tuple[Label, Label]]
+
+# What may differ between two runs, besides the metrics' values.
+MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "prompts", "scoring", "version"
+AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
+TESTS = ("exact", "midp", "permutation", "bootstrap")
+CORRECTIONS = ("holm", "bh")
+# An aggregation that is a function of the task's own.
+CUSTOM = "custom"
+ALL = "all"
+EVERY_FLIP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentValues:
+    """The value of every scored document of a task, under one metric and pipeline.
+
+    Attributes:
+        aggregation: how the values become one number, by name; `custom` for a function of the task's own.
+        documents: places in the evaluated split.
+        values: one per document; NaN where the metric has none.
+        clusters: the cluster of each document; None where none are known.
+    """
+
+    task: str
+    metric: str
+    filter: str
+    aggregation: str
+    documents: Sequence[int]
+    values: Sequence[Value]
+    clusters: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompareWish:
+    """What to compare, and how.
+
+    Attributes:
+        tasks: only these; all that the runs share when empty.
+        metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
+        baseline: the run that all others are compared with; None for every two runs.
+        margin: largest difference that does not matter, in the metric's own unit (0.02 is 2 points).
+        alpha: level of the tests after correction, and of the margin's.
+        correction: `holm` or `bh` (Benjamini and Hochberg).
+        test: `exact`, `midp`, `permutation` or `bootstrap`; None for the one that fits the values.
+        effect: the difference that the needed number of documents is told for; the observed one when None.
+        across: what may differ between the runs, see `AXES`.
+        force: whether to compare what is not comparable.
+        flips: how many documents to list that are better in one run; `EVERY_FLIP` for all.
+        seed: of everything that is drawn.
+    """
+
+    tasks: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    baseline: str | None = None
+    margin: float | None = None
+    alpha: float = 0.05
+    correction: str = "holm"
+    test: str | None = None
+    effect: float | None = None
+    across: tuple[str, ...] = (MODEL,)
+    force: bool = False
+    flips: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A run that is compared, or one task of it.
+
+    Attributes:
+        label: what to call it; differs between the systems of a comparison.
+        run: the run's name.
+        model: what the user called the model.
+        task: the task, where one was named.
+    """
+
+    label: str
+    run: str
+    model: str
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """How large a difference is, free of the metric's unit: `odds_ratio` (wins per loss) or `d_z`."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """Whether a difference stays within a margin. False says that it was not shown.
+
+    Attributes:
+        margin: largest difference that does not matter.
+        is_equivalent: no more than the margin apart.
+        is_not_worse: the second is no more than the margin worse than the first; None without a direction.
+        low: lower end of the 1 − 2α interval of the difference.
+        high: upper end.
+    """
+
+    margin: float
+    is_equivalent: bool
+    is_not_worse: bool | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A document that scores otherwise in the second run, with its question where that can still be read."""
+
+    document: int
+    first: float
+    second: float
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedScore:
+    """One system against another on one task and metric. Differences are second less first.
+
+    Attributes:
+        n: documents that both scored.
+        left_out: documents that only the first has, and that only the second has.
+        scores: both, on these documents.
+        test: `mcnemar`, `mcnemar-midp`, `sign-flip`, `cluster-sign-flip`, `bootstrap` or `cluster-bootstrap`.
+        p: two-sided; None where the data cannot say.
+        adjusted: p after correction over all tests of the comparison.
+        wins: documents on which the second is higher; None for values that cannot be compared singly.
+        detectable: smallest true difference that so many documents show with 80 % power.
+        needed: documents that it takes to show the observed (or wanted) difference with 80 % power.
+        clusters: how many, where documents come in clusters.
+        differing: what differs between the runs, in words.
+        remarks: what else the reader ought to know.
+        outcome: `better`, `worse`, `higher`, `lower` (without a direction), `none`, or `same` in every document.
+        verdict: one sentence.
+        flips: documents that score otherwise, as many as were asked for.
+    """
+
+    task: str
+    metric: str
+    filter: str
+    higher_is_better: bool | None
+    is_share: bool
+    first: str
+    second: str
+    n: int
+    left_out: tuple[int, int]
+    scores: tuple[Estimate, Estimate]
+    difference: Estimate
+    test: str
+    p: float | None
+    adjusted: float | None = None
+    wins: int | None = None
+    losses: int | None = None
+    ties: int | None = None
+    effect: Effect | None = None
+    detectable: float | None = None
+    needed: int | None = None
+    clusters: int | None = None
+    margin: Margin | None = None
+    differing: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    outcome: str = "none"
+    verdict: str = ""
+    flips: tuple[Flip, ...] = field(default=(), repr=False)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the second is worse than the first, beyond chance."""
+        return self.outcome == "worse"
+
+
+@dataclass(frozen=True, slots=True)
+class OverallScore:
+    """One system against another over several tasks, every task counted once."""
+
+    first: str
+    second: str
+    tasks: tuple[str, ...]
+    difference: Estimate
+    p: float | None
+    adjusted: float | None
+    outcome: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A system's place on a task.
+
+    Attributes:
+        rank: the best rank that the data allows: 1 + how many systems are better beyond chance.
+        last: the worst: all systems less those that are worse beyond chance. Tied systems' ranks overlap.
+        letters: shared by systems that the data cannot tell apart.
+    """
+
+    label: str
+    estimate: Estimate
+    rank: int
+    last: int
+    letters: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All systems on one task and metric, best first; `task` is None over all tasks."""
+
+    task: str | None
+    metric: str
+    filter: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Two or more runs compared.
+
+    Attributes:
+        wish: what was asked for.
+        systems: the runs, in the order given.
+        pairs: every two systems that were compared, task by task.
+        overall: the same over all tasks, where there are several.
+        tables: ranks, where three or more systems were compared with each other.
+        tests: how many tests were corrected for.
+        notices: tasks and metrics that were left out, and why.
+        verdict: one sentence.
+    """
+
+    wish: CompareWish
+    systems: tuple[System, ...]
+    pairs: tuple[PairedScore, ...]
+    overall: tuple[OverallScore, ...]
+    tables: tuple[Table, ...]
+    tests: int
+    notices: tuple[str, ...]
+    verdict: str
+
+    def is_worse(self, margin: float | None = None) -> bool:
+        """Whether any pair fails."""
+        return any(self.fails(pair, margin) for pair in self.pairs)
+
+    def fails(self, pair: PairedScore, margin: float | None = None) -> bool:
+        """Whether a pair's second is worse beyond chance, or, with a margin, not shown to be no worse than that."""
+        if margin is None or pair.margin is None:
+            return pair.is_worse
+        return pair.margin.is_not_worse is not True

@@ -1,0 +1,214 @@
+"""A comparison as text: for the terminal, as Markdown, as JSON, and as JUnit's XML for a build server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from assay.core.comparisons import PairedScore, Place, RunComparison, Table
+from assay.core.scores import Estimate
+from assay.report.names import printable
+from assay.report.tables import format_number
+
+FORMATS = ("table", "markdown", "json", "junit")
+# Beyond so many pairs a reader wants the ranks; the data has them all.
+_MOST_PAIRS = 60
+_SUITE = "assay compare"
+
+
+def comparison_data(found: RunComparison) -> dict[str, Any]:
+    """The comparison as JSON data; numbers that JSON does not know are null."""
+    data: dict[str, Any] = _plain(asdict(found))
+    return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):  # questions are data, and real data has halves of characters
+        return printable(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def comparison_text(found: RunComparison) -> str:
+    """The comparison for a terminal."""
+    return printable("\n".join(_lines(found, _aligned, "")))
+
+
+def comparison_markdown(found: RunComparison) -> str:
+    """The comparison as a Markdown page."""
+    return printable("\n".join(_lines(found, _piped, "## "))) + "\n"
+
+
+def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
+    if heading:
+        yield f"# {' and '.join(system.label for system in found.systems[:4])}{' …' if len(found.systems) > 4 else ''}"
+        yield ""
+    rows = [[system.label, system.run, system.model] for system in found.systems]
+    yield from layout(["System", "Run", "Model"], rows)
+    for table in found.tables:
+        yield ""
+        yield f"{heading}{_title(table)}: systems that share a letter cannot be told apart"
+        yield ""
+        yield from layout(*_places(table))
+    shown = found.pairs[:_MOST_PAIRS]
+    for rows_of in (_scores, _sizes):
+        yield ""
+        yield from layout(*rows_of(shown, len(found.systems) > 2))
+    told = ""
+    for pair in shown:
+        lines = list(_told(pair, "- " if heading else "  ", pair.verdict != found.verdict))
+        if lines and _name(pair) != told:
+            told = _name(pair)
+            yield from ["", f"{heading}{told}", *([""] if heading else [])]
+        yield from lines
+    if len(found.pairs) > len(shown):
+        yield ""
+        yield f"{len(found.pairs) - len(shown):,} pairs more: --format json has them all"
+    yield ""
+    yield from (f"{'- ' if heading else ''}note: {text}" for text in found.notices)
+    yield from (score.verdict for score in found.overall[:_MOST_PAIRS] if score.verdict != found.verdict)
+    yield f"{'**' if heading else ''}{found.verdict}{'**' if heading else ''}"
+
+
+def _name(pair: PairedScore) -> str:
+    return f"{pair.task}, {pair.metric}{'' if pair.filter == 'none' else f' ({pair.filter})'}"
+
+
+def _title(table: Table) -> str:
+    task = table.task if table.task is not None else "all tasks, each counted once"
+    return f"{task}, {table.metric}{'' if table.filter == 'none' else f' ({table.filter})'}"
+
+
+def _places(table: Table) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [_rank(place), place.label, place.letters, *_score(place.estimate), f"{place.estimate.n:,}"]
+        for place in table.places
+    ]
+    return ["Rank", "System", "Letters", "Score", "Interval", "n"], rows
+
+
+def _rank(place: Place) -> str:
+    """A range where the data allows several: ranks of tied systems overlap."""
+    return str(place.rank) if place.rank == place.last else f"{place.rank}–{place.last}"
+
+
+def _score(estimate: Estimate) -> tuple[str, str]:
+    return format_number(estimate.value), _interval(estimate)
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return "–"
+    return f"{format_number(estimate.low)} … {format_number(estimate.high)}"
+
+
+def _scores(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
+    """What each scored, how far they are apart, and whether chance explains it."""
+    heads = ["n", "First", "Second", "Second − first", "Interval", "Test", "p", "Adjusted p"]
+    rows = []
+    for pair in pairs:
+        values = [pair.scores[0].value, pair.scores[1].value, pair.difference.value]
+        test = [pair.test, _p(pair.p), _p(pair.adjusted)]
+        rows.append([f"{pair.n:,}", *map(format_number, values), _interval(pair.difference), *test])
+    return _with_names(pairs, names_pairs, heads, rows)
+
+
+def _sizes(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
+    """Documents won and lost, how large the difference is, and what so many documents can show."""
+    heads = ["Higher", "Lower", "Equal", "Effect", "Shown by n with 80 %", "n to show the difference"]
+    rows = []
+    for pair in pairs:
+        counts = ["–" if count is None else f"{count:,}" for count in (pair.wins, pair.losses, pair.ties)]
+        tail = [_effect(pair), format_number(pair.detectable), "–" if pair.needed is None else f"{pair.needed:,}"]
+        rows.append([*counts, *tail])
+    return _with_names(pairs, names_pairs, heads, rows)
+
+
+def _with_names(
+    pairs: Sequence[PairedScore], names_pairs: bool, heads: list[str], rows: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    first = [[_name(pair), *([f"{pair.second} − {pair.first}"] if names_pairs else [])] for pair in pairs]
+    named = [[*head, *row] for head, row in zip(first, rows, strict=True)]
+    return ["Task, metric", *(["Systems"] if names_pairs else []), *heads], named
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "<0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _effect(pair: PairedScore) -> str:
+    if pair.effect is None or pair.effect.value is None:
+        return "–"
+    ends = [pair.effect.low, pair.effect.high]
+    shown = f" ({' … '.join(f'{end:.3g}' for end in ends if end is not None)})" if None not in ends else ""
+    return f"{pair.effect.name} {pair.effect.value:.3g}{shown}"
+
+
+def _told(pair: PairedScore, mark: str, with_verdict: bool) -> Iterator[str]:
+    """A pair in words; its verdict only where the comparison does not end with it."""
+    if with_verdict:
+        yield mark + pair.verdict
+    if pair.margin is not None:
+        low, high = pair.margin.low, pair.margin.high
+        claims = [
+            f"{'equivalent' if pair.margin.is_equivalent else 'not shown to be equivalent'}",
+            "no direction"
+            if pair.margin.is_not_worse is None
+            else "not worse"
+            if pair.margin.is_not_worse
+            else "not shown to be no worse",
+        ]
+        yield f"{mark}margin {pair.margin.margin:g}: {format_number(low)} … {format_number(high)}: {', '.join(claims)}"
+    # Two models are told by the first table, several differences by the verdict.
+    others = [text for text in pair.differing if len(pair.differing) == 1 and not text.startswith("model: ")]
+    yield from (f"{mark}differs: {text}" for text in others)
+    yield from (f"{mark}note: {text}" for text in pair.remarks)
+    for flip in pair.flips:
+        question = f": {flip.question}" if flip.question else ""
+        yield f"{mark}document {flip.document}: {flip.first:g} → {flip.second:g}{question}"
+
+
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    lines = [list(headings), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(map(str.ljust, line, widths)).rstrip()
+
+
+def _piped(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(headings) + " |"
+    yield "|" + "---|" * len(headings)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None = None) -> str:
+    """One test case per pair, task and metric; those that `--fail_if_worse` minds have failed.
+
+    Args:
+        found: the comparison.
+        is_gated: whether a worse system is a failure.
+        margin: with one, a system that is not shown to stay within it fails, too.
+    """
+    cases, failures = [], 0
+    for pair in found.pairs:
+        fails = is_gated and found.fails(pair, margin)
+        failures += fails
+        name = quoteattr(_clean(f"{pair.second} against {pair.first}"))
+        head = f"  <testcase classname={quoteattr(_clean(_name(pair)))} name={name}>"
+        told = f"    <failure message={quoteattr(_clean(pair.verdict))}/>" if fails else ""
+        told = told or f"    <system-out>{escape(_clean(pair.verdict))}</system-out>"
+        cases += [head, told, "  </testcase>"]
+    suite = f'<testsuite name="{_SUITE}" tests="{len(found.pairs)}" failures="{failures}" errors="0" skipped="0">'
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', suite, *cases, "</testsuite>", ""])
+
+
+def _clean(text: str) -> str:
+    """XML has no control characters, not even escaped ones, and no half of a character."""
+    return "".join(letter if letter.isprintable() or letter == " " else "\ufffd" for letter in printable(text))

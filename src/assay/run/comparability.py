@@ -1,0 +1,156 @@
+"""May two recorded tasks be compared? Says what differs between them besides the documents, and on which axis.
+
+Takes records, gives differences in words. Digests in the manifests decide; definitions and settings only name causes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from assay.core.comparisons import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
+from assay.run.differing import flat, short
+from assay.scoring.registry import METRICS, metric_definition
+from assay.store.runs import RunRecord
+
+# Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.
+_SILENT = ("task", "task_alias", "alias", "tag", "group", "metric_list", "filter_list", "process_results", "metadata")
+_OPTIONS = ("chat", "generation", "like", "prompts", "original_task", "texts", "sampling_seed")
+_SHOT_OPTIONS = ("fewshot_seed", "fewshot_sampler")
+_SHOT_KEYS = ("num_fewshot", "fewshot", "assumed_fewshot")
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A task of a recorded run, by what its record says."""
+
+    record: RunRecord
+    task: str
+
+    @property
+    def entry(self) -> Mapping[str, Any]:
+        """What the manifest says of the task."""
+        found: Mapping[str, Any] = self.record.manifest["tasks"][self.task]
+        return found
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """The task's recorded numbers; empty for a run that did not get to its end."""
+        found: Mapping[str, Any] = (self.record.summary or {}).get("tasks", {}).get(self.task, {})
+        return found
+
+    @cached_property
+    def model(self) -> str:
+        """Digest of what the model was; made once, since every run is compared with many."""
+        return self.record.fingerprint.digest
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What the run changed about tasks."""
+        found: Mapping[str, Any] = self.record.spec.get("options") or {}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that differs, and the axis it lies on."""
+
+    axis: str
+    text: str
+
+
+def differences(
+    first: Subject, second: Subject, metric: str, filter: str, asks_the_same: bool | None = None
+) -> list[Difference]:
+    """Everything that differs besides the documents.
+
+    Args:
+        first: a task.
+        second: the other.
+        metric: what is compared.
+        filter: its pipeline.
+        asks_the_same: whether documents in common are asked in the same words; None where both asked all the same
+            documents, so that the digests tell.
+    """
+    if asks_the_same is None:
+        asks_the_same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
+    found = [] if first.model == second.model else _model(first.record, second.record)
+    found += _version(first, second)
+    found += [] if asks_the_same else _prompts(first, second)
+    return found + _scoring(first, second, metric, filter)
+
+
+def _model(first: RunRecord, second: RunRecord) -> list[Difference]:
+    if first.model != second.model:
+        return [Difference(MODEL, f"model: {short(first.model)} → {short(second.model)}")]
+    fields = first.fingerprint.differences(second.fingerprint)
+    return [Difference(MODEL, f"model: {_listed([name.removeprefix('settings.') for name in fields])}")]
+
+
+def _version(first: Subject, second: Subject) -> list[Difference]:
+    versions = [subject.entry.get("version") for subject in (first, second)]
+    if versions[0] == versions[1]:
+        return []
+    return [Difference(VERSION, f"version of the task: {short(versions[0])} → {short(versions[1])}")]
+
+
+def _prompts(first: Subject, second: Subject) -> list[Difference]:
+    """Why the prompts differ: few-shot examples, the style, or anything else."""
+    found = []
+    shots = [subject.entry.get("num_fewshot") for subject in (first, second)]
+    configs = [flat(subject.entry.get("config") or {}) for subject in (first, second)]
+    keys = _changed(*configs)
+    examples = [key for key in keys if key.startswith(_SHOT_KEYS)]
+    examples += _changed(*(_part(subject, _SHOT_OPTIONS) for subject in (first, second))) if any(shots) else []
+    if shots[0] != shots[1]:
+        found.append(Difference(SHOTS, f"num_fewshot: {shots[0]} → {shots[1]}"))
+    elif examples:
+        found.append(Difference(SHOTS, f"few-shot examples: {_listed(examples)}"))
+    styles = [_style(subject) for subject in (first, second)]
+    if styles[0] != styles[1]:
+        found.append(Difference(STYLE, f"style: {styles[0]} → {styles[1]}"))
+    rest = [key for key in keys if not key.startswith(_SHOT_KEYS) and key.split(".")[0] not in (*_SILENT, "style")]
+    rest += _changed(*(flat(_part(subject, _OPTIONS)) for subject in (first, second)))
+    if rest or not found:
+        found.append(Difference(PROMPTS, f"prompts: {_listed(rest)}" if rest else "prompts"))
+    return found
+
+
+def _style(subject: Subject) -> str:
+    config = subject.entry.get("config") or {}
+    return str(config.get("style") or subject.options.get("style") or "own")
+
+
+def _part(subject: Subject, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: subject.options.get(name) for name in names}
+
+
+def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    return [key for key in {**first, **second} if first.get(key) != second.get(key)]
+
+
+def _scoring(first: Subject, second: Subject, metric: str, filter: str) -> list[Difference]:
+    rules = [_rule(subject, metric, filter) for subject in (first, second)]
+    if None in rules or rules[0] == rules[1]:
+        return []
+    names = _changed(rules[0] or {}, rules[1] or {})
+    return [Difference(SCORING, f"scoring of {metric}: {_listed(names)}")]
+
+
+def _rule(subject: Subject, metric: str, filter: str) -> dict[str, Any] | None:
+    """A metric with its settings and filters; None in records that do not keep them."""
+    scoring = subject.entry.get("scoring")
+    if scoring is None:
+        return None
+    usual = {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
+    own = {**usual, **(scoring["metrics"].get(metric) or {})}
+    return {**own, "filters": scoring["filters"].get(filter), "code": scoring.get("process")}
+
+
+def _listed(names: list[str]) -> str:
+    once = list(dict.fromkeys(names))
+    more = f" and {len(once) - _MOST_NAMED} more" if len(once) > _MOST_NAMED else ""
+    return ", ".join(once[:_MOST_NAMED]) + more

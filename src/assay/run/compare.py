@@ -1,0 +1,384 @@
+"""Compares recorded runs document by document: finds what they share, refuses what is not comparable, tests, judges.
+
+Takes runs of a store, gives a `RunComparison`. A run is reopened only where its record does not hold what is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from assay.core.comparisons import (
+    ALL,
+    STYLE,
+    CompareWish,
+    DocumentValues,
+    OverallScore,
+    PairedScore,
+    RunComparison,
+    System,
+    Table,
+)
+from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
+from assay.core.scores import Estimate
+from assay.run.comparability import Difference, Subject, differences
+from assay.run.events import Listener
+from assay.run.questions import with_questions
+from assay.run.sides import Side, asked, load_sides, paired_documents
+from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
+from assay.scoring.comparing import Compared, Entry, Matched, compare_all, is_comparable, matched
+from assay.scoring.keeping import kept_values
+from assay.scoring.overall import overall_scores
+from assay.scoring.verdicts import conclusion, judged, ranked, table
+from assay.stats.clustered import FEW
+from assay.stats.pooled import group_estimate
+from assay.store.runs import FINISHED, RunRecord
+from assay.store.store import Store
+
+_MOST_FAULTS = 8
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What the steps share: the store, the wish, reopened runs, and what is to be told."""
+
+    store: Store
+    wish: CompareWish
+    listener: Listener
+    notices: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    opened: dict[str, dict[str, Side]] = field(default_factory=dict)
+
+    def side(self, subject: Subject) -> Side:
+        """The task, reopened; its `reason` says why where that fails."""
+        if subject.record.id not in self.opened:
+            names = list(subject.record.manifest["tasks"])
+            self.opened[subject.record.id] = load_sides(self.store, subject.record, names, self.listener)
+        return self.opened[subject.record.id][subject.task]
+
+    def notice(self, text: str) -> None:
+        if text not in self.notices:
+            self.notices.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A task of several systems: what to call it, and each system's own."""
+
+    title: str
+    subjects: Mapping[str, Subject]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One metric of a column: every system's documents, and the pairs."""
+
+    title: str
+    metric: str
+    filter: str
+    entries: Mapping[str, Entry]
+    pairs: Sequence[tuple[str, str]]
+    is_first: bool
+
+
+def compare(store: Store, runs: Sequence[str], wish: CompareWish, listener: Listener) -> RunComparison:
+    """Two or more runs.
+
+    Args:
+        store: holds them.
+        runs: names, each with `@task` behind it where one task is meant.
+        wish: what to compare, and how.
+        listener: is told what happens.
+    """
+    check_wish(wish)
+    desk = _Desk(store, wish, listener)
+    systems, records = find_systems(store, runs, wish.baseline)
+    for record in {record.id: record for record in records.values()}.values():
+        if record.status != FINISHED:
+            desk.notice(f"run {record.id} is {record.status}: documents that it did not score are left out")
+    pairs = wanted_pairs(systems, wish.baseline is not None)
+    groups = [group for column in _columns(desk, systems, records) for group in _groups(desk, column, pairs)]
+    found = [_compared(desk, columns) for columns in groups]
+    if desk.faults:
+        raise DataError(*_few(desk.faults))
+    if not any(found):
+        raise DataError(Fault("compare", "nothing could be compared", next="; ".join(desk.notices)))
+    return _concluded(desk, systems, [group for _, group in groups], found)
+
+
+# Which systems, which tasks, which metrics
+
+
+def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRecord]) -> list[_Column]:
+    """The tasks that two systems or more have."""
+    own = {system.label: _tasks(system, records[system.label]) for system in systems}
+    if all(len(names) == 1 for names in own.values()):
+        titles = list(dict.fromkeys(names[0] for names in own.values()))
+        subjects = {label: Subject(records[label], names[0]) for label, names in own.items()}
+        return [_Column(" / ".join(titles), subjects)] if _is_wanted(desk.wish, titles) else _no_task(desk, titles)
+    keyed = {label: _keyed(names, STYLE in desk.wish.across) for label, names in own.items()}
+    titles = list(dict.fromkeys(key for names in keyed.values() for key in names))
+    found = []
+    for title in titles:
+        having = {label: Subject(records[label], names[title]) for label, names in keyed.items() if title in names}
+        if not _is_wanted(desk.wish, [title]):
+            continue
+        if len(having) < len(own):
+            lacking = ", ".join(label for label in own if label not in having)
+            desk.notice(f"{title}: {lacking} did not run it")
+        if len(having) > 1:
+            found.append(_Column(title, having))
+    return found or _no_task(desk, titles)
+
+
+def _tasks(system: System, record: RunRecord) -> list[str]:
+    return [system.task] if system.task is not None else list(record.manifest.get("tasks", {}))
+
+
+def _keyed(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
+    """Title → task. Across styles, a task in whatever style has the name of the task."""
+    bare = [name.partition(AT)[0] for name in names]
+    return {
+        base if is_across_styles and bare.count(base) == 1 else name: name
+        for base, name in zip(bare, names, strict=True)
+    }
+
+
+def _is_wanted(wish: CompareWish, names: Sequence[str]) -> bool:
+    return not wish.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in wish.tasks)
+
+
+def _no_task(desk: _Desk, titles: Sequence[str]) -> list[_Column]:
+    if desk.wish.tasks:
+        wanted = desk.wish.tasks[0]
+        found = f'no two runs have a task "{wanted}"{did_you_mean(wanted, titles)}'
+        raise UnknownName(Fault("--tasks", found, ", ".join(titles)))
+    advice = "Name one of each: assay compare RUN@TASK RUN@TASK"
+    raise UnknownName(Fault("compare", f"the runs have no task in common: {', '.join(titles)}", "", advice))
+
+
+def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> list[tuple[_Column, _Group]]:
+    """The column's metrics, with the documents of every system that reports them."""
+    own = [pair for pair in pairs if pair[0] in column.subjects and pair[1] in column.subjects]
+    kept = {label: desk.store.values.of_run(item.record.id, item.task) for label, item in column.subjects.items()}
+    found = []
+    for place, (metric, filter) in enumerate(_metrics(desk, column)):
+        entries = {}
+        for label, subject in column.subjects.items():
+            values = _values(desk, subject, kept[label], metric, filter)
+            if values is not None:
+                entries[label] = Entry(label, replace(values, task=column.title))
+        usable = [(one, two) for one, two in own if one in entries and two in entries]
+        if usable:
+            found.append((column, _Group(column.title, metric, filter, entries, usable, place == 0)))
+    return found
+
+
+def _metrics(desk: _Desk, column: _Column) -> list[tuple[str, str]]:
+    """The metrics to compare, each with its pipeline: those wanted, or the first that two systems report."""
+    reported = [_reported(desk, subject) for subject in column.subjects.values()]
+    every = list(dict.fromkeys(pair for own in reported for pair in own))
+    shared = [pair for pair in every if sum(pair in own for own in reported) > 1]
+    if not shared:
+        desk.notice(f"{column.title}: no metric and filter in common: {_names(every)}")
+        return []
+    if desk.wish.metrics == (ALL,):
+        return shared
+    if not desk.wish.metrics:
+        return shared[:1]
+    found = []
+    for name in desk.wish.metrics:
+        wanted, _, filter = name.partition(",")
+        fitting = [pair for pair in shared if pair[0] == wanted and filter in ("", pair[1])]
+        if fitting:
+            found.append(fitting[0])
+        else:
+            desk.notice(f'{column.title}: no two runs report the metric "{name}"; they have {_names(every)}')
+    return found
+
+
+def _names(pairs: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(metric if filter == "none" else f"{metric},{filter}" for metric, filter in pairs) or "none"
+
+
+def _reported(desk: _Desk, subject: Subject) -> list[tuple[str, str]]:
+    listed = subject.summary.get("metrics")
+    if listed is not None:
+        return [(item["metric"], item["filter"]) for item in listed]
+    result = desk.side(subject).result
+    return [] if result is None else [(item.metric, item.filter) for item in result.metrics]
+
+
+def _values(
+    desk: _Desk, subject: Subject, kept: Sequence[DocumentValues], metric: str, filter: str
+) -> DocumentValues | None:
+    """A metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
+    where = f"run {subject.record.id}, {subject.task}, {metric}"
+    own = [item for item in kept if (item.metric, item.filter) == (metric, filter)]
+    if not own:
+        if (metric, filter) not in _reported(desk, subject):
+            return None
+        side = desk.side(subject)
+        if side.result is None or side.scoring is None:
+            desk.notice(f"{where}: its documents' values were not kept, and it cannot be reopened: {side.reason}")
+            return None
+        again = kept_values(side.scoring, side.result, with_texts=True)
+        own = [item for item in again if (item.metric, item.filter) == (metric, filter)]
+    if not own or not is_comparable(own[0].aggregation):
+        desk.notice(f"{where}: is no metric that a paired test is known for (a function of the task's own, say)")
+        return None
+    return own[0]
+
+
+# One metric of one task
+
+
+def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
+    """The group's pairs. What is not comparable is a fault, unless it was allowed."""
+    column, own = group
+    matches, told = [], []
+    for first, second in own.pairs:
+        match, differing, remarks = _match(desk, column, own, first, second)
+        if match is not None:
+            matches.append(match)
+            told.append((tuple(item.text for item in differing), remarks))
+    if desk.faults:
+        return []
+    better = _direction(desk, column.subjects[own.pairs[0][0]], own)
+    found = compare_all(matches, better, desk.wish)
+    done = []
+    for item, (differing_texts, remarks) in zip(found, told, strict=True):
+        score = replace(item.score, differing=differing_texts, remarks=(*remarks, *_remarks(item.score)))
+        if desk.wish.flips:
+            score = with_questions(score, desk.side(column.subjects[score.first]))
+        done.append(replace(item, score=score))
+    return done
+
+
+def _match(
+    desk: _Desk, column: _Column, group: _Group, first: str, second: str
+) -> tuple[Matched | None, list[Difference], tuple[str, ...]]:
+    one, other = column.subjects[first], column.subjects[second]
+    common: dict[int, int] | None = None
+    asks_the_same: bool | None = None
+    remarks: tuple[str, ...] = ()
+    if one.entry["documents_fingerprint"] != other.entry["documents_fingerprint"]:
+        common, asks_the_same, remarks = _common(desk, one, other)
+        if common is None and not desk.wish.force:
+            return None, [], ()
+    found = differences(one, other, group.metric, group.filter, asks_the_same)
+    refused = [item for item in found if item.axis not in desk.wish.across]
+    if refused and not desk.wish.force:
+        texts = "; ".join(f"{item.text} ({item.axis})" for item in refused)
+        axes = ",".join(dict.fromkeys((*desk.wish.across, *(item.axis for item in refused))))
+        where = f"{first} and {second}, {column.title}"
+        advice = f"If that is the point, add --across {axes}; --force compares whatever differs"
+        desk.faults.append(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
+        return None, [], ()
+    match = matched(group.entries[first], group.entries[second], common)
+    return match, found, remarks
+
+
+def _axes(wish: CompareWish) -> str:
+    return " and ".join(wish.across) + " only" if wish.across else "nothing"
+
+
+def _common(desk: _Desk, one: Subject, other: Subject) -> tuple[dict[int, int] | None, bool | None, tuple[str, ...]]:
+    """The documents in common by their content, and whether they are asked in the same words."""
+    sides = desk.side(one), desk.side(other)
+    counts = f"{one.entry['documents']:,} and {other.entry['documents']:,} asked"
+    where = f"runs {one.record.id} and {other.record.id}, {one.task}"
+    first, second = sides[0].posed, sides[1].posed
+    if first is None or second is None:
+        reasons = "; ".join(dict.fromkeys(side.reason for side in sides if side.reason))
+        found = f"their documents are not the same ({counts}), and which are cannot be found: {reasons}"
+        advice = "Put the data back; or --force pairs documents by their place in the split"
+        if not desk.wish.force:
+            desk.faults.append(Fault(where, found, "the same documents", advice))
+        return None, None, ("the documents are not the same; they were paired by their place in the split",)
+    places = paired_documents(*sides)
+    if not places:
+        advice = "Runs on other data say nothing about each other document by document"
+        desk.faults.append(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
+        return None, None, ()
+    common = {first.documents[mine].id: second.documents[theirs].id for mine, theirs in places}
+    same = all(asked(first.instances[mine]) == asked(second.instances[theirs]) for mine, theirs in places)
+    return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
+
+
+def _direction(desk: _Desk, subject: Subject, group: _Group) -> bool | None:
+    for item in subject.summary.get("metrics", ()):
+        if (item["metric"], item["filter"]) == (group.metric, group.filter):
+            found: bool | None = item.get("higher_is_better")
+            return found
+    result = desk.side(subject).result
+    return None if result is None else result.metric(group.metric, group.filter).higher_is_better
+
+
+def _remarks(score: PairedScore) -> tuple[str, ...]:
+    found = []
+    if any(score.left_out):
+        mine, theirs = score.left_out
+        found.append(f"left out, without a value in the other: {mine:,} of {score.first}, {theirs:,} of {score.second}")
+    if score.clusters is not None and score.clusters < FEW:
+        found.append(f"{score.clusters} clusters are few: the interval may be too narrow")
+    return tuple(found)
+
+
+def _few(faults: Sequence[Fault]) -> list[Fault]:
+    more = len(faults) - _MOST_FAULTS
+    return [
+        *faults[:_MOST_FAULTS],
+        *([Fault("compare", f"{more:,} pairs more are not comparable")] if more > 0 else []),
+    ]
+
+
+# All together
+
+
+def _concluded(
+    desk: _Desk, systems: Sequence[System], groups: Sequence[_Group], found: Sequence[Sequence[Compared]]
+) -> RunComparison:
+    pairs = judged([item.score for own in found for item in own], desk.wish)
+    tests = sum(pair.p is not None for pair in pairs)
+    firsts = [own for group, own in zip(groups, found, strict=True) if group.is_first]
+    overall = overall_scores(desk.wish, firsts)
+    tables = [*_tables(systems, groups, pairs), *_overall_table(systems, groups, overall)]
+    return RunComparison(
+        wish=desk.wish,
+        systems=tuple(systems),
+        pairs=tuple(pairs),
+        overall=tuple(overall),
+        tables=tuple(tables),
+        tests=tests,
+        notices=tuple(desk.notices),
+        verdict=conclusion(pairs, overall),
+    )
+
+
+def _tables(systems: Sequence[System], groups: Sequence[_Group], pairs: Sequence[PairedScore]) -> list[Table]:
+    found = []
+    for group in groups:
+        own = [p for p in pairs if (p.task, p.metric, p.filter) == (group.title, group.metric, group.filter)]
+        labels = [system.label for system in systems if system.label in group.entries]
+        scores: dict[str, Estimate] = {label: group.entries[label].estimate for label in labels}
+        made = table(labels, scores, own)
+        found += [made] if made is not None else []
+    return found
+
+
+def _overall_table(systems: Sequence[System], groups: Sequence[_Group], overall: Sequence[OverallScore]) -> list[Table]:
+    """Ranks over all tasks, where three systems or more were compared on the same ones."""
+    labels = [system.label for system in systems]
+    tasks = {score.tasks for score in overall}
+    if len(labels) < 3 or len(tasks) != 1 or len(overall) != len(labels) * (len(labels) - 1) // 2:
+        return []
+    (names,) = tasks
+    own = [group for group in groups if group.is_first and group.title in names]
+    scores = {label: _mean([group.entries[label].estimate for group in own]) for label in labels}
+    return [Table(None, "mean", "none", ranked(labels, scores, overall, better=True))]
+
+
+def _mean(estimates: Sequence[Estimate]) -> Estimate:
+    return group_estimate(estimates, [estimate.n for estimate in estimates], by_size=False)

@@ -1,0 +1,104 @@
+"""Which runs are compared, and what each is called; wishes that mean nothing are told.
+
+Takes names as the user wrote them, gives systems and their records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+from assay.core.comparisons import AXES, CORRECTIONS, TESTS, CompareWish, System
+from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
+from assay.store.runs import RunRecord
+from assay.store.store import Store
+
+# Between a run and a task of it; also between a task and its style.
+AT = "@"
+
+
+def check_wish(wish: CompareWish) -> None:
+    """Every setting that means nothing, at once."""
+    faults = []
+    for name, value, known in (
+        ("--correction", wish.correction, CORRECTIONS),
+        ("--test", wish.test, (None, *TESTS)),
+        *(("--across", axis, AXES) for axis in wish.across),
+    ):
+        if value not in known:
+            words = [word for word in known if word is not None]
+            faults.append(Fault(name, f'"{value}"{did_you_mean(str(value), words)}', "one of " + ", ".join(words)))
+    if not 0 < wish.alpha < 0.5:
+        faults.append(Fault("--alpha", f"{wish.alpha}", "a number between 0 and 0.5, such as 0.05"))
+    if wish.margin is not None and not 0 < wish.margin < math.inf:
+        advice = "Say how large a difference does not matter: 0.02 is 2 points"
+        faults.append(Fault("--margin", f"{wish.margin}", "a number above 0", advice))
+    if wish.effect is not None and not 0 < abs(wish.effect) < math.inf:
+        faults.append(Fault("--effect", f"{wish.effect}", "a number other than 0"))
+    if faults:
+        raise UserError(*faults)
+
+
+def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tuple[list[System], dict[str, RunRecord]]:
+    """The runs as systems, the baseline first, and each one's record by its label."""
+    named = [_named(store, run) for run in runs]
+    if baseline is not None:
+        first = _named(store, baseline)
+        rest = [item for item in named if (item[0].id, item[1]) != (first[0].id, first[1])]
+        named = [first, *rest]
+    for place, (record, task) in enumerate(named):
+        if (record.id, task) in [(other.id, own) for other, own in named[:place]]:
+            raise UserError(Fault("compare", f"run {record.id} is named twice", "different runs, or RUN@TASK"))
+    if len(named) < 2:
+        raise UserError(Fault("compare", "one run", "two runs or more", "See: assay ls runs"))
+    labels = _labels(named)
+    systems = [
+        System(label, record.id, _model(record), task) for label, (record, task) in zip(labels, named, strict=True)
+    ]
+    return systems, {system.label: record for system, (record, _) in zip(systems, named, strict=True)}
+
+
+def _labels(named: Sequence[tuple[RunRecord, str | None]]) -> list[str]:
+    """What to call the systems: the model; of one model, also examples per prompt, the task, or the run."""
+    models = [_model(record) for record, _ in named]
+    entries = [record.manifest.get("tasks", {}) for record, _ in named]
+    own = [[task] if task else list(known) for (_, task), known in zip(named, entries, strict=True)]
+    shots = [{known[name].get("num_fewshot") for name in names} for names, known in zip(own, entries, strict=True)]
+    kinds = (
+        models,
+        [
+            f"{model} {min(few)}-shot" if len(few) == 1 and None not in few else model
+            for model, few in zip(models, shots, strict=True)
+        ],
+        [f"{model} {names[0]}" if len(names) == 1 else model for model, names in zip(models, own, strict=True)],
+    )
+    found = []
+    for place, ((record, task), model) in enumerate(zip(named, models, strict=True)):
+        same = [other for other, name in enumerate(models) if name == model]
+        fitting = [kind for kind in kinds if len({kind[other] for other in same}) == len(same)]
+        usual = f"{model} ({record.id[-6:]}{AT + task if task else ''})"
+        found.append(fitting[0][place] if fitting else usual)
+    return found if len(set(found)) == len(found) else [f"{_model(r)} ({r.id}{AT + t if t else ''})" for r, t in named]
+
+
+def _named(store: Store, name: str) -> tuple[RunRecord, str | None]:
+    run, _, task = name.partition(AT)
+    record = store.runs.get(run)
+    known = list(record.manifest.get("tasks", {}))
+    if task and task not in known:
+        found = f'run {record.id} has no task "{task}"{did_you_mean(task, known)}'
+        raise UnknownName(Fault(name, found, ", ".join(known)))
+    return record, task or None
+
+
+def _model(record: RunRecord) -> str:
+    """What the user called the model."""
+    arguments = record.spec.get("model_args") or {}
+    return str(arguments.get("pretrained") or record.spec.get("model") or record.model)
+
+
+def wanted_pairs(systems: Sequence[System], has_baseline: bool) -> list[tuple[str, str]]:
+    """Which two to compare: the first with each other one, or every two."""
+    labels = [system.label for system in systems]
+    return [(labels[0], other) for other in labels[1:]] if has_baseline else list(combinations(labels, 2))

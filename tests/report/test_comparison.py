@@ -1,0 +1,76 @@
+"""A comparison as text of several kinds."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, RunComparison, System
+from assay.core.scores import Estimate
+from assay.report.comparison import comparison_data, comparison_junit, comparison_markdown, comparison_text
+
+NASTY = 'a<b> & "c"\x00\x1b[31m|\ud800'
+
+
+def made(label: str = "a") -> RunComparison:
+    score = Estimate(0.5, 0.1, 0.3, 0.7, 10, "wilson")
+    pair = PairedScore(
+        "t",
+        "acc",
+        "none",
+        True,
+        True,
+        label,
+        "b",
+        10,
+        (0, 0),
+        (score, score),
+        Estimate(0.0, 0.1, -0.2, 0.2, 10, "newcombe"),
+        "mcnemar",
+        1.0,
+        1.0,
+        effect=Effect("odds_ratio", float("inf"), 1.0, float("inf")),
+        differing=("model: x → y",),
+        flips=(Flip(3, 0.0, 1.0, "why?"),),
+        verdict=f"No difference was found between b and {label}.",
+    )
+    systems = (System(label, "r1", "x"), System("b", "r2", "y"))
+    return RunComparison(CompareWish(), systems, (pair,), (), (), 1, ("a note",), pair.verdict)
+
+
+def test_json_knows_no_infinity() -> None:
+    text = json.dumps(comparison_data(made()), allow_nan=False)
+    assert json.loads(text)["pairs"][0]["effect"] == {"name": "odds_ratio", "value": None, "low": 1.0, "high": None}
+
+
+def test_halves_of_characters_can_be_written() -> None:
+    json.dumps(comparison_data(made(NASTY)), ensure_ascii=False).encode("utf-8")
+
+
+def test_names_cannot_break_the_xml() -> None:
+    suite = ElementTree.fromstring(comparison_junit(made(NASTY), True))
+    assert suite[0].get("name") == 'b against a<b> & "c"\ufffd\ufffd[31m|\ufffd'
+
+
+def test_names_cannot_steer_the_terminal_or_break_a_table() -> None:
+    assert "\x1b" not in comparison_text(made(NASTY)) and "\x00" not in comparison_text(made(NASTY))
+    row = next(line for line in comparison_markdown(made(NASTY)).split("\n") if "r1" in line)
+    assert row.count("|") - row.count("\\|") == 4
+
+
+def test_a_lone_difference_of_models_is_not_repeated() -> None:
+    assert "differs" not in comparison_text(made())
+    shots = replace(made().pairs[0], differing=("num_fewshot: 0 → 5",))
+    assert "  differs: num_fewshot: 0 → 5\n" in comparison_text(replace(made(), pairs=(shots,)))
+
+
+def test_flips_and_notices_are_shown() -> None:
+    text = comparison_text(made())
+    assert "  document 3: 0 → 1: why?\n" in text and "\nnote: a note\n" in text
+    assert text.endswith("No difference was found between b and a.")
+
+
+def test_very_many_pairs_are_cut() -> None:
+    many = replace(made(), pairs=made().pairs * 100)
+    assert "40 pairs more: --format json has them all" in comparison_text(many)

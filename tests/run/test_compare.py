@@ -1,0 +1,401 @@
+"""Recorded runs compared: what is paired, what is refused, and what needs neither task files nor data."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.api import compare, evaluate, rescore
+from assay.core.comparisons import DocumentValues, RunComparison
+from assay.core.errors import DataError, UnknownName, UserError
+from assay.core.fingerprints import Fingerprint
+from assay.core.requests import Generation, Request
+from assay.core.responses import Logprob, Text
+from assay.store.runs import FINISHED
+from assay.store.store import Store
+from assay.testing import ScriptedModel
+
+SIZE = 12
+Run = Callable[..., str]
+
+
+def task_text(**changes: str) -> str:
+    keys = {
+        "task": "odd",
+        "dataset_path": "json",
+        "dataset_kwargs": "{data_files: {test: odd.jsonl, train: shots.jsonl}}",
+        "test_split": "test",
+        "fewshot_split": "train",
+        "output_type": "multiple_choice",
+        "doc_to_text": "'{{q}}'",
+        "doc_to_choice": "['yes', 'no']",
+        "doc_to_target": "label",
+        "metric_list": "[{metric: acc}, {metric: acc_norm}]",
+        "metadata": "{version: 1}",
+        **changes,
+    }
+    return "".join(f"{key}: {value}\n" for key, value in keys.items())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "tasks"
+    made.mkdir()
+    rows = [{"q": f"Is {n} odd?", "label": 1 - n % 2} for n in range(SIZE)]
+    shots = [{"q": f"Is {n} odd?", "label": 1 - n % 2} for n in range(100, 109)]
+    for name, own in (("odd", rows), ("shots", shots)):
+        (made / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
+    (made / "odd.yaml").write_text(task_text())
+    (made / "other.yaml").write_text(task_text(task="other", doc_to_text="'Tell: {{q}}'"))
+    return made
+
+
+def right_up_to(count: int, name: str) -> ScriptedModel:
+    """Right in documents 0 … count − 1, wrong in the others."""
+
+    def answer(request: Request) -> Logprob | Text:
+        text = str(getattr(request, "prompt", ""))
+        number = int(text.rpartition("Is ")[2].split()[0])
+        truth = "yes" if number % 2 else "no"
+        said = truth if number < count else {"yes": "no", "no": "yes"}[truth]
+        if isinstance(request, Generation):
+            return Text(said)
+        return Logprob(-1.0 if request.continuation.strip() == said else -3.0, 1, False)  # type: ignore[union-attr]
+
+    return ScriptedModel(answer, name=name)
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path: Path) -> Run:
+    def make(count: int, name: str, tasks: Any = "odd", **settings: Any) -> str:
+        found = evaluate(right_up_to(count, name), tasks, store=tmp_path / "s.db", include_path=folder, **settings)
+        return found.run_id
+
+    return make
+
+
+@pytest.fixture
+def versus(tmp_path: Path) -> Callable[..., RunComparison]:
+    return lambda *runs, **wish: compare(*runs, store=tmp_path / "s.db", **wish)
+
+
+Versus = Callable[..., RunComparison]
+
+
+def test_two_models_on_one_task(run: Run, versus: Versus) -> None:
+    found = versus(run(2, "a"), run(10, "b"))
+    (pair,) = found.pairs
+    assert (pair.first, pair.second, pair.metric, pair.n) == ("a", "b", "acc", SIZE)
+    assert (pair.wins, pair.losses, pair.ties) == (8, 0, 4)
+    assert pair.p == pytest.approx(2 / 2**8) and pair.outcome == "better"
+    assert pair.differing == ('model: "a" → "b"',)
+    assert found.verdict == pair.verdict and found.tests == 1
+
+
+def test_runs_of_deleted_tasks_still_compare(run: Run, versus: Versus, folder: Path) -> None:
+    runs = run(2, "a"), run(10, "b")
+    shutil.rmtree(folder)
+    assert versus(*runs).pairs[0].wins == 8
+
+
+def test_records_of_before_are_reopened(run: Run, versus: Versus, tmp_path: Path, folder: Path) -> None:
+    runs = run(2, "a"), run(10, "b")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("DELETE FROM document_values WHERE run = ?", (runs[0],))
+        connection.commit()
+    assert versus(*runs).pairs[0].wins == 8
+    shutil.rmtree(folder)
+    with pytest.raises(DataError, match=r"values were not kept, and it cannot be reopened.*is gone"):
+        versus(*runs)
+
+
+def test_other_shots_are_refused_unless_they_are_the_point(run: Run, versus: Versus) -> None:
+    runs = run(4, "a"), run(4, "a", num_fewshot=2)
+    told = r"not comparable: num_fewshot: 0 → 2 \(shots\).*If that is the point, add --across model,shots"
+    with pytest.raises(DataError, match=told):
+        versus(*runs)
+    (pair,) = versus(*runs, across=["shots"]).pairs
+    assert pair.differing == ("num_fewshot: 0 → 2",)
+    assert (pair.first, pair.second) == ("a 0-shot", "a 2-shot")
+    assert versus(*runs, force=True).pairs[0].differing == ("num_fewshot: 0 → 2",)
+
+
+def test_other_examples_of_equal_number_are_shots_too(run: Run, versus: Versus) -> None:
+    runs = run(4, "a", num_fewshot=2), run(4, "a", num_fewshot=2, fewshot_sampler="per_document")
+    with pytest.raises(DataError, match=r"few-shot examples: fewshot_sampler \(shots\)"):
+        versus(*runs)
+
+
+def test_two_things_at_once_are_refused(run: Run, versus: Versus) -> None:
+    runs = run(4, "a"), run(9, "b", num_fewshot=2)
+    with pytest.raises(DataError, match=r'model: "a" → "b" \(model\)'):
+        versus(*runs, across=["shots"])
+    found = versus(*runs, across=["model", "shots"])
+    assert found.verdict.endswith('Differing: model: "a" → "b"; num_fewshot: 0 → 2.')
+
+
+def test_another_style_is_refused_and_allowed(run: Run, versus: Versus) -> None:
+    runs = run(4, "a", ["odd", "other"]), run(4, "a", ["odd@letters", "other"])
+    with pytest.raises(UnknownName, match='no two runs have a task "odd"'):
+        versus(*runs, tasks=["odd"])
+    (pair,) = versus(*runs, tasks=["odd"], across=["style"]).pairs
+    assert pair.task == "odd" and pair.differing == ("style: own → letters",)
+
+
+def test_other_prompts_are_refused(run: Run, versus: Versus) -> None:
+    runs = run(4, "a"), run(4, "b", system_instruction="Think. ")
+    with pytest.raises(DataError, match=r"prompts: chat\.system \(prompts\)"):
+        versus(*runs)
+    assert len(versus(*runs, across=["model", "prompts"]).pairs[0].differing) == 2
+
+
+def test_another_version_is_refused(run: Run, versus: Versus, folder: Path) -> None:
+    first = run(4, "a")
+    (folder / "odd.yaml").write_text(task_text(metadata="{version: 2}"))
+    with pytest.raises(DataError, match=r"version of the task: 1 → 2 \(version\)"):
+        versus(first, run(4, "b"))
+
+
+def test_another_scoring_is_refused(run: Run, versus: Versus, folder: Path) -> None:
+    keys = {"output_type": "generate_until", "doc_to_target": "\"{{['yes', 'no'][label]}}\""}
+    for name, option in (("first", "true"), ("second", "false")):
+        metrics = f"[{{metric: exact_match, ignore_case: {option}}}]"
+        (folder / "odd.yaml").write_text(task_text(**keys, metric_list=metrics))
+        run(4, name)
+    with pytest.raises(DataError, match=r"scoring of exact_match: ignore_case \(scoring\)"):
+        versus("last~1", "last")
+    assert versus("last~1", "last", across=["model", "scoring"]).pairs[0].n == SIZE
+
+
+def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> None:
+    runs = run(2, "a", limit=5), run(10, "b")
+    (pair,) = versus(*runs).pairs
+    assert (pair.n, pair.left_out, pair.wins) == (5, (0, 7), 3)
+    assert pair.remarks[0] == "other documents were asked (5 and 12 asked): the 5 in common are compared"
+    assert pair.remarks[1] == "left out, without a value in the other: 0 of a, 7 of b"
+    shutil.rmtree(folder)
+    with pytest.raises(DataError, match=r"which are cannot be found: .*--force pairs documents by their place"):
+        versus(*runs)
+    forced = versus(*runs, force=True).pairs[0]
+    assert forced.n == 5 and "paired by their place" in forced.remarks[0]
+
+
+def test_no_document_in_common_is_refused_even_by_force(run: Run, versus: Versus) -> None:
+    runs = run(2, "a", samples={"odd": [0, 1]}), run(2, "b", samples={"odd": [4, 5]})
+    with pytest.raises(DataError, match="they have no document in common"):
+        versus(*runs, force=True)
+
+
+def test_several_tasks_and_a_mean_over_them(run: Run, versus: Versus) -> None:
+    found = versus(run(2, "a", ["odd", "other"]), run(10, "b", ["odd", "other"]))
+    assert [pair.task for pair in found.pairs] == ["odd", "other"]
+    assert [pair.adjusted for pair in found.pairs] == [pytest.approx(4 / 2**8)] * 2
+    (overall,) = found.overall
+    assert overall.difference.value == pytest.approx(8 / 12) and overall.tasks == ("odd", "other")
+    assert found.verdict.startswith(
+        "Over 2 tasks, each counted once, b scores 66.7 points higher than a (95 % interval"
+    )
+
+
+def test_tasks_of_one_run_only_are_told(run: Run, versus: Versus) -> None:
+    found = versus(run(2, "a", ["odd", "other"]), run(10, "b"))
+    assert [pair.task for pair in found.pairs] == ["odd"]
+    assert found.notices == ("other: b did not run it",)
+
+
+def test_two_tasks_of_one_run(run: Run, versus: Versus) -> None:
+    name = run(2, "a", ["odd", "other"])
+    (pair,) = versus(f"{name}@odd", f"{name}@other", across=["prompts"]).pairs
+    assert (pair.task, pair.wins, pair.ties) == ("odd / other", 0, SIZE)
+    assert (pair.first, pair.second) == ("a odd", "a other")
+
+
+def test_runs_of_one_model_are_called_by_their_names(run: Run, versus: Versus) -> None:
+    one, other = run(2, "a"), run(2, "a")
+    assert [system.label for system in versus(one, other).systems] == [f"a ({name[-6:]})" for name in (one, other)]
+
+
+def test_metrics_are_chosen(run: Run, versus: Versus) -> None:
+    runs = run(2, "a"), run(10, "b")
+    assert [pair.metric for pair in versus(*runs, metrics=["acc_norm"]).pairs] == ["acc_norm"]
+    assert [pair.metric for pair in versus(*runs, metrics=["all"]).pairs] == ["acc", "acc_norm"]
+    with pytest.raises(DataError, match='no two runs report the metric "f1"; they have acc, acc_norm'):
+        versus(*runs, metrics=["f1"])
+
+
+def test_rescored_runs_are_compared(run: Run, versus: Versus, tmp_path: Path, folder: Path) -> None:
+    names = [run(count, name) for count, name in ((2, "a"), (10, "b"))]
+    again = [rescore(name, metrics="acc_bytes", store=tmp_path / "s.db").run_id for name in names]
+    assert [(pair.metric, pair.wins) for pair in versus(*again).pairs] == [("acc_bytes", 8)]
+
+
+GENERATED = {"output_type": "generate_until", "doc_to_target": "\"{{['yes it is', 'no it is not'][label]}}\""}
+
+
+def test_corpus_metrics_are_reopened_for_their_texts(run: Run, versus: Versus, folder: Path) -> None:
+    pytest.importorskip("sacrebleu")
+    (folder / "odd.yaml").write_text(task_text(**GENERATED, metric_list="[{metric: chrf}]"))
+    runs = run(2, "a"), run(12, "b")
+    (pair,) = versus(*runs).pairs
+    assert pair.test == "bootstrap" and pair.outcome == "better" and pair.wins is None
+    assert pair.scores[0].value is not None and pair.scores[1].value is not None
+    assert pair.difference.value == pytest.approx(pair.scores[1].value - pair.scores[0].value)
+    shutil.rmtree(folder)
+    with pytest.raises(DataError, match=r"chrf: its documents' values were not kept, and it cannot be reopened"):
+        versus(*runs)
+
+
+def test_a_metric_without_a_paired_test_is_told(run: Run, versus: Versus, folder: Path) -> None:
+    (folder / "own.py").write_text("def best(values):\n    return max(values)\n")
+    (folder / "odd.yaml").write_text(task_text(metric_list="[{metric: acc, aggregation: !function own.best}]"))
+    runs = run(2, "a", allow_code=True), run(12, "b", allow_code=True)
+    with pytest.raises(DataError, match="acc: is no metric that a paired test is known for"):
+        versus(*runs)
+
+
+def test_three_runs_are_ranked_with_shared_places(run: Run, versus: Versus) -> None:
+    found = versus(run(1, "low"), run(11, "high"), run(12, "top"))
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("low", "high"), ("low", "top"), ("high", "top")]
+    (table,) = found.tables
+    assert [(place.label, place.rank, place.letters) for place in table.places] == [
+        ("top", 1, "a"),
+        ("high", 1, "a"),
+        ("low", 3, "b"),
+    ]
+
+
+def test_ranks_over_all_tasks_count_each_once(run: Run, versus: Versus) -> None:
+    names = [run(count, name, ["odd", "other"]) for count, name in ((1, "low"), (11, "high"), (12, "top"))]
+    found = versus(*names)
+    assert [table.task for table in found.tables] == ["odd", "other", None]
+    shown = [(place.label, place.letters, place.estimate.value) for place in found.tables[-1].places]
+    assert shown == [("top", "a", 1.0), ("high", "a", pytest.approx(11 / 12)), ("low", "b", pytest.approx(1 / 12))]
+    assert len(versus(*names, baseline=names[0]).tables) == 0
+
+
+def test_many_pairs_over_all_tasks_share_their_flips(run: Run, versus: Versus) -> None:
+    # Four documents of the one weigh as much as twelve of the other.
+    few = {"odd": [0, 2, 6, 9]}
+    names = [run(count, f"m{count}", ["odd", "other"], samples=few) for count in (1, 5, 7, 12)]
+    together = {(score.first, score.second): score.p for score in versus(*names).overall}
+    assert len(together) == 6
+    for one, other in ((0, 1), (1, 2), (2, 3)):
+        (alone,) = versus(names[one], names[other]).overall
+        assert together[alone.first, alone.second] == pytest.approx(alone.p, abs=0.02)
+
+
+def test_a_baseline_is_compared_with_each(run: Run, versus: Versus) -> None:
+    runs = run(1, "low"), run(11, "high"), run(12, "top")
+    found = versus(*runs, baseline=runs[1])
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("high", "low"), ("high", "top")]
+    assert found.tables == ()
+
+
+def test_flips_show_questions_where_they_can_be_read(run: Run, versus: Versus, folder: Path) -> None:
+    runs = run(2, "a"), run(4, "b")
+    (pair,) = versus(*runs, flips=5).pairs
+    assert [(flip.document, flip.first, flip.second, flip.question) for flip in pair.flips] == [
+        (2, 0.0, 1.0, "Is 2 odd?"),
+        (3, 0.0, 1.0, "Is 3 odd?"),
+    ]
+    shutil.rmtree(folder)
+    (pair,) = versus(*runs, flips=5).pairs
+    assert [flip.question for flip in pair.flips] == ["", ""] and "questions cannot be shown" in pair.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({"alpha": 0.0}, "--alpha: 0.0; expected a number between"),
+        ({"margin": -1.0}, "--margin: -1.0; expected a number above 0"),
+        ({"margin": float("nan")}, "--margin: nan"),
+        ({"effect": 0.0}, "--effect: 0.0"),
+        ({"test": "exat"}, r'--test: "exat" \(did you mean "exact"\?\)'),
+        ({"correction": "none"}, "--correction"),
+        ({"across": ["shot"]}, r'--across: "shot" \(did you mean "shots"\?\)'),
+        ({"tasks": ["od"]}, r'no two runs have a task "od" \(did you mean "odd"\?\)'),
+    ],
+)
+def test_wishes_that_mean_nothing_are_told(run: Run, versus: Versus, wish: dict[str, Any], told: str) -> None:
+    runs = run(2, "a"), run(10, "b")
+    with pytest.raises(UserError, match=told):
+        versus(*runs, **wish)
+
+
+def test_runs_that_mean_nothing_are_told(run: Run, versus: Versus) -> None:
+    name = run(2, "a")
+    with pytest.raises(UserError, match="is named twice"):
+        versus(name, name)
+    with pytest.raises(UserError, match="one run; expected two"):
+        versus(name)
+    with pytest.raises(UnknownName, match="unknown run"):
+        versus(name, "nothing")
+    with pytest.raises(UnknownName, match=r'has no task "odt" \(did you mean "odd"\?\)'):
+        versus(name, f"{name}@odt")
+
+
+def test_an_unfinished_run_is_told(run: Run, versus: Versus, tmp_path: Path) -> None:
+    runs = run(2, "a"), run(10, "b")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("UPDATE runs SET status = 'interrupted', summary = NULL WHERE id = ?", (runs[0],))
+        connection.execute("DELETE FROM document_values WHERE run = ?", (runs[0],))
+        connection.commit()
+    found = versus(*runs)
+    assert found.pairs[0].wins == 8
+    assert found.notices == (f"run {runs[0]} is interrupted: documents that it did not score are left out",)
+
+
+def recorded(store: Store, name: str, values: list[float]) -> str:
+    """A run as the store keeps it, without the work of one."""
+    size = len(values)
+    entry = {
+        "version": 1,
+        "num_fewshot": 0,
+        "documents": size,
+        "documents_fingerprint": "d",
+        "prompts_fingerprint": "p",
+        "scoring": {"metrics": {}, "filters": {}, "process": None},
+    }
+    reported = {"tasks": {"t": {"metrics": [{"metric": "m", "filter": "none", "higher_is_better": True}]}}}
+    run_id = store.runs.begin(Fingerprint(name), {"model": name}, {"tasks": {"t": entry}})
+    store.runs.end(run_id, FINISHED, reported, [DocumentValues("t", "m", "none", "mean", range(size), values)])
+    return run_id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["outcomes", "measurements"])
+def test_a_hundred_runs_of_a_thousand_documents_take_seconds(tmp_path: Path, kind: str) -> None:
+    generator = random.Random(0)
+    with Store(tmp_path / "s.db") as store:
+        names = []
+        for place in range(100):
+            draws = [generator.random() + 0.002 * place for _ in range(1000)]
+            values = [float(draw > 0.5) for draw in draws] if kind == "outcomes" else draws
+            names.append(recorded(store, f"m{place}", values))
+    started = time.perf_counter()
+    found = compare(*names, store=tmp_path / "s.db")
+    assert time.perf_counter() - started < 5
+    assert len(found.pairs) == 4950 and len(found.tables[0].places) == 100
+
+
+@pytest.mark.slow
+def test_keeping_ten_thousand_documents_takes_milliseconds(tmp_path: Path) -> None:
+    generator = random.Random(0)
+    with Store(tmp_path / "s.db") as store:
+        recorded(store, "warm", [0.5])
+        best = 1.0
+        for kind in range(5):
+            values = [float(generator.random() < 0.5) for _ in range(10_000)]
+            started = time.perf_counter()
+            recorded(store, f"m{kind}", values)
+            best = min(best, time.perf_counter() - started)
+    assert best < 0.05

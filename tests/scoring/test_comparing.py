@@ -1,0 +1,179 @@
+"""Two systems on the same documents: numbers computed by hand, and held against scipy and scikit-learn."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from assay.core.comparisons import EVERY_FLIP, CompareWish, DocumentValues, PairedScore
+from assay.scoring.comparing import Entry, compare_all, matched
+
+# Both right 4, only the second 3, only the first 1, neither 2.
+FIRST = [1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
+SECOND = [1, 1, 1, 1, 1, 1, 1, 0, 0, 0]
+
+
+def entry(label: str, values: Sequence[Any], aggregation: str = "mean", **changes: Any) -> Entry:
+    given = {"documents": tuple(range(len(values))), "clusters": None, **changes}
+    return Entry(label, DocumentValues("t", "m", "none", aggregation, values=tuple(values), **given))
+
+
+def compare(first: Entry, second: Entry, better: bool | None = True, **wish: Any) -> PairedScore:
+    return compare_all([matched(first, second)], better, CompareWish(**wish))[0].score
+
+
+def test_outcomes_of_zero_and_one() -> None:
+    found = compare(entry("a", FIRST), entry("b", SECOND))
+    assert (found.n, found.wins, found.losses, found.ties) == (10, 3, 1, 6)
+    assert [score.value for score in found.scores] == [0.5, 0.7]
+    assert found.difference.value == pytest.approx(0.2)
+    assert (found.test, found.p) == ("mcnemar", pytest.approx(2 * (1 + 4) / 16))
+    assert found.effect is not None and (found.effect.name, found.effect.value) == ("odds_ratio", pytest.approx(3))
+    # The differences vary by (4 − 10·0.2²)/9 = 0.4: (1.960 + 0.8416)·√(0.4/10), and 7.849·0.4/0.2² documents.
+    assert found.detectable == pytest.approx(2.8015852 * math.sqrt(0.04), rel=1e-6)
+    assert found.needed == 79
+
+
+def test_the_wanted_effect_sets_the_number_of_documents() -> None:
+    found = compare(entry("a", FIRST), entry("b", SECOND), effect=0.1)
+    assert found.needed == 314  # 7.8489·0.4/0.1²
+
+
+def test_tests_can_be_chosen() -> None:
+    one, other = entry("a", FIRST), entry("b", SECOND)
+    assert compare(one, other, test="midp").p == pytest.approx(0.625 - 4 / 16)
+    flipped = compare(one, other, test="permutation")
+    # Of 16 ways to sign four ones, 5 sum to 2 or more and 5 to −2 or less.
+    assert (flipped.test, flipped.p) == ("sign-flip", pytest.approx(10 / 16))
+    drawn = compare(one, other, test="bootstrap")
+    assert drawn.test == "bootstrap" and drawn.p is not None and 0.2 < drawn.p < 0.7
+
+
+def test_measurements_agree_with_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    a, b = [0.5, 1.0, 4.0, 2.0], [1.5, 3.0, 7.0, 2.0]
+    found = compare(entry("a", a), entry("b", b), None)
+    expected = stats.ttest_rel(b, a).confidence_interval(0.95)
+    assert (found.difference.low, found.difference.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert (found.test, found.p) == ("sign-flip", pytest.approx(2 / 8))  # the tie cannot turn
+    assert found.effect is not None and found.effect.value == pytest.approx(1.5 / math.sqrt(5 / 3))
+
+
+def test_documents_are_paired_by_their_place() -> None:
+    found = compare(entry("a", [1, 0, 1], documents=(4, 5, 6)), entry("b", [0, 0], documents=(6, 4)))
+    assert (found.n, found.left_out, found.losses) == (2, (1, 0), 2)
+
+
+def test_documents_without_a_number_are_left_out() -> None:
+    found = compare(entry("a", [1.0, math.nan, 0.5], "nanmean"), entry("b", [2.0, 1.0, math.inf], "nanmean"), None)
+    assert (found.n, found.left_out, found.difference.value) == (1, (2, 2), 1.0)
+    assert found.difference.low is None
+
+
+def test_no_document_in_common_gives_nulls() -> None:
+    found = compare(entry("a", [1], documents=(0,)), entry("b", [1], documents=(1,)))
+    assert (found.n, found.p, found.difference.value, found.detectable) == (0, None, None, None)
+
+
+def test_whole_clusters_are_flipped() -> None:
+    clusters = ("x", "x", "y", "y", "z", "z")
+    one = entry("a", [0] * 6, clusters=clusters)
+    found = compare(one, entry("b", [1] * 6, clusters=clusters))
+    # Three clusters turn together: 2 of 8 ways are as far from 0.
+    assert (found.test, found.p, found.clusters) == ("cluster-sign-flip", pytest.approx(2 / 8), 3)
+
+
+def test_f1_is_resampled_over_the_same_documents() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    right = [1, 1, 1, 0, 0, 1, 0, 1]
+    picks = [1, 0, 1, 1, 0, 0, 0, 1], [1, 1, 1, 0, 0, 0, 0, 1]
+    one, other = (entry(str(place), list(zip(right, own, strict=True)), "f1") for place, own in enumerate(picks))
+    found = compare(one, other)
+    expected = metrics.f1_score(right, picks[1]) - metrics.f1_score(right, picks[0])
+    assert found.difference.value == pytest.approx(expected)
+    assert found.test == "bootstrap" and found.wins is None
+    assert compare(one, one).p == 1.0
+
+
+def test_perplexities_are_compared_as_ratios_of_sums() -> None:
+    one = entry("a", [(-2.0, 1.0), (-6.0, 3.0)], "weighted_perplexity")
+    other = entry("b", [(-1.0, 1.0), (-3.0, 3.0)], "weighted_perplexity")
+    found = compare(one, other, False)
+    assert found.difference.value == pytest.approx(math.exp(1) - math.exp(2))
+    assert [score.value for score in found.scores] == [pytest.approx(math.exp(2)), pytest.approx(math.exp(1))]
+
+
+def test_bootstrap_and_interval_never_contradict_each_other() -> None:
+    generator = random.Random(5)
+    for shift in (0.0, 0.3, 0.6, 3.0):
+        ends = [-generator.expovariate(0.2) for _ in range(40)]
+        one = entry("a", ends, "perplexity")
+        other = entry("b", [value + shift + generator.gauss(0, 1) for value in ends], "perplexity")
+        found = compare(one, other, False)
+        assert found.difference.low is not None and found.difference.high is not None and found.p is not None
+        assert (found.p < 0.05) == (not found.difference.low <= 0 <= found.difference.high)
+
+
+def test_text_labels_are_numbered() -> None:
+    right = ["b", "b", "c", "c"]
+    one = entry("a", list(zip(right, ["b", "c", "c", "c"], strict=True)), "matthews_corrcoef")
+    other = entry("b", list(zip(right, ["a", "b", "c", "c"], strict=True)), "matthews_corrcoef")
+    found = compare(one, other)
+    values = [score.value for score in found.scores]
+    assert values[0] is not None and values[1] is not None
+    assert found.difference.value == pytest.approx(values[1] - values[0])
+
+
+def test_many_pairs_share_their_flips() -> None:
+    generator = random.Random(1)
+    entries = [entry(f"s{k}", [generator.gauss(0.2 * k, 1) for _ in range(30)]) for k in range(4)]
+    matches = [matched(entries[i], entries[j]) for i in range(4) for j in range(i + 1, 4)]
+    together = [item.score.p for item in compare_all(matches, True, CompareWish())]
+    alone = [compare_all([match], True, CompareWish())[0].score.p for match in matches]
+    assert together == [pytest.approx(p, abs=0.02) for p in alone]
+
+
+def test_margins_know_which_way_is_worse() -> None:
+    one, other = entry("a", [1.0, 2.0, 3.0, 4.0]), entry("b", [0.9, 2.1, 2.9, 4.0])
+    close = compare(one, other, margin=0.5).margin
+    assert close is not None and close.is_equivalent and close.is_not_worse
+    far = entry("c", [0.0, 1.1, 2.0, 2.9])
+    lower = compare(one, far, True, margin=0.5).margin
+    less_is_better = compare(one, far, False, margin=0.5).margin
+    assert lower is not None and not lower.is_equivalent and lower.is_not_worse is False
+    assert less_is_better is not None and less_is_better.is_not_worse is True
+    assert compare(one, other, None, margin=0.5).margin.is_not_worse is None  # type: ignore[union-attr]
+
+
+def test_margins_of_perplexities_and_of_clusters() -> None:
+    one = entry("a", [-1.0, -2.0, -1.5], "perplexity")
+    same = compare(one, one, False, margin=0.5).margin
+    assert same is not None and same.is_equivalent and same.is_not_worse
+    worse = compare(one, entry("b", [-3.0, -4.0, -3.5], "perplexity"), False, margin=0.5).margin
+    assert worse is not None and not worse.is_equivalent and worse.is_not_worse is False
+
+
+def test_margins_of_clusters() -> None:
+    clusters = ("x", "x", "y", "y")
+
+    def margin(one: list[float], other: list[float], size: float = 2.0) -> bool:
+        found = compare(entry("a", one, clusters=clusters), entry("b", other, clusters=clusters), margin=size).margin
+        assert found is not None
+        return found.is_equivalent
+
+    # Clusters differ by 0.05 and 0.1 on average: 0.075 ± 6.31·0.025.
+    assert margin([1.0, 2.0, 3.0, 4.0], [1.1, 2.0, 3.1, 4.1], 0.24)
+    assert not margin([1.0, 2.0, 3.0, 4.0], [1.1, 2.0, 3.1, 4.1], 0.23)
+    assert not margin([1.0, 2.0, 3.0, 4.0], [1.1, 2.1, 3.1, 4.1])  # two clusters that agree are no proof
+    assert margin([1, 0, 1, 0], [1, 0, 1, 0], 0.9) and not margin([1, 0, 1, 0], [1, 0, 1, 0], 0.5)
+
+
+def test_flips_are_listed_both_ways() -> None:
+    one, other = entry("a", FIRST), entry("b", SECOND)
+    assert [flip.document for flip in compare(one, other, flips=1).flips] == [7, 4]
+    assert [flip.document for flip in compare(one, other, flips=EVERY_FLIP).flips] == [4, 5, 6, 7]
+    assert compare(one, other).flips == ()

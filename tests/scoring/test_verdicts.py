@@ -1,0 +1,143 @@
+"""What numbers say in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.core.comparisons import CompareWish, Margin, PairedScore
+from assay.core.scores import Estimate
+from assay.scoring.verdicts import amount, conclusion, corrected, judged, p_text, table
+
+
+def score(value: float | None) -> Estimate:
+    return Estimate(value, 0.01, None, None, 100, "t")
+
+
+def pair(difference: float | None, p: float | None, **changes: Any) -> PairedScore:
+    given = {"higher_is_better": True, "is_share": True, "first": "A", "second": "B", "n": 100, **changes}
+    found = Estimate(difference, 0.01, changes.get("low", 0.004), changes.get("high", 0.058), given["n"], "t")
+    for name in ("low", "high"):
+        given.pop(name, None)
+    counts = {"wins": 9, "losses": 5, "ties": 86, **given}
+    return PairedScore(
+        "t",
+        "acc",
+        "none",
+        left_out=(0, 0),
+        scores=(score(0.5), score(0.53)),
+        difference=found,
+        test="mcnemar",
+        p=p,
+        **counts,
+    )
+
+
+def told(*pairs: PairedScore, **wish: Any) -> list[PairedScore]:
+    return judged(pairs, CompareWish(**wish))
+
+
+def test_a_difference_beyond_chance() -> None:
+    found = told(pair(0.031, 0.003), *(pair(0.0, 1.0) for _ in range(5)))[0]
+    assert found.outcome == "better" and found.adjusted == pytest.approx(0.018)
+    assert found.verdict == (
+        "B scores 3.1 points higher than A (95 % interval +0.4 to +5.8, McNemar p = 0.018 after Holm over 6 tests): "
+        "more than chance explains."
+    )
+
+
+def test_no_difference_says_what_would_be_seen() -> None:
+    (found,) = told(pair(0.031, 0.3, detectable=0.12))
+    assert found.outcome == "none"
+    assert found.verdict == (
+        "No difference was found between B and A (95 % interval +0.4 to +5.8, McNemar p = 0.30): "
+        "100 documents would show one of 12 points or more."
+    )
+
+
+def test_less_can_be_better() -> None:
+    (found,) = told(pair(-1.5, 0.001, higher_is_better=False, is_share=False, low=-2.0, high=-1.0))
+    assert found.outcome == "better"
+    assert found.verdict.startswith("B scores 1.5 lower than A, which is better (95 % interval -2 to -1, ")
+    (worse,) = told(pair(1.5, 0.001, higher_is_better=False, is_share=False))
+    assert worse.is_worse and "1.5 higher than A, which is worse" in worse.verdict
+
+
+def test_without_a_direction_nothing_is_better() -> None:
+    assert [item.outcome for item in told(pair(-0.1, 0.0001, higher_is_better=None))] == ["lower"]
+
+
+def test_margins_are_told() -> None:
+    near = Margin(0.02, True, True, -0.01, 0.01)
+    assert told(pair(0.0, 1.0, margin=near))[0].verdict.endswith("; equivalent within ±2 points.")
+    half = Margin(0.02, False, True, -0.01, 0.05)
+    assert (
+        "; not worse by more than 2 points, but not shown to be equivalent."
+        in told(pair(0.0, 1.0, margin=half))[0].verdict
+    )
+    far = Margin(0.02, False, False, -0.1, 0.1)
+    assert told(pair(0.0, 1.0, margin=far))[0].verdict.endswith("; not shown to be equivalent within ±2 points.")
+
+
+def test_equal_values_single_documents_and_none() -> None:
+    assert told(pair(0.0, 1.0, wins=0, losses=0))[0].verdict == "B and A have the same value on all 100 documents."
+    assert told(pair(1.0, 1.0, n=1, wins=1, losses=0))[0].verdict == "1 document says nothing about B and A."
+    assert told(pair(None, None, n=0))[0].verdict == "B and A have no scored document in common."
+
+
+def test_what_differs_is_named_where_it_is_more_than_one_thing() -> None:
+    (found,) = told(pair(0.0, 1.0, differing=("model: x → y", "num_fewshot: 0 → 5")))
+    assert found.verdict.endswith(" Differing: model: x → y; num_fewshot: 0 → 5.")
+
+
+def test_corrections() -> None:
+    assert corrected([0.01, None, 0.04], "holm") == [0.02, None, 0.04]
+    assert corrected([0.01, None, 0.04], "bh") == [0.02, None, 0.04]
+    assert corrected([0.01, 0.02, 0.03], "holm") == [pytest.approx(0.03), pytest.approx(0.04), pytest.approx(0.04)]
+    assert corrected([0.01, 0.02, 0.03], "bh") == [pytest.approx(0.03)] * 3
+
+
+def test_sizes_and_probabilities_in_words() -> None:
+    assert [amount(value, True) for value in (0.01, -0.031, 0.12, 0.0004)] == [
+        "1 point",
+        "3.1 points",
+        "12 points",
+        "0.04 points",
+    ]
+    assert amount(12.34567, False) == "12.35"
+    assert [p_text(p) for p in (None, 0.0002, 0.0213, 0.61)] == ["no p-value", "p < 0.001", "p = 0.021", "p = 0.61"]
+
+
+def test_tied_systems_share_a_letter() -> None:
+    labels = ["A", "B", "C"]
+    scores = {"A": score(0.9), "B": score(0.88), "C": score(0.5)}
+    pairs = [
+        pair(-0.02, 0.5, first="A", second="B"),
+        pair(-0.4, 1e-6, first="A", second="C"),
+        pair(-0.38, 1e-6, first="B", second="C"),
+    ]
+    found = table(labels, scores, told(*pairs))
+    assert found is not None
+    shown = [(place.label, place.rank, place.last, place.letters) for place in found.places]
+    assert shown == [("A", 1, 2, "a"), ("B", 1, 2, "a"), ("C", 3, 3, "b")]
+    assert table(labels, scores, told(*pairs[:2])) is None
+
+
+def test_a_system_between_two_overlaps_both() -> None:
+    labels, scores = ["A", "B", "C"], {"A": score(0.9), "B": score(0.7), "C": score(0.5)}
+    pairs = [
+        pair(-0.2, 0.5, first="A", second="B"),
+        pair(-0.4, 1e-6, first="A", second="C"),
+        pair(-0.2, 0.5, first="B", second="C"),
+    ]
+    found = table(labels, scores, told(*pairs))
+    assert found is not None
+    shown = [(place.label, place.rank, place.last, place.letters) for place in found.places]
+    assert shown == [("A", 1, 2, "a"), ("B", 1, 3, "ab"), ("C", 2, 3, "b")]
+
+
+def test_the_conclusion_counts_findings() -> None:
+    many = told(pair(0.1, 1e-6), pair(0.0, 1.0), pair(0.0, 0.9))
+    assert conclusion(many, []) == "1 difference is more than chance explains, of 3 pairs tested."
+    assert conclusion(many[1:], []) == "No difference beyond chance was found, of 2 pairs tested."
