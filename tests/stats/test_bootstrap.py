@@ -234,22 +234,24 @@ def test_the_bootstrap_p_counts_replicates_on_the_rarer_side() -> None:
     found, p = bootstrap_test(above, means, Resampling(0, 999))
     assert found.value == pytest.approx(2.0) and p == pytest.approx(2 / 1000)
     assert bootstrap_test(np.zeros(5), means, Resampling(0, 999))[1] == 1.0
-    # One redraw in four is (−1, −1), below 0: twice a quarter.
-    assert bootstrap_test(np.array([-1.0, 2.0]), means, Resampling(0, 20_000))[1] == pytest.approx(0.5, abs=0.02)
+    # A redraw is not above 0 when it has −1 twice (6 of 27) or three times (1 of 27): twice that share.
+    assert bootstrap_test(np.array([-1.0, 2.0, 2.0]), means, Resampling(0, 20_000))[1] == pytest.approx(
+        14 / 27, abs=0.02
+    )
 
 
 def test_the_bootstrap_p_has_nulls_where_nothing_can_be_said() -> None:
     assert bootstrap_test(np.empty(0), means, Resampling())[1] is None
-    assert bootstrap_test(np.ones(1), means, Resampling())[1] is None
+    assert bootstrap_test(np.ones(2), means, Resampling())[1] is None
     undefined = bootstrap_test(np.arange(4.0), lambda rows: np.where((rows > 0).all(axis=1), np.nan, 1.0), Resampling())
     assert undefined[1] is None
 
 
 def test_the_bootstrap_p_redraws_whole_clusters() -> None:
-    values, clusters = np.array([1.0, 1.0, 1.0, -1.0]), ["x", "x", "x", "y"]
-    # Two clusters: one redraw in four is (y, y), below 0.
+    values, clusters = np.array([1.0, 1.0, 1.0, -1.0, -1.0]), ["x", "x", "x", "y", "z"]
+    # Three clusters: a redraw is below 0 when none of the three is x, 8 in 27.
     found, p = bootstrap_test(values, means, Resampling(0, 20_000), clusters)
-    assert found.method == "cluster-bootstrap" and p == pytest.approx(0.5, abs=0.02)
+    assert found.method == "cluster-bootstrap" and p == pytest.approx(16 / 27, abs=0.02)
 
 
 def test_the_bootstrap_test_keeps_its_level() -> None:
