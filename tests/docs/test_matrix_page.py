@@ -10,6 +10,7 @@ import pytest
 
 from assay.cli.main import main
 from assay.run.axis import choices
+from assay.settings import model_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
 (EXAMPLES,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
@@ -28,4 +29,14 @@ def test_the_written_models_are_read_as_told(tmp_path: Path, monkeypatch: pytest
         (tmp_path / "runs" / f"step-{step}").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     texts = re.findall(r'^\| `"?([^`"]+)"?` \|', PAGE, re.MULTILINE)
-    assert [len(choices(text.replace("\\|", "|"))) for text in texts] == [1, 1, 2, 2, 2]
+    assert [len(choices(text.replace("\\|", "|"))) for text in texts] == [1, 1, 2, 2, 2, 2]
+
+
+def test_the_command_of_the_real_matrix_names_six_rows_and_eight_tasks() -> None:
+    (command,) = re.findall(r"```text\n(assay matrix.*?)```", PAGE, re.DOTALL)
+    words = shlex.split(command.replace("\\\n", " "))
+    models = words[words.index("--models") + 1 : words.index("--tasks")]
+    tasks = words[words.index("--tasks") + 1 : words.index("--metric")]
+    assert (len(model_rows(models, {})), len(tasks)) == (6, 8)
+    for task in tasks:
+        assert len(re.findall(rf"^\| {task} \(acc\) \|", PAGE, re.MULTILINE)) == 2, "scores and improvements"
