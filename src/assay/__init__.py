@@ -42,6 +42,7 @@ _PUBLIC = {
     "explain": "assay.api",
     "make_spec": "assay.settings",
     "plan_run": "assay.api",
+    "rater_agreement": "assay.stats.agreement",
     "rescore": "assay.api",
     "task": "assay.tasks.python",
 }
@@ -79,6 +80,7 @@ __all__ = [
     "explain",
     "make_spec",
     "plan_run",
+    "rater_agreement",
     "rescore",
     "task",
 ]
@@ -104,6 +106,7 @@ if TYPE_CHECKING:
     from assay.core.scores import Estimate
     from assay.core.specs import RunSpec
     from assay.settings import make_spec
+    from assay.stats.agreement import rater_agreement
     from assay.tasks.python import Choose, Complete, Read, Write, task
 
 

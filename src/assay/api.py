@@ -47,6 +47,11 @@ def _split_tasks(tasks: Tasks) -> list[str | Task]:
     return [tasks] if isinstance(tasks, Task) else list(tasks)
 
 
+def _store(path: str | Path | None) -> Store:
+    """The store at a path; the user's own when None."""
+    return Store(path if path is not None else default_path())
+
+
 def _specified(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     return make_spec(model if isinstance(model, str) else model.fingerprint.name, names, **settings)
@@ -80,7 +85,7 @@ def evaluate(
     if output_path is not None:
         check_output_path(output_path)
     wish = fit_wish(settings)
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
         if wish is not None:
             from assay.run.fit import fit  # most calls have no use for it
@@ -124,7 +129,7 @@ def finetune(
     wanted = _split_tasks(tasks)
     wish = read_fit(fit or {}, "")
     place = Place(name, None if folder is None else Path(folder).expanduser().absolute())
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         session = Session(_specified(model, wanted, settings), opened, listener)
         return fit_model(session, wish, wanted, None if isinstance(model, str) else model, place)
 
@@ -161,7 +166,7 @@ def study_methods(
     wish = studies.wished(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
     subjects = _subjects(models, given, wish, plain)
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         return studies.study_methods(subjects, given, wish, opened, listener)
 
 
@@ -238,7 +243,7 @@ def evaluate_matrix(
     ]
     if not subjects:
         raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         return fill_matrix(subjects, wanted, [metric] if isinstance(metric, str) else metric, opened, listener)
 
 
@@ -280,7 +285,7 @@ def rescore(
     wanted = rescoring.Rescoring(changes, complete, arguments, bootstrap_iters, _split_tasks(tasks), model)
     if output_path is not None:
         check_output_path(output_path)
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         result = rescoring.rescore(opened, run, wanted, listener)
     if output_path is not None:
         write_results(result, output_path, log_samples)
@@ -312,7 +317,7 @@ def explain(
 
     named = None if tasks is None else (tasks[0], tasks[1])
     compared = None if metrics is None else (metrics[0], metrics[1])
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         return explain_runs(opened, (first, second), listener, named, compared, tokens)
 
 
@@ -330,6 +335,7 @@ def compare(
     force: bool = False,
     flips: int = 0,
     seed: int = 0,
+    picks: bool = False,
     store: str | Path | None = None,
     listener: Listener = ignore,
 ) -> RunComparison:
@@ -349,6 +355,7 @@ def compare(
         force: whether to compare what is not comparable.
         flips: how many documents to list, better and worse each; -1 for all.
         seed: of everything that is drawn.
+        picks: whether to tell how far the runs pick the same choices; they are reopened for it.
         store: the store that holds the runs.
         listener: is told what happens.
     """
@@ -368,8 +375,9 @@ def compare(
         force,
         flips,
         seed,
+        picks,
     )
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         return compare_runs(opened, runs, wish, listener)
 
 
@@ -384,7 +392,7 @@ def plan_run(
     """What a run would ask, without asking it. No weights are loaded."""
     wanted = _split_tasks(tasks)
     spec = _specified(model, wanted, settings)
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model)
 
 
@@ -403,5 +411,5 @@ def show_document(
     spec = _specified(model if model is not None else "none", wanted, settings)
     if not isinstance(model, str) or is_known(model):
         return show_documents(spec, wanted, place, model)
-    with Store(store if store is not None else default_path()) as opened:
+    with _store(store) as opened:
         return show_documents(spec, wanted, place, model, opened)

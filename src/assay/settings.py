@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from assay.core.arguments import parse_arguments
+from assay.core.arguments import LONGEST_IN_NAME, parse_arguments
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FINETUNE, FitSpec, read_fit
 from assay.core.protocols import Model
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from assay.core.matrices import Step
+
+
+# More than a run can want; a larger number was meant as a seed.
+_MOST_SEEDS = 100
 
 
 class Settings(TypedDict, total=False):
@@ -192,6 +196,11 @@ def _axes(settings: Settings, seeds: Seeds) -> Axes:
     if isinstance(listed, int):
         if seeds.fewshot is None:
             raise UserError(Fault("--seeds", "the run's own few-shot seed is None", "a number, or a list of seeds"))
+        if listed > _MOST_SEEDS:
+            advice = (
+                f"Say --seed {listed} for one run with that seed, --seeds {listed},{listed + 1} for runs with these"
+            )
+            raise UserError(Fault("--seeds", f"asks for {listed:,} seeds", f"2 to {_MOST_SEEDS}, or a list", advice))
         listed = range(seeds.fewshot, seeds.fewshot + listed)
     faults = [] if given is None or len(listed) > 1 else [Fault("--seeds", f"is {given}", "2 seeds or more")]
     if len(set(listed)) < len(listed):
@@ -224,18 +233,24 @@ def _check_numbers(limit: float | None, num_fewshot: int | None, samples: Any) -
 
 def _sparing(settings: Settings) -> Sparing:
     """Samples and rules of stopping; what does not go together is an error before anything is read."""
+    seed = settings.get("sample_seed")
     given = Sparing(
         settings.get("sample"),
-        settings.get("sample_seed", Sparing().seed),
+        Sparing().seed if seed is None else seed,
         settings.get("until_se"),
         settings.get("until_decided"),
         settings.get("reference"),
     )
     faults = []
-    if given.sample is not None and not 0 < given.sample < math.inf:
-        faults.append(Fault("--sample", f"is {given.sample}", "a count of 1 or more, or a share between 0 and 1"))
+    if given.sample is not None and not (0 < given.sample < 1 or (given.sample >= 1 and given.sample % 1 == 0)):
+        found = f"is {given.sample:g}"
+        faults.append(Fault("--sample", found, "a whole number of 1 or more, or a share between 0 and 1"))
     if given.until_se is not None and not 0 < given.until_se < 1:
-        faults.append(Fault("--until_se", f"is {given.until_se}", "a standard error between 0 and 1, such as 0.01"))
+        faults.append(Fault("--until_se", f"is {given.until_se:g}", "a standard error between 0 and 1, such as 0.01"))
+    if seed is not None and given.sample is None and not given.may_stop:
+        faults.append(
+            Fault("--sample_seed", "is given without what it seeds", "--sample, --until_se or --until_decided")
+        )
     for name in ("limit", "samples"):
         if given.sample is not None and settings.get(name) is not None:
             faults.append(Fault("--sample", f"is given together with --{name}", "one of the two"))
@@ -337,7 +352,11 @@ def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str,
 
 
 def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:
-    """A short name; a number is added where another model has the same."""
+    """A short name; where another model has the same, its arguments are added, or else a number."""
     label = "@".join((Path(model_name(name, arguments)).name, *marks))
-    same = sum(other.label.partition(" (")[0] == label for other in others)
+    taken = {other.label for other in others}
+    if label in taken:
+        told = ",".join(f"{key}={value}" for key, value in arguments.items() if key not in ("pretrained", "peft"))
+        label = "@".join((label, told)) if told and len(told) <= LONGEST_IN_NAME else label
+    same = sum(other == label or other.startswith(f"{label} (") for other in taken)
     return f"{label} ({same + 1})" if same else label

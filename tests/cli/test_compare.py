@@ -46,6 +46,24 @@ def test_the_table_has_every_number_and_a_verdict(cli: Cli, runs: tuple[str, str
     assert last.endswith("McNemar p < 0.001): more than chance explains.")
 
 
+def test_runs_of_one_model_are_called_by_the_arguments_that_differ(cli: Cli, task_folder: Path) -> None:
+    for arguments, shots in (("order=2", "0"), ("order=3", "0"), ("order=3", "2")):
+        asked = ("--tasks", "colours", "--include_path", task_folder, "--num_fewshot", shots)
+        assert cli("run", "--model", "ngram", "--model_args", arguments, *asked).code == 0
+
+    def labels(*runs: str) -> list[str]:
+        done = cli("compare", *runs, "--across", "model,shots", "--format", "json")
+        return [system["label"] for system in json.loads(done.out)["systems"]]
+
+    assert labels("last~2", "last~1") == ["ngram order=2", "ngram order=3"]
+    assert labels("last~1", "last") == ["ngram 0-shot", "ngram 2-shot"]
+    assert labels("last~2", "last~1", "last") == [
+        "ngram order=2 0-shot",
+        "ngram order=3 0-shot",
+        "ngram order=3 2-shot",
+    ]
+
+
 def test_exit_codes_of_the_gate(cli: Cli, runs: tuple[str, str]) -> None:
     good, bad = runs
     assert cli("compare", good, bad, "--fail-if-worse").code == 4
@@ -120,7 +138,7 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
     assert cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder).code == 0
     done = cli("compare", *runs, "last")
     assert "colours, acc: systems that share a letter cannot be told apart" in done.out
-    assert "\n1     good" in done.out and "of 3 pairs tested." in done.out
+    assert "\n1     good" in done.out and "of 3 comparisons." in done.out
 
 
 @pytest.mark.parametrize(
@@ -142,3 +160,13 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
 def test_junk_is_told(cli: Cli, runs: tuple[str, str], arguments: list[str], told: str) -> None:
     done = cli("compare", *arguments)
     assert done.code == 2 and told in done.err and "bug" not in done.err
+
+
+def test_agreement_is_told_for_two_runs(cli: Cli, runs: tuple[str, str]) -> None:
+    """Both are right in documents 0 to 3 and wrong in 16 to 19. By chance 0.8·0.2 + 0.2·0.8 would be: 0.08/0.68."""
+    out = cli("compare", *runs, "--picks").out
+    assert "the same outcome in 40.0 % of 20 documents, Cohen's κ 0.12 (" in out
+    assert "the same pick in 40.0 % of 20 documents, Cohen's κ 0.1" in out
+    assert "Same outcome | κ | Same pick | κ of picks |" in cli("compare", *runs, "--picks", "--format", "markdown").out
+    (pair,) = json.loads(cli("compare", *runs, "--format", "json").out)["pairs"]
+    assert pair["agreement"]["kappa"]["n"] == 20 and pair["picks"] is None

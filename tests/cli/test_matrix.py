@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from assay.cli.run import _marks
+from assay.report.files import different_names
+from assay.settings import ModelRow
+
 Cli = Callable[..., Any]
 
 
@@ -109,3 +113,37 @@ def test_an_error_of_all_models_is_the_users(cli: Cli, task_folder: Path) -> Non
     done = cli("run", "--models", "ngram", "dummy", "--tasks", "colour", "--include_path", task_folder)
     assert (done.code, done.out) == (2, "")
     assert 'unknown task "colour"' in done.err
+
+
+def test_notices_of_several_models_name_each(cli: Cli, task_folder: Path) -> None:
+    words = ["--tasks", "colours", "--include_path", task_folder, "--limit", "3"]
+    out = cli("run", "--models", "ngram", "dummy", *words).out
+    for model in ("ngram", "dummy"):
+        assert f"note: {model}: only a part of the documents was asked" in out
+    assert "note: only a part" in cli("run", "--model", "dummy", *words).out
+
+
+def test_figures_of_several_models_have_a_file_each(cli: Cli, task_folder: Path, tmp_path: Path) -> None:
+    words = ["--tasks", "colours", "--include_path", task_folder, "--reliability_figure", tmp_path / "r.svg"]
+    done = cli("run", "--models", "ngram", "dummy:seed=1|2", *words)
+    written = [tmp_path / f"r_{name}.svg" for name in ("ngram", "dummy@1", "dummy@2")]
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if "written" in line] == [f"written: {path}" for path in written]
+    assert sorted(tmp_path.glob("*.svg")) == sorted(written)
+    cli("run", "--model", "ngram", *words)
+    assert (tmp_path / "r.svg").exists()
+
+
+def test_a_figure_that_one_model_cannot_have_leaves_the_others_their_turn(cli: Cli, tmp_path: Path) -> None:
+    """Words to be unscrambled are written, so there is no confidence to draw."""
+    words = ["--tasks", "demo_scramble", "--limit", "2", "--reliability_figure", tmp_path / "r.svg"]
+    done = cli("run", "--models", "dummy:seed=1|2", *words)
+    assert (done.code, done.out.count("record: run")) == (2, 2)
+    assert "error: dummy@2: --reliability_figure: no task of the run weighs choices" in done.err.replace("\n", " ")
+
+
+def test_a_model_with_several_runs_has_files_by_task() -> None:
+    """One that is trained for every task has a run for each; names that a file cannot have are still told apart."""
+    rows = [(ModelRow("m@head", "m", {}), [task]) for task in ("x", "y")] + [(ModelRow("n", "n", {}), ["x", "y"])]
+    assert _marks(rows) == ["m@head_x", "m@head_y", "n"]
+    assert different_names(["a/b", "a:b"]) == ["a__b", "a__b_2"]

@@ -72,6 +72,10 @@ def test_options_of_lm_eval_without_effect_are_taken_with_a_note(run: Cli) -> No
         (["--limit", "-3"], "--limit", "is -3.0"),
         (["--limit", "nan"], "--limit", "is nan"),
         (["--limit", "many"], "argument --limit/-L", "invalid float value: 'many'"),
+        (["--sample", "0"], "--sample", "is 0; expected a whole number of 1 or more, or a share between 0 and 1"),
+        (["--sample", "1.5"], "--sample", "is 1.5; expected a whole number"),
+        (["--sample", "inf"], "--sample", "is inf"),
+        (["--sample_seed", "3"], "--sample_seed", "is given without what it seeds; expected --sample"),
         (["--num_fewshot", "-1"], "--num_fewshot", "is -1; expected 0 or more"),
         (["--limit", "3", "--samples", '{"colours": [1]}'], "--limit", "is given together with --samples"),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from assay.core.scores import Estimate
-from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis
+from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis, task_family
 
 AXIS = VarianceAxis("order", {"1": 0.25, "2": 0.75}, Estimate(0.5, None, None, None, 4, "bootstrap"))
 
@@ -34,3 +34,9 @@ def test_parts_stand_beside_the_naive_error() -> None:
 def test_a_reason_stands_in_the_place_of_parts() -> None:
     data = TaskVariance("t", "mcc", "none", (AXIS,), reason="no mean").to_json()
     assert data["reason"] == "no mean" and "components" not in data
+
+
+def test_ways_of_asking_are_of_one_family() -> None:
+    names = ("t", "t@letters", "t@asked#seed=3", "t#seed=-1#order=2")
+    assert {task_family(name) for name in names} == {"t"}
+    assert task_family("c#") == "c#"

@@ -20,7 +20,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store.db"))
     lines = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.strip().split("\n")]
-    assert len(lines) == 11
+    assert len(lines) == 12
     said = []
     for line in lines:
         program, *arguments = shlex.split(line)
@@ -33,8 +33,17 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "; not worse by more than 5 points" in said[3] and "\n  document 0: 0 → 1: " in said[3]
     assert Path("compared.md").read_text(encoding="utf-8").startswith("# ngram and dummy\n")
     assert ElementTree.parse("compared.xml").getroot().get("failures") == "0"
-    assert "systems that share a letter cannot be told apart" in said[8]
-    assert "differs: style: own → letters" in said[10]
+    assert "systems that share a letter cannot be told apart" in said[9]
+    assert "differs: style: own → letters" in said[11]
+    (agreed,) = re.findall(r"```text\n(  the same outcome.*?)```", PAGE, re.DOTALL)
+    assert agreed in said[5]
+
+
+def test_the_raters_of_the_page_agree_as_told(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "compare.md", "exec"), {})
+    said = [float(line) for line in capsys.readouterr().out.split()]
+    assert said == pytest.approx([float(number) for number in re.findall(r": ([\d.]+)$", code, re.MULTILINE)], abs=5e-5)
 
 
 def test_every_axis_test_and_format_is_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from assay.models.causal_arguments import DECODER, ENCODER, FAMILIES
+from assay.models.causal_arguments import DECODER, ENCODER, FAMILIES, QUANTIZATIONS
 from assay.models.checkpoints import FAMILY_KINDS
 from assay.models.encoder_heads import HEADS
 
@@ -30,3 +30,7 @@ def test_the_table_says_what_each_head_answers() -> None:
     }
     # The odd name of XLNet's head goes without saying.
     assert told == {name: set(head.kinds) for name, head in HEADS.items() if not name.endswith("Simple")}
+
+
+def test_the_table_names_every_way_to_quantise() -> None:
+    assert set(re.findall(r"^\| `(int8\w+)` \|", PAGE, re.MULTILINE)) == set(QUANTIZATIONS)

@@ -50,6 +50,6 @@ def test_the_lines_are_as_they_are_printed() -> None:
         Component(("order",), 0.003, 0.01, 0.24, 3, False),
     )
     forecasts = (Forecast("document", 60, 0.0472, 0.08), Forecast("order", 4, 0.0546, 0.07))
-    parts = Decomposition(0.358333, 0.0599, components, forecasts, {"document": 60, "order": 4}, (), 0)
+    parts = Decomposition(0.358333, 0.0599, components, forecasts, {"document": 60, "order": 4}, (), 0, 0.2463, 0.4883)
     lines = variance_lines([TaskVariance("demo_questions@hybrid", "acc", "none", (axis,), parts, 0.0523)])
     assert set(lines) <= set(PAGE.splitlines())

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from assay.core.protocols import Model
 from assay.core.specs import ModelSettings
-from assay.models.causal import CausalModel, open_causal
+from assay.models.families import open_hf
 
 CORPUS = [
     "Once upon a time there was a little girl who liked to answer questions about the world.",
@@ -230,12 +231,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[..., CausalModel]]:
-    """Opens models, with settings by name, and closes them."""
-    models: list[CausalModel] = []
+def opened() -> Iterator[Callable[..., Model]]:
+    """Opens models of any family as `hf` does, with settings by name, and closes them."""
+    models: list[Model] = []
 
-    def open_one(folder: Path, batch_size: str = "auto", device: str = "cpu", **args: Any) -> CausalModel:
-        models.append(open_causal({"pretrained": str(folder), **args}, ModelSettings(batch_size, device)))
+    def open_one(folder: Path, batch_size: str = "auto", device: str = "cpu", **args: Any) -> Model:
+        models.append(open_hf({"pretrained": str(folder), **args}, ModelSettings(batch_size, device)))
         return models[-1]
 
     yield open_one

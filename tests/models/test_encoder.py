@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,8 @@ from assay.core.errors import ModelError
 from assay.core.protocols import Advises, Describes, Model, Tokenizes
 from assay.core.requests import Choosing, Classification, Generation, Loglikelihood, Request, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
-from assay.core.specs import ModelSettings
 from assay.models.encoder import EncoderModel
-from assay.models.families import open_hf
-from assay.testing.contracts import check_model
+from assay.testing.contracts import answers, check_model
 
 Encoders = Callable[..., Path]
 Opened = Callable[..., EncoderModel]
@@ -27,27 +25,6 @@ KINDS = ("Bert", "Roberta", "DistilBert")
 NAMES = {"id2label": {0: "not_entailment", 1: "Entailment", 2: "neutral"}}
 MAX_LENGTH = 48
 WORDS = ["Once", "upon", "a", "time", "there", "was", "little", "girl", "who", "liked", "to", "answer", "blue", "sky"]
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    models: list[EncoderModel] = []
-
-    def open_one(folder: Path, batch_size: str = "auto", **args: Any) -> EncoderModel:
-        model = open_hf({"pretrained": str(folder), **args}, ModelSettings(batch_size, "cpu"))
-        assert isinstance(model, EncoderModel)
-        models.append(model)
-        return model
-
-    yield open_one
-    for model in models:
-        model.close()
-
-
-def answers(model: Model, requests: Sequence[Request]) -> list[Any]:
-    found = dict(model.respond(requests))
-    assert sorted(found) == list(range(len(requests)))
-    return [found[place] for place in range(len(requests))]
 
 
 def some_text(choose: random.Random, most: int) -> str:
@@ -237,7 +214,7 @@ def test_batches_of_any_size_give_the_same(head: str, encoders: Encoders, opened
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_keeps_the_contract(kind: str, head: str, encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders(kind, head, **(NAMES if head == "ForSequenceClassification" else {})), "2")
-    for protocol in (Model, Tokenizes, Advises, Describes):
+    for protocol in (EncoderModel, Model, Tokenizes, Advises, Describes):
         assert isinstance(model, protocol)
     check_model(model)
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.core.requests import Loglikelihood, Request, RollingLoglikelihood
+from assay.core.requests import Loglikelihood, RollingLoglikelihood
 from assay.core.responses import Logprob
 from assay.models.causal import CausalModel
 from assay.testing import check_model
+from assay.testing.contracts import answers
 
 Opened = Callable[..., CausalModel]
 TEXT = "Once upon a time there was a little girl who liked"
@@ -24,12 +25,6 @@ ENGINES = ("tree", "padded")
 
 def whole(text: str, overlap: int = 1) -> RollingLoglikelihood:
     return RollingLoglikelihood(text, overlap, stands_on_prefix=False)
-
-
-def answers(model: CausalModel, requests: Sequence[Request]) -> list[Any]:
-    found = dict(model.respond(requests))
-    assert sorted(found) == list(range(len(requests)))
-    return [found[place] for place in range(len(requests))]
 
 
 def plain_ids(folder: Path, text: str) -> list[int]:

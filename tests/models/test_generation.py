@@ -13,14 +13,10 @@ from assay.core.responses import Failure, Text
 from assay.models.causal import CausalModel
 from assay.models.generation import generate_options
 from assay.models.stops import StopRule, StopWatch
+from assay.testing.contracts import answers
 
 Opened = Callable[..., CausalModel]
 PROMPTS = ["The", "Once upon a time there was a little", "Answer:", "What colour is the sky? The sky", "a"]
-
-
-def answers(model: CausalModel, requests: Sequence[Generation]) -> list[Any]:
-    found = dict(model.respond(requests))
-    return [found[place] for place in range(len(requests))]
 
 
 def write(model: CausalModel, prompt: str = "The", **settings: Any) -> Text:

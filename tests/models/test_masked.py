@@ -5,47 +5,23 @@ from __future__ import annotations
 import math
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from assay import evaluate
 from assay.core.errors import ModelError
-from assay.core.requests import Generation, Loglikelihood, Message, Request, RollingLoglikelihood, Windows
+from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood, Windows
 from assay.core.responses import Failure, Logprob
-from assay.core.specs import ModelSettings
 from assay.models.encoder import EncoderModel
-from assay.models.families import open_hf
-from assay.testing.contracts import check_model
+from assay.testing.contracts import answers, check_model
 
 Encoders = Callable[..., Path]
 Opened = Callable[..., EncoderModel]
 KINDS = ("Bert", "Roberta", "DistilBert")
 MAX_LENGTH = 48
 WORDS = ["Once", "upon", "a", "time", "unbelievable", "girls", "who", "answering", "blue", "sky", "foxes"]
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    models: list[EncoderModel] = []
-
-    def open_one(folder: Path, batch_size: str = "auto", **args: Any) -> EncoderModel:
-        model = open_hf({"pretrained": str(folder), **args}, ModelSettings(batch_size, "cpu"))
-        assert isinstance(model, EncoderModel)
-        models.append(model)
-        return model
-
-    yield open_one
-    for model in models:
-        model.close()
-
-
-def answers(model: EncoderModel, requests: Sequence[Request]) -> list[Any]:
-    found = dict(model.respond(requests))
-    assert sorted(found) == list(range(len(requests)))
-    return [found[place] for place in range(len(requests))]
 
 
 def some_pairs(count: int = 12) -> list[Loglikelihood]:

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,10 @@ import pytest
 
 from assay.core.errors import ModelError
 from assay.core.protocols import Advises, Describes, Model, Tokenizes
-from assay.core.requests import Generation, Loglikelihood, Message, Request, RollingLoglikelihood, Sampling
+from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood, Sampling
 from assay.core.responses import Failure, Logprob, Text
-from assay.core.specs import ModelSettings
-from assay.models.families import open_hf
 from assay.models.seq2seq import EncoderDecoder
-from assay.testing.contracts import check_model
+from assay.testing.contracts import answers, check_model
 
 Opened = Callable[..., EncoderDecoder]
 WORDS = [
@@ -47,27 +45,6 @@ MAX_LENGTH = 48
 @pytest.fixture(params=["t5", "bart"])
 def folder(request: pytest.FixtureRequest) -> Path:
     return Path(request.getfixturevalue(request.param))
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    models: list[EncoderDecoder] = []
-
-    def open_one(folder: Path, batch_size: str = "auto", **args: Any) -> EncoderDecoder:
-        model = open_hf({"pretrained": str(folder), **args}, ModelSettings(batch_size, "cpu"))
-        assert isinstance(model, EncoderDecoder)
-        models.append(model)
-        return model
-
-    yield open_one
-    for model in models:
-        model.close()
-
-
-def answers(model: Model, requests: Sequence[Request]) -> list[Any]:
-    found = dict(model.respond(requests))
-    assert sorted(found) == list(range(len(requests)))
-    return [found[place] for place in range(len(requests))]
 
 
 def some_pairs(count: int = 24) -> list[Loglikelihood]:
@@ -128,7 +105,7 @@ def count_encoded(model: EncoderDecoder) -> list[int]:
 
 def test_it_satisfies_the_protocols(t5: Path, opened: Opened) -> None:
     model = opened(t5)
-    for protocol in (Model, Tokenizes, Advises, Describes):
+    for protocol in (EncoderDecoder, Model, Tokenizes, Advises, Describes):
         assert isinstance(model, protocol)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from itertools import chain
 
 from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, RunComparison, System
 from assay.core.scores import Estimate
@@ -53,6 +54,17 @@ def test_names_cannot_break_the_xml() -> None:
     assert suite[0].get("name") == 'b against a<b> & "c"\ufffd\ufffd[31m|\ufffd'
 
 
+def test_junit_tells_what_was_left_out() -> None:
+    suite = ElementTree.fromstring(comparison_junit(made(), False))
+    assert suite.findtext("system-out") == "a note"
+
+
+def test_the_gate_fails_where_nothing_could_be_tested() -> None:
+    found = made()
+    assert not found.fails(found.pairs[0])
+    assert found.fails(replace(found.pairs[0], p=None, adjusted=None))
+
+
 def test_names_cannot_steer_the_terminal_or_break_a_table() -> None:
     assert "\x1b" not in comparison_text(made(NASTY)) and "\x00" not in comparison_text(made(NASTY))
     row = next(line for line in comparison_markdown(made(NASTY)).split("\n") if "r1" in line)
@@ -69,6 +81,19 @@ def test_flips_and_notices_are_shown() -> None:
     text = comparison_text(made())
     assert "  document 3: 0 → 1: why?\n" in text and "\nnote: a note\n" in text
     assert text.endswith("No difference was found between b and a.")
+
+
+def test_a_narrow_terminal_has_narrow_tables_and_wrapped_sentences() -> None:
+    text = comparison_text(replace(made(), verdict="word " * 40), 60)
+    assert max(map(len, text.split("\n"))) <= 60
+    rows = [line.split()[2:] for line in text.split("\n") if line.startswith("t, acc ")]
+    wide = [line.split()[2:] for line in comparison_text(made()).split("\n") if line.startswith("t, acc ")]
+    assert len(rows) > len(wide) == 2 and list(chain(*rows)) == list(chain(*wide))
+
+
+def test_wide_letters_keep_columns_aligned() -> None:
+    lines = comparison_text(made("日本")).split("\n")
+    assert lines[1:3] == ["日本    r1   x", "b       r2   y"]
 
 
 def test_very_many_pairs_are_cut() -> None:

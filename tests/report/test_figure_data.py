@@ -1,25 +1,20 @@
-"""What is reckoned for figures, by hand and beside the metrics."""
+"""What is reckoned for figures, by hand."""
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from assay.report.figure_data import (
-    BINS,
-    Bin,
     LengthPanel,
     Lengths,
     SpreadBar,
     axis_limits,
     bin_edges,
     densities,
-    reliability_bins,
 )
-from assay.scoring.metrics import resampling
 
 
 def test_lengths_by_hand() -> None:
@@ -66,17 +61,3 @@ def test_densities_by_hand() -> None:
     """Of four values two fall into the first bin of width 2, one into the second, one beyond."""
     assert densities([0, 1, 3, 99], [0, 2, 4]) == [0.25, 0.125]
     assert densities([], [0, 2, 4]) == [0, 0]
-
-
-def test_reliability_by_hand() -> None:
-    found = reliability_bins([(0.95, 1), (1.0, 0), (0.25, 0), (0.0, 1)])
-    assert found == {0: Bin(1, 0.0, 1.0, 1), 2: Bin(1, 0.25, 0.0, 0), 9: Bin(2, pytest.approx(0.975), 0.5, 1)}
-
-
-def test_reliability_has_the_bins_of_the_metric() -> None:
-    draws = np.random.default_rng(3)
-    pairs = np.column_stack([draws.random(500), draws.integers(0, 2, 500)])
-    bins = reliability_bins([(float(confidence), float(hit)) for confidence, hit in pairs])
-    gap = sum(one.count * abs(one.confidence - one.accuracy) for one in bins.values()) / 500
-    assert len(bins) == BINS == resampling.BINS
-    assert gap == pytest.approx(float(resampling.ece_rows(pairs[None])[0]))

@@ -16,7 +16,7 @@ from assay.core.matrices import Gap, Matrix, MatrixCell
 from assay.core.scores import Estimate
 from assay.report.matrix import csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
 from assay.report.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
-from assay.report.study import Section
+from assay.report.sections import Section
 from assay.scoring.matrix import make_matrix
 
 ODD = 'a_b & <script>"100%"</script> | x'
@@ -90,7 +90,7 @@ def test_ranks_have_letters(matrix: Matrix) -> None:
     """x: 10 wins, and 5 wins twice without a loss, 2/32 times 2 after Holm: only the ends are told apart."""
     found = table(matrix, "Ranks")
     assert found.headings == ("Model", "x", "y")
-    assert [row[1:] for row in found.rows] == [("1 a", "1 a"), ("1 ab", "1 a"), ("2 b", "1 a")]
+    assert [row[1:] for row in found.rows] == [("1–2 a", "1–3 a"), ("1–3 ab", "1–3 a"), ("2–3 b", "1–3 a")]
     assert found.notes[1].endswith("text.")
 
 
@@ -114,7 +114,12 @@ def test_markdown_keeps_its_columns(matrix: Matrix) -> None:
 def test_csv_reads_back(matrix: Matrix) -> None:
     rows = list(csv.DictReader(io.StringIO(csv_text(matrix))))
     assert len(rows) == 9
-    assert rows[0]["model"] == "good" and float(rows[0]["value"]) == 1.0 and rows[0]["rank"] == "1"
+    assert rows[0]["model"] == "good" and float(rows[0]["value"]) == 1.0 and rows[0]["letters"] == "a"
+    assert [(row["rank_first"], row["rank_last"]) for row in rows if row["task"] == "x"] == [
+        ("1", "2"),
+        ("1", "3"),
+        ("2", "3"),
+    ]
     (gap,) = [row for row in rows if row["reason"]]
     assert (gap["model"], gap["task"], gap["value"], gap["reason"]) == (ODD, "text", "", "cannot | read\nit")
 
@@ -148,10 +153,11 @@ def test_the_page_is_well_formed_and_stands_alone(matrix: Matrix) -> None:
     assert ODD in names
 
 
-def test_the_best_of_a_task_is_bright_and_the_worst_dark(matrix: Matrix) -> None:
+def test_shades_tell_scores_and_not_places(matrix: Matrix) -> None:
     shades = heat_tables(matrix)[0].shades
     assert [row[0] for row in shades] == [1.0, 0.5, 0.0, None]
-    assert [row[2] for row in shades] == [1.0, 0.0, None, None]
+    assert [row[1] for row in shades] == [0.9, 0.8, 0.7, None], "the score itself: no model of a task is its brightest"
+    assert [row[2] for row in shades] == [None, None, None, None], "a perplexity has no scale"
 
 
 @pytest.mark.parametrize("scale", [_SEQUENTIAL, _DIVERGING])

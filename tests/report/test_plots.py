@@ -16,10 +16,11 @@ from assay.core.errors import DataError, OutputError
 from assay.report.plots import (
     LengthPanel,
     PositionRow,
+    PromptColumn,
     SpreadBar,
     length_figure,
     position_chart,
-    reliability_chart,
+    prompt_chart,
     spread_chart,
 )
 
@@ -36,7 +37,7 @@ BARS = [
 ]
 PANEL = LengthPanel("hellaswag · acc", [10, 12, 20], [8, 12, 10], [False, False, True], "characters")
 ROWS = [PositionRow("letters", [0.5, 0.3, 0.2], [0.3, 0.3, 0.4], 120)]
-POINTS = [(0.95, 1), (0.95, 1), (0.95, 1), (0.95, 0), (0.25, 0)]
+COLUMNS = [PromptColumn("sst2", {"a": 0.5, "b": 0.7, "c": 0.7})]
 
 
 def texts(path: Path) -> list[str]:
@@ -210,21 +211,6 @@ def test_places_of_unequal_number_are_told(tmp_path: Path) -> None:
         position_chart([PositionRow("x", [0.5, 0.5], [1.0])], tmp_path / "a.svg", "t")
 
 
-def test_reliability_counts_and_sums_up(tmp_path: Path) -> None:
-    """Four at .95 with three right, one at .25 wrong: (4 · .2 + 1 · .25) / 5 = .21."""
-    path = tmp_path / "reliability.svg"
-    reliability_chart(POINTS, path, "Surer than right")
-    found = texts(path)
-    assert any(text.startswith("n = 5 documents") and text.endswith("error: 21.0 points.") for text in found)
-    assert {"4", "1", "confidence (%)", "accuracy (%)", "documents"} <= set(found)
-
-
-@pytest.mark.parametrize("point", [(1.2, 1), (-0.1, 0), (math.nan, 1), (0.5, 0.5)])
-def test_a_confidence_that_is_none_is_told(tmp_path: Path, point: tuple[float, float]) -> None:
-    with pytest.raises(DataError, match="document 1: confidence .* expected a confidence from 0 to 1"):
-        reliability_chart([(0.5, 1), point], tmp_path / "a.svg", "t")
-
-
 def spread(path: Path) -> None:
     spread_chart(BARS, path, "Scores move with the method")
 
@@ -237,11 +223,11 @@ def places(path: Path) -> None:
     position_chart(ROWS, path, "Places")
 
 
-def reliability(path: Path) -> None:
-    reliability_chart(POINTS, path, "Surer than right")
+def prompts(path: Path) -> None:
+    prompt_chart(COLUMNS, path, "Prompts")
 
 
-FIGURES = [spread, lengths, places, reliability]
+FIGURES = [spread, lengths, places, prompts]
 
 
 @pytest.mark.parametrize("draw", FIGURES)
@@ -268,7 +254,7 @@ def test_a_png_is_twice_800_pixels_wide(tmp_path: Path, draw: Callable[[Path], N
         (spread_chart, "no scores"),
         (length_figure, "no panels"),
         (position_chart, "no rows"),
-        (reliability_chart, "no documents"),
+        (prompt_chart, "no scores"),
     ],
 )
 def test_no_data_is_said_in_the_figure(tmp_path: Path, draw: Callable[..., None], text: str) -> None:
@@ -290,10 +276,10 @@ def test_a_figure_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -
 
 
 def test_an_earlier_figure_outlives_a_failure(tmp_path: Path) -> None:
-    reliability(tmp_path / "a.svg")
+    places(tmp_path / "a.svg")
     before = (tmp_path / "a.svg").read_bytes()
     with pytest.raises(DataError):
-        reliability_chart([(2.0, 1)], tmp_path / "a.svg", "t")
+        position_chart([PositionRow("x", [0.5, 0.5], [1.0])], tmp_path / "a.svg", "t")
     assert (tmp_path / "a.svg").read_bytes() == before
 
 
@@ -313,9 +299,9 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 from assay.core.errors import MissingExtra
-from assay.report.plots import reliability_chart
+from assay.report.plots import position_chart
 try:
-    reliability_chart([(0.5, 1)], {str(path)!r}, "t")
+    position_chart([], {str(path)!r}, "t")
 except MissingExtra as error:
     print(error)
 """)
@@ -325,6 +311,6 @@ except MissingExtra as error:
 
 def test_no_window_is_ever_opened(tmp_path: Path) -> None:
     """pyplot is what looks for a display; it is not even loaded."""
-    code = "from assay.report.plots import reliability_chart as draw\nimport sys\n"
-    code += f"draw([(0.5, 1)], {str(tmp_path / 'a.png')!r}, 't')\nprint('matplotlib.pyplot' in sys.modules)"
+    code = "from assay.report.plots import position_chart as draw\nimport sys\n"
+    code += f"draw([], {str(tmp_path / 'a.png')!r}, 't')\nprint('matplotlib.pyplot' in sys.modules)"
     assert fresh(code) == "False"

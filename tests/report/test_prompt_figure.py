@@ -11,7 +11,8 @@ import pytest
 from assay.core.errors import DataError, OutputError, UserError
 from assay.core.prompt_axes import PromptAxis
 from assay.report.plots import PromptColumn, prompt_chart
-from assay.report.prompt_figure import check_figure, write_prompt_figure
+from assay.report.plots_sheet import check_figure
+from assay.report.prompt_figure import write_prompt_figure
 
 pytest.importorskip("matplotlib")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,7 +63,7 @@ def test_a_figure_of_nothing_or_of_no_kind_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="several prompts"):
         write_prompt_figure([axis("t", "acc", a=None)], tmp_path / "f.svg")
     with pytest.raises(OutputError, match="svg or .png"):
-        check_figure("f.pdf")
+        check_figure("f.pdf", "--prompt_figure")
 
 
 def test_no_columns_give_an_empty_figure(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from assay.core.errors import OutputError, UserError
 from assay.core.reliability import CoveragePoint, Reliability, ReliabilityBin
 from assay.core.requests import Loglikelihood, Request
 from assay.report.plots_reliability import reliability_figure
-from assay.report.reliability_figure import check_reliability_figure, write_reliability_figure
+from assay.report.plots_sheet import check_figure
+from assay.report.reliability_figure import write_reliability_figure
 from assay.scoring.reliability import task_reliability
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
@@ -65,6 +66,6 @@ def test_tasks_without_choices_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_another_suffix_is_refused_before_the_run() -> None:
-    check_reliability_figure("a.PNG")
+    check_figure("a.PNG", "--reliability_figure")
     with pytest.raises(OutputError, match=r"\.svg or \.png"):
-        check_reliability_figure("a.pdf")
+        check_figure("a.pdf", "--reliability_figure")

@@ -10,7 +10,15 @@ import pytest
 from rich.console import Console
 
 from assay.core.results import RunResult
-from assay.report.terminal import ProgressView, format_count, model_run_line, plain_table, show_listing, show_result
+from assay.report.terminal import (
+    ProgressView,
+    format_count,
+    hanging,
+    model_run_line,
+    plain_table,
+    show_listing,
+    show_result,
+)
 
 
 def console() -> tuple[Console, io.StringIO]:
@@ -154,6 +162,17 @@ def test_on_a_narrow_screen_the_time_left_stays() -> None:
     assert "… 0:00:00 ETA 1 min 30 s" in re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
 
 
+@pytest.mark.parametrize("width", range(70, 110, 3))
+def test_names_and_numbers_are_never_broken_in_two(result: RunResult, width: int) -> None:
+    task = result.task("toy_choice")
+    long = replace(task, card=replace(task.card, alias="a_task_whose_name_is_longer_than_all_else"))
+    stream = io.StringIO()
+    show_result(replace(result, tasks=(long,), groups=()), Console(file=stream, width=width))
+    assert "a_task_whose_name_is_longer_than_all_else" in stream.getvalue()
+    estimate = task.metric("acc").estimate
+    assert f"{estimate.low:.4f} … {estimate.high:.4f}" in stream.getvalue()
+
+
 def test_how_a_model_ran_is_one_line(result: RunResult) -> None:
     run = {
         "engine": "tree",
@@ -196,3 +215,8 @@ def test_a_long_listing_is_plain_columns() -> None:
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert lines[0] == "Name     Type"
     assert lines[400] == "task399  x\ufffd[2J"
+
+
+def test_lines_below_the_table_are_indented_where_they_break() -> None:
+    assert hanging("  order: min 0.1 (1), max 0.2 (2)", 22).split("\n") == ["  order: min 0.1 (1),", "    max 0.2 (2)"]
+    assert hanging("a short line", 80) == "a short line"

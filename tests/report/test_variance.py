@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from assay.core.errors import UserError
 from assay.core.scores import Estimate
 from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis
 from assay.report.axes_figure import write_axes_figure
-from assay.report.plots_axes import axes_chart
+from assay.report.plots_axes import AxesRow, axes_chart
 from assay.report.variance import variance_lines
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -28,7 +29,7 @@ def parts(left_out: int = 0) -> Decomposition:
         Component(("seed",), 0.004, 0.004, 0.45, 1, False),
     )
     forecasts = (Forecast("seed", 2, 0.25, 0.4), Forecast("document", 40, 0.28, 0.35))
-    return Decomposition(0.5, 0.3, components, forecasts, {"document": 40, "seed": 2}, (), left_out)
+    return Decomposition(0.5, 0.3, components, forecasts, {"document": 40, "seed": 2}, (), left_out, 0.1, 0.9)
 
 
 def item(decomposition: Decomposition | None = None, reason: str = "", **scores: float | None) -> TaskVariance:
@@ -38,14 +39,37 @@ def item(decomposition: Decomposition | None = None, reason: str = "", **scores:
 
 def test_lines_tell_levels_sources_and_what_more_would_bring() -> None:
     assert list(variance_lines([item(parts())])) == [
-        "things, acc: 2 seeds on 40 documents: mean 0.5000, standard error of all axes 0.3000 "
-        "(of documents alone: 0.2000)",
-        "  seed: standard deviation 0.3536, min 0.2500 (2), max 0.7500 (1), spread 0.5000; "
+        "things, acc: 2 seeds on 40 documents: mean 0.5000, 95 % interval 0.1000 … 0.9000",
+        "  standard error 0.3000 for other documents and seeds than these, 0.2000 for other documents alone",
+        "  seed: min 0.2500 (2), max 0.7500 (1), spread 0.5000, standard deviation 0.3536; "
         "the same pick in 50 % of pairs (α 0.12)",
         "  variance of one score: document × seed 61 %, document 39 %, others below 1 %",
         "  squared error of the mean: seed 45 %, document 33 %, document × seed 22 %",
-        "  standard error with twice as many: seeds 0.2500, documents 0.2800",
+        "  more budget helps most on seeds: standard error 0.2500 with 4 seeds, 0.2800 with 80 documents",
     ]
+
+
+def test_what_cannot_be_had_is_not_advised() -> None:
+    found = replace(item(parts()), available={"document": 50, "order": 24})
+    *_, advice = variance_lines([found])
+    assert advice.endswith("0.2500 with 4 seeds, 0.2800 with 80 documents (there are 50)")
+    *_, advice = variance_lines([replace(found, available={"seed": 3})])
+    assert advice == "  more budget helps most on documents: standard error " + (
+        "0.2800 with 80 documents, 0.2500 with 4 seeds (there are 3)"
+    )
+    *_, advice = variance_lines([replace(found, available={"seed": 3, "document": 40})])
+    assert advice.startswith("  more budget helps little: standard error 0.2500 with 4 seeds (there are 3)")
+
+
+def test_draws_are_a_source_of_their_own_name() -> None:
+    drawn = replace(parts(), components=(Component(("document", "seed", "draw"), 0.6, 1.0, 1.0, 3, False),))
+    assert "  variance of one score: draw 100 %" in list(variance_lines([item(drawn)]))
+
+
+def test_levels_of_one_score_are_told_once() -> None:
+    assert "  seed: 0.5000 at each of 2 levels; the same pick" in "\n".join(
+        variance_lines([item(parts(), a=0.5, b=0.5)])
+    )
 
 
 def test_documents_that_are_left_out_are_told() -> None:
@@ -55,18 +79,20 @@ def test_documents_that_are_left_out_are_told() -> None:
 def test_scores_that_are_not_taken_apart_still_have_levels() -> None:
     head, axis = variance_lines([item(reason="the metric is no mean over documents")])
     assert head == "things, acc: 2 seeds: not taken apart: the metric is no mean over documents"
-    assert axis.startswith("  seed: standard deviation 0.3536")
+    assert axis.startswith("  seed: min 0.2500 (2), max 0.7500 (1), spread 0.5000, standard deviation 0.3536")
 
 
 def test_equal_scores_have_no_variance() -> None:
     equal = Decomposition(1.0, 0.0, (Component(("seed",), 0.0, None, None, 1, False),), (), {"seed": 2}, (), 0)
-    assert "  variance: none, all scores are equal" in list(variance_lines([item(equal)]))
+    head, *lines = variance_lines([item(equal)])
+    assert head == "things, acc: 2 seeds on 1 document: mean 1.0000"
+    assert lines[-1] == "  variance: none, all scores are equal" and "error" not in "".join(lines)
 
 
 def test_what_prompts_scored_is_not_told_twice() -> None:
     axis = VarianceAxis("prompt", {"a": 0.5, "b": 1.0}, estimate(0.9), estimate(None))
     lines = list(variance_lines([TaskVariance("t", "acc", "none", (axis,), parts(), 0.1)]))
-    assert lines[1] == "  prompt: the same pick in 90 % of pairs"
+    assert lines[2] == "  prompt: the same pick in 90 % of pairs"
     assert list(variance_lines([TaskVariance("t", "acc", "none", (axis,), reason="no mean")])) == []
 
 
@@ -83,6 +109,26 @@ def test_a_figure_has_a_dot_for_every_level_and_a_bar_for_every_share(tmp_path: 
     assert {"things (acc)", "seed (2)", "document × seed", "document", "seed"} <= set(texts(path))
     # Shares of one score and of the mean.
     assert {"61", "39", "45", "33", "22"} <= set(texts(path))
+
+
+def test_axes_have_colours_before_their_combinations(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    shares = {" × ".join(("document", *"abcdefg"[:place])): 0.1 for place in range(1, 8)}
+    axes_chart([AxesRow("t", (), {"bar": {**shares, "seed": 0.02, "prompt": 0.28}})], tmp_path / "f.svg", "t")
+    assert {"seed", "prompt", "other"} <= set(texts(tmp_path / "f.svg"))
+
+
+def test_a_single_source_beyond_the_colours_keeps_its_name(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    shares = dict.fromkeys(("prompt", "seed", "document", "a × b", "c × d", "e × f", "prompt × seed"), 0.1)
+    axes_chart([AxesRow("t", (), {"bar": shares})], tmp_path / "f.svg", "t")
+    assert shares.keys() <= set(texts(tmp_path / "f.svg")) and "other" not in texts(tmp_path / "f.svg")
+
+
+def test_a_figure_names_the_pipeline(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = write_axes_figure([replace(item(parts()), filter="strict")], tmp_path / "f.svg")
+    assert "things (acc, strict)" in texts(path)
 
 
 def test_a_figure_of_nothing_is_an_error(tmp_path: Path) -> None:

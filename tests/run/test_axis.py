@@ -73,12 +73,10 @@ def test_a_negative_number_of_examples_is_an_error() -> None:
         choices("dummy:num_fewshot=-1")
 
 
-def test_equal_labels_are_numbered() -> None:
-    assert [row.label for row in model_rows(["dummy", "dummy:seed=1", "dummy:seed=2"], {})] == [
-        "dummy",
-        "dummy (2)",
-        "dummy (3)",
-    ]
+def test_equal_labels_get_arguments_or_numbers() -> None:
+    written = ["dummy", "dummy:seed=1", "dummy:seed=2", "dummy", "dummy:seed=2"]
+    expected = ["dummy", "dummy@seed=1", "dummy@seed=2", "dummy (2)", "dummy@seed=2 (2)"]
+    assert [row.label for row in model_rows(written, {})] == expected
 
 
 def test_numbers_in_names_are_read_as_numbers() -> None:

@@ -21,6 +21,7 @@ from assay.report.files import write_results
 from assay.report.tables import result_rows
 from assay.scoring.aggregate import aggregate_groups
 from assay.store.store import Store
+from assay.tasks.clusters import shared_column
 from assay.testing import ScriptedModel, ToyTask, toy_generation_task, toy_perplexity_task
 
 # t for two degrees of freedom, 97.5 %.
@@ -56,11 +57,11 @@ def test_the_error_is_that_of_the_clusters() -> None:
     result = run(right_for(0, 1, 4), clustered(["a", "a", "b", "b", "c", "c"]), cluster="passage")
     estimate = result.tasks[0].metric("exact_match").estimate
     error = math.sqrt(3) / 6
-    assert (estimate.value, estimate.n, estimate.clusters, estimate.method) == (0.5, 6, 3, "clustered-t")
+    assert (estimate.value, estimate.n, estimate.clusters, estimate.method) == (0.5, 6, 3, "clustered-wilson")
     assert estimate.stderr == pytest.approx(error)
-    # The interval is cut at 0 and 1, between which a share lies.
-    assert T2 * error > 0.5
-    assert (estimate.low, estimate.high) == (0.0, 1.0)
+    # As of ¼/error² = 3 outcomes, with Student's quantile of two degrees: ½ ± ½·t/√(3 + t²).
+    reach = T2 / math.sqrt(3 + T2 * T2) / 2
+    assert (estimate.low, estimate.high) == pytest.approx((0.5 - reach, 0.5 + reach))
 
 
 def test_lm_evals_error_stays_what_it_was() -> None:
@@ -215,3 +216,70 @@ def test_a_run_keeps_the_clusters_of_its_documents_and_a_comparison_knows_them(t
     assert kept.clusters is not None and list(kept.clusters) == ["a", "a", "b", "b", "c", "c"]
     (pair,) = compare(first.run_id, second.run_id, store=path).pairs
     assert pair.clusters == 3
+
+
+# Texts that documents share, found in their columns
+
+PASSAGES = [f"A passage of more than forty characters, the {place // 4}th." for place in range(40)]
+BY_PASSAGE = [place for place in range(40) if place // 4 % 2]
+
+
+def test_texts_that_many_share_are_told_where_they_make_the_error_larger() -> None:
+    result = run(right_for(*BY_PASSAGE), clustered(PASSAGES))
+    grouped = run(right_for(*BY_PASSAGE), clustered(PASSAGES), cluster="passage")
+    errors = [item.tasks[0].metric("exact_match").estimate.stderr for item in (grouped, result)]
+    told = '40 documents share 10 texts in the column "passage"; the standard error of exact_match is '
+    (notice,) = [line for line in result.notices if "share" in line]
+    assert told + "{:.4f} by these and not {:.4f}: say --cluster passage".format(*errors) in notice
+    assert not [line for line in grouped.notices if "share" in line]
+
+
+def test_a_document_without_a_text_stands_alone_among_shared_ones() -> None:
+    result = run(right_for(*BY_PASSAGE), clustered([*PASSAGES[:38], ["no", "text"], None]))
+    assert [line for line in result.notices if "40 documents share 12 texts" in line]
+
+
+def test_shared_texts_are_told_once_for_all_ways_of_asking() -> None:
+    ways = [clustered(PASSAGES, f"toy@{name}") for name in ("plain", "polite")]
+    result = run(right_for(*BY_PASSAGE), *ways, clustered(PASSAGES, "another"))
+    told = [line.partition(":")[0] for line in result.notices if "share" in line]
+    assert told == ["toy@plain", "another"]
+
+
+def test_shared_texts_that_change_no_error_are_not_told() -> None:
+    result = run(right_for(*range(0, 40, 2)), clustered(PASSAGES))  # half of every passage
+    assert not [line for line in result.notices if "share" in line]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(
+            [f"A text of more than forty characters, the {place}th." for place in range(40)], id="all different"
+        ),
+        pytest.param(["Answer the following question with one word, please."] * 40, id="an instruction"),
+        pytest.param([f"topic {place // 4}" for place in range(40)], id="short names"),
+        pytest.param([None] * 40, id="no text"),
+        pytest.param([*PASSAGES[:39], ["a", "list"]], id="a list at the end"),
+    ],
+)
+def test_other_columns_are_no_passages(texts: list[Any]) -> None:
+    found = shared_column(clustered(texts).rows)
+    assert found == ("passage" if texts[0] == PASSAGES[0] else None)
+
+
+def test_the_column_with_the_fewest_texts_is_the_passage() -> None:
+    rows = [
+        Document("toy", row.id, {"question": f"What is the reason that is given? {row.id // 2:9}", **row.fields})
+        for row in clustered(PASSAGES).rows
+    ]
+    assert shared_column(rows) == "passage"
+    assert shared_column(rows[:19]) is None  # too few to tell
+
+
+def test_auto_takes_the_column_found_and_leaves_other_tasks_alone() -> None:
+    shared, plain = clustered(PASSAGES), clustered([None] * 40, "plain")
+    result = run(right_for(*BY_PASSAGE), shared, plain, cluster="auto")
+    assert [task.metrics[0].estimate.clusters for task in result.tasks] == [10, None]
+    own = replace(shared, card=replace(shared.card, config={"cluster": "{{left}}"}))
+    assert run(right_for(*BY_PASSAGE), own, cluster="auto").tasks[0].metrics[0].estimate.clusters == 40

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +21,32 @@ from assay.core.comparisons import DocumentValues, RunComparison
 from assay.core.errors import DataError, UnknownName, UserError
 from assay.core.fingerprints import Fingerprint
 from assay.core.requests import Generation, Request
-from assay.core.responses import Logprob, Text
+from assay.core.responses import Failure, Logprob, Text
+from assay.report.comparison import comparison_junit
 from assay.store.runs import FINISHED
 from assay.store.store import Store
 from assay.testing import ScriptedModel
 
 SIZE = 12
 Run = Callable[..., str]
-
-
-def task_text(**changes: str) -> str:
-    keys = {
-        "task": "odd",
-        "dataset_path": "json",
-        "dataset_kwargs": "{data_files: {test: odd.jsonl, train: shots.jsonl}}",
-        "test_split": "test",
-        "fewshot_split": "train",
-        "output_type": "multiple_choice",
-        "doc_to_text": "'{{q}}'",
-        "doc_to_choice": "['yes', 'no']",
-        "doc_to_target": "label",
-        "metric_list": "[{metric: acc}, {metric: acc_norm}]",
-        "metadata": "{version: 1}",
-        **changes,
-    }
-    return "".join(f"{key}: {value}\n" for key, value in keys.items())
+Write = Callable[..., None]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def write_task(write_task: Write) -> Write:
+    return partial(write_task, metadata="{version: 1}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, write_task: Write) -> Path:
     made = tmp_path / "tasks"
     made.mkdir()
     rows = [{"q": f"Is {n} odd?", "label": 1 - n % 2} for n in range(SIZE)]
     shots = [{"q": f"Is {n} odd?", "label": 1 - n % 2} for n in range(100, 109)]
     for name, own in (("odd", rows), ("shots", shots)):
         (made / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
-    (made / "odd.yaml").write_text(task_text())
-    (made / "other.yaml").write_text(task_text(task="other", doc_to_text="'Tell: {{q}}'"))
+    write_task()
+    write_task(task="other", doc_to_text="'Tell: {{q}}'")
     return made
 
 
@@ -99,6 +90,25 @@ def test_two_models_on_one_task(run: Run, versus: Versus) -> None:
     assert pair.p == pytest.approx(2 / 2**8) and pair.outcome == "better"
     assert pair.differing == ('model: "a" → "b"',)
     assert found.verdict == pair.verdict and found.tests == 1
+
+
+def test_a_gate_lets_no_run_through_whose_documents_failed(
+    run: Run, versus: Versus, folder: Path, tmp_path: Path
+) -> None:
+    """What is left of it is all right, and as good as the baseline."""
+
+    def answer(request: Request) -> Logprob | Text | Failure:
+        left = any(f"Is {number} " in str(getattr(request, "prompt", "")) for number in (0, 1, 2))
+        return right_up_to(SIZE, "").handler(request) if left else Failure("timeout", "no answer")  # type: ignore[return-value]
+
+    base = run(SIZE, "a")
+    broken = evaluate(ScriptedModel(answer, name="b"), "odd", store=tmp_path / "s.db", include_path=folder).run_id
+    found = versus(base, broken)
+    (pair,) = found.pairs
+    assert (pair.n, pair.failed, pair.outcome, found.is_worse()) == (3, SIZE - 3, "same", True)
+    assert any("9 documents of b failed: a gate (--fail_if_worse) fails" in remark for remark in pair.remarks)
+    assert "9 documents of b failed" in comparison_junit(found, True)
+    assert not versus(base, run(SIZE, "c")).is_worse()
 
 
 def test_runs_of_deleted_tasks_still_compare(run: Run, versus: Versus, folder: Path) -> None:
@@ -158,18 +168,18 @@ def test_other_prompts_are_refused(run: Run, versus: Versus) -> None:
     assert len(versus(*runs, across=["model", "prompts"]).pairs[0].differing) == 2
 
 
-def test_another_version_is_refused(run: Run, versus: Versus, folder: Path) -> None:
+def test_another_version_is_refused(run: Run, versus: Versus, write_task: Write) -> None:
     first = run(4, "a")
-    (folder / "odd.yaml").write_text(task_text(metadata="{version: 2}"))
+    write_task(metadata="{version: 2}")
     with pytest.raises(DataError, match=r"version of the task: 1 → 2 \(version\)"):
         versus(first, run(4, "b"))
 
 
-def test_another_scoring_is_refused(run: Run, versus: Versus, folder: Path) -> None:
+def test_another_scoring_is_refused(run: Run, versus: Versus, write_task: Write) -> None:
     keys = {"output_type": "generate_until", "doc_to_target": "\"{{['yes', 'no'][label]}}\""}
     for name, option in (("first", "true"), ("second", "false")):
         metrics = f"[{{metric: exact_match, ignore_case: {option}}}]"
-        (folder / "odd.yaml").write_text(task_text(**keys, metric_list=metrics))
+        write_task(**keys, metric_list=metrics)
         run(4, name)
     with pytest.raises(DataError, match=r"scoring of exact_match: ignore_case \(scoring\)"):
         versus("last~1", "last")
@@ -181,7 +191,7 @@ def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> N
     (pair,) = versus(*runs).pairs
     assert (pair.n, pair.left_out, pair.wins) == (5, (0, 7), 3)
     assert pair.remarks[0] == "other documents were asked (5 and 12 asked): the 5 in common are compared"
-    assert pair.remarks[1] == "left out, without a value in the other: 0 of a, 7 of b"
+    assert pair.remarks[1] == "left out, without a value in both: 0 of a, 7 of b"
     shutil.rmtree(folder)
     with pytest.raises(DataError, match=r"which are cannot be found: .*--force pairs documents by their place"):
         versus(*runs)
@@ -241,9 +251,9 @@ def test_rescored_runs_are_compared(run: Run, versus: Versus, tmp_path: Path, fo
 GENERATED = {"output_type": "generate_until", "doc_to_target": "\"{{['yes it is', 'no it is not'][label]}}\""}
 
 
-def test_corpus_metrics_are_reopened_for_their_texts(run: Run, versus: Versus, folder: Path) -> None:
+def test_corpus_metrics_are_reopened_for_their_texts(run: Run, versus: Versus, folder: Path, write_task: Write) -> None:
     pytest.importorskip("sacrebleu")
-    (folder / "odd.yaml").write_text(task_text(**GENERATED, metric_list="[{metric: chrf}]"))
+    write_task(**GENERATED, metric_list="[{metric: chrf}]")
     runs = run(2, "a"), run(12, "b")
     (pair,) = versus(*runs).pairs
     assert pair.test == "bootstrap" and pair.outcome == "better" and pair.wins is None
@@ -254,11 +264,11 @@ def test_corpus_metrics_are_reopened_for_their_texts(run: Run, versus: Versus, f
         versus(*runs)
 
 
-def test_a_metric_without_a_paired_test_is_told(run: Run, versus: Versus, folder: Path) -> None:
+def test_a_metric_without_a_paired_test_is_told(run: Run, versus: Versus, folder: Path, write_task: Write) -> None:
     (folder / "own.py").write_text("def best(values):\n    return max(values)\n")
-    (folder / "odd.yaml").write_text(task_text(metric_list="[{metric: acc, aggregation: !function own.best}]"))
+    write_task(metric_list="[{metric: acc, aggregation: !function own.best}]")
     runs = run(2, "a", allow_code=True), run(12, "b", allow_code=True)
-    with pytest.raises(DataError, match="acc: is no metric that a paired test is known for"):
+    with pytest.raises(DataError, match="odd, acc: cannot be compared: a function of the task's own"):
         versus(*runs)
 
 
@@ -354,7 +364,9 @@ def test_an_unfinished_run_is_told(run: Run, versus: Versus, tmp_path: Path) -> 
     assert found.notices == (f"run {runs[0]} is interrupted: documents that it did not score are left out",)
 
 
-def recorded(store: Store, name: str, values: list[float]) -> str:
+def recorded(
+    store: Store, name: str, values: list[float], aggregation: str = "mean", clusters: list[str] | None = None
+) -> str:
     """A run as the store keeps it, without the work of one."""
     size = len(values)
     entry = {
@@ -367,12 +379,46 @@ def recorded(store: Store, name: str, values: list[float]) -> str:
     }
     reported = {"tasks": {"t": {"metrics": [{"metric": "m", "filter": "none", "higher_is_better": True}]}}}
     run_id = store.runs.begin(Fingerprint(name), {"model": name}, {"tasks": {"t": entry}})
-    store.runs.end(run_id, FINISHED, reported, [DocumentValues("t", "m", "none", "mean", range(size), values)])
+    store.runs.end(
+        run_id, FINISHED, reported, [DocumentValues("t", "m", "none", aggregation, range(size), values, clusters)]
+    )
     return run_id
 
 
+def test_correction_beyond_what_redrawn_sets_can_show_is_told(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, f"m{k}", [k + place / 100 for place in range(40)], "median") for k in range(24)]
+    found = compare(*names, store=tmp_path / "s.db")
+    assert found.verdict == "No difference beyond chance was found, of 276 comparisons."
+    assert found.notices[0].startswith("in 276 comparisons no redrawn set is on the other side of 0, and even that")
+    assert compare(*names, store=tmp_path / "s.db", baseline=names[0]).notices == ()
+
+
+def test_another_aggregation_is_refused_even_by_force(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, [1.0, 2.0], rule) for name, rule in (("a", "mean"), ("b", "median"))]
+    with pytest.raises(DataError, match="one run makes m by mean, the other by median; expected the same aggregation"):
+        compare(*names, store=tmp_path / "s.db", force=True)
+
+
+def test_answers_that_were_only_recorded_are_told(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, [1.0, 2.0], "bypass") for name in "ab"]
+    with pytest.raises(DataError, match="t, m: cannot be compared: answers were recorded without being scored"):
+        compare(*names, store=tmp_path / "s.db")
+
+
+def test_infinite_values_are_told(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, "a", [1.0, math.inf, 2.0], "mean_of_known"), recorded(store, "b", [1.0, 2.0, 3.0])]
+    assert compare(*names, store=tmp_path / "s.db").pairs[0].remarks == (
+        "left out, without a value in both: 1 of a, 1 of b",
+        "1 of those of a are infinite: with them, so is its score",
+    )
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["outcomes", "measurements"])
+@pytest.mark.parametrize("kind", ["outcomes", "measurements", "clusters"])
 def test_a_hundred_runs_of_a_thousand_documents_take_seconds(tmp_path: Path, kind: str) -> None:
     generator = random.Random(0)
     with Store(tmp_path / "s.db") as store:
@@ -380,11 +426,14 @@ def test_a_hundred_runs_of_a_thousand_documents_take_seconds(tmp_path: Path, kin
         for place in range(100):
             draws = [generator.random() + 0.002 * place for _ in range(1000)]
             values = [float(draw > 0.5) for draw in draws] if kind == "outcomes" else draws
-            names.append(recorded(store, f"m{place}", values))
+            clusters = [f"c{document // 4}" for document in range(1000)] if kind == "clusters" else None
+            names.append(recorded(store, f"m{place}", values, clusters=clusters))
     started = time.perf_counter()
     found = compare(*names, store=tmp_path / "s.db")
     assert time.perf_counter() - started < 5
     assert len(found.pairs) == 4950 and len(found.tables[0].places) == 100
+    # The first and the last are 0.2 apart, seven standard errors or more.
+    assert found.tables[0].places[0].last < found.tables[0].places[-1].rank
 
 
 @pytest.mark.slow
@@ -399,3 +448,41 @@ def test_keeping_ten_thousand_documents_takes_milliseconds(tmp_path: Path) -> No
             recorded(store, f"m{kind}", values)
             best = min(best, time.perf_counter() - started)
     assert best < 0.05
+
+
+def test_picks_agree_where_they_can_be_read(run: Run, versus: Versus, folder: Path) -> None:
+    """a picks wrong from document 2 on, b from 10 on: on 4 documents both pick alike."""
+    runs = run(2, "a"), run(10, "b")
+    (pair,) = versus(*runs, picks=True).pairs
+    assert pair.picks is not None and pair.agreement is not None
+    assert (pair.picks.equal, pair.picks.kappa.n) == (pytest.approx(4 / 12), 12)
+    # Documents 0, 1, 10 and 11 are alike. Each run picks "yes" 6 times of 12, so half would be alike by chance.
+    assert pair.picks.kappa.value == pytest.approx((4 / 12 - 0.5) / 0.5)
+    # Outcomes: alike in the same documents, but one run is right in 2 and the other in 10 of 12.
+    chance = (2 * 10 + 10 * 2) / 144
+    assert pair.agreement.kappa.value == pytest.approx((4 / 12 - chance) / (1 - chance))
+    assert versus(*runs).pairs[0].picks is None
+    shutil.rmtree(folder)
+    (pair,) = versus(*runs, picks=True).pairs
+    assert pair.picks is None and "picks cannot be compared" in pair.remarks[-1]
+
+
+def test_picks_in_other_orders_are_those_of_the_documents(run: Run, versus: Versus) -> None:
+    """The model knows no letters and takes the first of two choices: another one in the other order."""
+    task = "odd@letters"
+    name = run(12, "a", task, orders=2)
+    sides = f"{name}@{task}#order=1", f"{name}@{task}#order=2"
+    (pair,) = versus(*sides, across=("prompts",), picks=True).pairs
+    assert pair.picks is not None and (pair.picks.equal, pair.picks.kappa.n) == (0.0, 12)
+
+
+def test_written_answers_without_choices_have_no_picks(run: Run, versus: Versus, write_task: Write) -> None:
+    write_task(
+        output_type="generate_until",
+        doc_to_choice="null",
+        doc_to_target="\"{{['yes','no'][label]}}\"",
+        metric_list="[{metric: exact_match}]",
+    )
+    (pair,) = versus(run(2, "a"), run(10, "b"), picks=True).pairs
+    assert pair.picks is None and pair.agreement is not None
+    assert "no document has a pick in both runs" in pair.remarks[-1]

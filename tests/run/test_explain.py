@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ ROWS = [
     {"q": "three?", "label": 2, "lls": [-30.0, -9.0, -1.0]},
     {"q": "four?", "label": 0, "lls": [-1.0, -3.0, -2.0]},
 ]
+Write = Callable[..., None]
 SUMS = [{"q": "2+2", "a": "4"}, {"q": "3+3", "a": "6"}]
 
 
@@ -58,31 +59,19 @@ class Half(Weighed):
     precision = "bfloat16"
 
 
-def task_text(**changes: str) -> str:
-    keys = {
-        "task": "odd",
-        "dataset_path": "json",
-        "dataset_kwargs": "{data_files: {test: odd.jsonl, train: shots.jsonl}}",
-        "test_split": "test",
-        "fewshot_split": "train",
-        "output_type": "multiple_choice",
-        "doc_to_text": "'{{q}}'",
-        "doc_to_choice": str(CHOICES),
-        "doc_to_target": "label",
-        "metric_list": "[{metric: acc}, {metric: acc_norm}]",
-        **changes,
-    }
-    return "".join(f"{key}: {value}\n" for key, value in keys.items())
+@pytest.fixture
+def write_task(write_task: Write) -> Write:
+    return partial(write_task, doc_to_choice=str(CHOICES))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, write_task: Write) -> Path:
     made = tmp_path / "tasks"
     made.mkdir()
     shots = [{"q": f"shot {n}?", "label": n % 3} for n in range(9)]
     for name, rows in (("odd", ROWS), ("shots", shots), ("sums", SUMS)):
         (made / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (made / "odd.yaml").write_text(task_text())
+    write_task()
     (made / "sums.yaml").write_text(
         "task: sums\ndataset_path: json\ndataset_kwargs:\n  data_files: {test: sums.jsonl}\ntest_split: test\n"
         "output_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: a\ngeneration_kwargs: {until: ['Q:']}\n"
@@ -187,8 +176,8 @@ def test_data_that_changed_since_is_told_from_the_records(run: Run, why: Why, fo
     assert (task.common, task.conclusion.startswith("The only cause found is the documents")) == (None, True)
 
 
-def test_another_template_is_shown_with_visible_white_space(run: Run, why: Why, folder: Path) -> None:
-    (folder / "even.yaml").write_text(task_text(task="even", doc_to_text='"Q: {{q}}\\n"'))
+def test_another_template_is_shown_with_visible_white_space(run: Run, why: Why, write_task: Write) -> None:
+    write_task(task="even", doc_to_text='"Q: {{q}}\\n"')
     task = why(run(), run("even"))
     assert kinds(task) == ["definition", "prompts"]
     assert 'doc_to_text: "{{q}}" → "Q: {{q}}\\n"' in evidence(task, "definition")
@@ -196,25 +185,25 @@ def test_another_template_is_shown_with_visible_white_space(run: Run, why: Why, 
     assert "-one?\n+Q:·one?⏎" in evidence(task, "prompts")
 
 
-def test_an_edited_task_file_is_explained_from_the_records(run: Run, why: Why, folder: Path) -> None:
+def test_an_edited_task_file_is_explained_from_the_records(run: Run, why: Why, write_task: Write) -> None:
     first = run()
-    (folder / "odd.yaml").write_text(task_text(description="'Answer well. '"))
+    write_task(description="'Answer well. '")
     task = why(first, run())
     assert kinds(task) == ["definition", "prompts"]
     assert 'description: null → "Answer well. "' in evidence(task, "definition")
     assert len(task.remarks) == 1
 
 
-def test_a_delimiter_changes_the_continuations_alone(run: Run, why: Why, folder: Path) -> None:
-    (folder / "even.yaml").write_text(task_text(task="even", target_delimiter="''"))
+def test_a_delimiter_changes_the_continuations_alone(run: Run, why: Why, write_task: Write) -> None:
+    write_task(task="even", target_delimiter="''")
     task = why(run(), run("even"))
     assert kinds(task) == ["definition", "prompts"]
     assert "continuation: ·no → no" in evidence(task, "prompts")
     assert "@@" not in evidence(task, "prompts")
 
 
-def test_another_right_answer_is_part_of_the_definition(run: Run, why: Why, folder: Path) -> None:
-    (folder / "even.yaml").write_text(task_text(task="even", doc_to_target="'{{1}}'"))
+def test_another_right_answer_is_part_of_the_definition(run: Run, why: Why, write_task: Write) -> None:
+    write_task(task="even", doc_to_target="'{{1}}'")
     task = why(run(), run("even"))
     assert kinds(task) == ["definition"]
     assert "4 of 4 common documents have another right answer" in evidence(task, "definition")
@@ -278,18 +267,16 @@ def test_the_share_of_the_normalisation_is_measured(run: Run, why: Why, tmp_path
     assert task.conclusion == "The only cause found is the metric: +50.00 points."
 
 
-def test_of_two_causes_the_larger_is_named(run: Run, why: Why, folder: Path) -> None:
-    (folder / "even.yaml").write_text(
-        task_text(task="even", doc_to_text="'{{q}} '", metric_list="[{metric: acc_norm}]")
-    )
+def test_of_two_causes_the_larger_is_named(run: Run, why: Why, write_task: Write) -> None:
+    write_task(task="even", doc_to_text="'{{q}} '", metric_list="[{metric: acc_norm}]")
     task = why(run(metrics="acc"), run("even"))
     assert kinds(task) == ["definition", "prompts", "normalisation"]
     assert [cause.points for cause in task.causes] == [0.0, None, 0.5]
     assert task.conclusion == "The largest cause is the metric: +50.00 points of +50.00 points."
 
 
-def test_what_cannot_be_told_apart_is_named_together(run: Run, why: Why, folder: Path) -> None:
-    (folder / "even.yaml").write_text(task_text(task="even", doc_to_text="'{{q}} '"))
+def test_what_cannot_be_told_apart_is_named_together(run: Run, why: Why, write_task: Write) -> None:
+    write_task(task="even", doc_to_text="'{{q}} '")
     other = ScriptedModel(lambda request: -1.0, name="other")
     task = why(run(), run("even", other))
     # All choices alike: the first is picked, so documents one, two and four are right.

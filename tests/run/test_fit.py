@@ -78,7 +78,7 @@ def test_a_share_is_kept_back_where_the_task_has_no_validation_documents(tmp_pat
     assert sorted(prompts([*lessons, *checks])) == sorted(f"sums training {place}" for place in range(20))
     assert Noticed("sums: 4 of 20 training documents are kept back for validation") in events
     assert Noticed("a word about training") in events
-    assert Trained(1, 1, 0.5, "accuracy", 0.75) in events
+    assert Trained(FitProgress(1, 1, 0.5, 0.75), "accuracy") in events
 
 
 def test_validation_documents_of_the_task_are_used_where_there_are_some(tmp_path: Path) -> None:

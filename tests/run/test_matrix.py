@@ -12,6 +12,7 @@ from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.run.methods import named_notices
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
 
@@ -190,3 +191,44 @@ def test_a_task_that_keeps_its_number_of_examples_is_named() -> None:
     )
     told = "dummy@2-shot: not 2 examples per prompt but the task's own number: demo_questions (0)"
     assert told in matrix.notices
+
+
+def test_notices_name_the_models_that_they_are_about() -> None:
+    """Both were asked in part; only the second fails, on the choices of document 1."""
+
+    def fails(request: Request) -> float | str | Failure:
+        return Failure("too_long", "9 tokens") if "What is 1 + 3?" in str(request) else knows(request)
+
+    models = [ScriptedModel(knows, "knows"), ScriptedModel(fails, "fails")]
+    matrix = evaluate_matrix(models, toy_choice_task(8), store=":memory:", limit=4, bootstrap_iters=0)
+    assert sorted(matrix.notices) == [
+        "all models: only a part of the documents was asked, which is no random sample: toy_choice",
+        "fails: 4 requests failed (too_long: 9 tokens)",
+        "fails: toy_choice: 1 of 4 documents failed and count in no score (3 do)",
+    ]
+
+
+def test_a_notice_of_some_models_names_these() -> None:
+    told = {"a": ["x", "y", "y"], "b": ["y"], "c": ["y", "z"], "d": []}
+    assert named_notices(told) == ["a: x", "a, b, c: y", "c: z"]
+    assert named_notices({"a": ["x"]}) == ["a: x"]
+
+
+def test_documents_in_clusters_are_tested_by_cluster() -> None:
+    """The 120 demo questions have 12 subjects."""
+    matrix = evaluate_matrix(
+        ["ngram", "dummy"], ["demo_questions"], store=":memory:", cluster="subject", bootstrap_iters=0
+    )
+    (cell, _), (found,) = matrix.cells, matrix.rankings[0].comparisons
+    assert cell.clusters is not None and len(cell.clusters) == 120 and len(set(cell.clusters)) == 12
+    assert (found.test, found.n, found.clusters) == ("cluster-sign-flip", 120, 12)
+
+
+def test_clusters_of_a_groups_tasks_are_not_mixed() -> None:
+    """Four tasks of four documents with the same operations: what they share is a cluster within a task only."""
+    matrix = evaluate_matrix(
+        ["ngram", "dummy"], ["demo_arithmetic"], store=":memory:", limit=4, cluster="operation", bootstrap_iters=0
+    )
+    assert matrix.cells[0].clusters is not None
+    names = {name.split()[0] for name in matrix.cells[0].clusters}
+    assert names == {f"demo_arithmetic_{digits}d" for digits in (2, 3, 4, 5)}

@@ -272,4 +272,14 @@ def test_an_order_that_gives_the_answer_away_is_noticed(folder: Path, style: str
     (folder / "heavy.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     notices = made(folder, styles=[style], methods=["raw"]).notices
     words = f"heavy@{style}: the right choice stands at place 0 in all {count} documents, so listing them tells it"
-    assert any(notice.startswith(words) for notice in notices) is expected
+    assert any(words in notice for notice in notices) is expected
+
+
+def test_documents_in_clusters_are_tested_by_cluster() -> None:
+    """The 120 demo questions have 12 subjects; Cochran's Q knows no clusters."""
+    study = study_methods(
+        ["ngram", "dummy"], "demo_questions", methods=["raw", "byte"], store=":memory:", cluster="subject"
+    )
+    assert {cell.estimate.clusters for cell in study.cells} == {12}
+    assert {(item.test, item.n, item.clusters) for item in study.comparisons} == {("cluster-sign-flip", 120, 12)}
+    assert {spread.p for spread in study.spreads} == {None}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +205,69 @@ def test_a_matrix_takes_the_same_sample_of_every_model() -> None:
     assert len(first.documents) == 20
     with pytest.raises(UserError, match="--until_se"):
         evaluate_matrix(models, toy_generation_task(60), store=":memory:", until_se=0.1)
+
+
+def forget(store: Path, run: str) -> None:
+    """As in a record of before values were kept."""
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("DELETE FROM document_values WHERE run = ?", (run,))
+        connection.commit()
+
+
+def test_a_reference_is_read_without_its_answers(tmp_path: Path) -> None:
+    """What every document was worth is kept: the answers themselves may be gone."""
+    full = run(knows(3, 4, name="reference"), 60, tmp_path / "s.db")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("DELETE FROM responses")
+        connection.commit()
+    result = run(knows(3, 4), 60, tmp_path / "s.db", sample=20, reference=full.run_id)
+    spared = result.tasks[0].spared
+    assert spared is not None
+    assert spared.differences[0].estimate.value == pytest.approx(58 / 60)
+
+
+def test_a_reference_of_before_values_were_kept_is_reopened(tmp_path: Path) -> None:
+    full = run(knows(3, 4, name="reference"), 60, tmp_path / "s.db")
+    kept = run(knows(5), 60, tmp_path / "s.db", sample=20, reference=full.run_id).tasks[0].spared
+    forget(tmp_path / "s.db", full.run_id)
+    assert run(knows(5), 60, tmp_path / "s.db", sample=20, reference=full.run_id).tasks[0].spared == kept
+
+
+def test_a_reference_on_a_sample_may_decide(tmp_path: Path) -> None:
+    """The places of a sample are recorded, so that its documents are proven without reopening it."""
+    other = run(ScriptedModel(lambda request: "no", "wrong"), 60, tmp_path / "s.db", sample=40)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("DELETE FROM responses")
+        connection.commit()
+    stop = run(knows(), 60, tmp_path / "s.db", until_decided=other.run_id).tasks[0].spared
+    assert stop is not None and stop.stop is not None
+    assert (stop.stop.most, stop.stop.is_better) == (40, True)
+
+
+def test_a_reference_on_other_documents_is_refused(tmp_path: Path) -> None:
+    rows = [{"q": f"Is {n} odd?", "label": 1 - n % 2} for n in range(30)]
+    keys = "task: odd\ndataset_path: json\ndataset_kwargs: {data_files: {test: odd.jsonl}}\ntest_split: test\n"
+    keys += "output_type: multiple_choice\ndoc_to_text: '{{q}}'\ndoc_to_choice: ['yes', 'no']\ndoc_to_target: label\n"
+    (tmp_path / "odd.yaml").write_text(keys)
+    settings: dict[str, Any] = {"store": tmp_path / "s.db", "include_path": tmp_path, "bootstrap_iters": 0}
+    for text in ("Is {} odd?", "Is {} even?"):
+        rows = [{**row, "q": text.format(place)} for place, row in enumerate(rows)]
+        (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        if "odd" in text:
+            evaluate("dummy", "odd", **settings)
+    with pytest.raises(UserError, match="cannot be read again.*documents"):
+        evaluate("ngram", "odd", sample=10, reference="last", **settings)
+
+
+def test_a_reference_that_stopped_early_is_read_at_its_places(tmp_path: Path) -> None:
+    """Which documents were enough was known at its end only, and is recorded."""
+    other = run(ScriptedModel(lambda request: "no", "wrong"), 300, tmp_path / "s.db", until_se=0.05)
+    asked = places(other)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("DELETE FROM responses")
+        connection.commit()
+    assert 0 < len(asked) < 300
+    found = run(knows(), 300, tmp_path / "s.db", until_decided=other.run_id)
+    spared = found.tasks[0].spared
+    assert spared is not None and spared.stop is not None and spared.stop.most == len(asked)
+    assert set(places(found)) <= set(asked)

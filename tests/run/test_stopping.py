@@ -224,6 +224,25 @@ def test_the_usual_interval_is_said_not_to_hold() -> None:
     assert result.tasks[0].spared.whole == ()
 
 
+def test_the_first_documents_in_random_order_are_no_random_sample() -> None:
+    told = run(model(0.97), until_se=0.1, limit=100).notices
+    assert any("no random sample: toy_generation" in notice for notice in told)
+    assert not any("a random sample" in notice for notice in told)
+
+
+def test_documents_that_another_run_has_are_said_to_be_so(tmp_path: Path) -> None:
+    other = run(model(0.2, "other"), store=tmp_path / "s.db", limit=60)
+    told = run(model(0.97), store=tmp_path / "s.db", until_decided=other.run_id).notices
+    assert any(f"only documents that run {other.run_id} has were asked" in notice for notice in told)
+    assert not any("a random sample" in notice for notice in told)
+
+
+def test_a_task_asked_to_its_end_has_the_usual_interval() -> None:
+    result = run(model(0.5), until_se=0.001)
+    assert stop_of(result.tasks[0]).documents == SIZE
+    assert not any("do not hold" in notice for notice in result.notices)
+
+
 def test_failed_documents_are_passed_over() -> None:
     bad = set(random_order(SIZE, 1234)[:3])
     whole = model(1.0)

@@ -333,3 +333,33 @@ def test_a_head_that_sees_no_list_is_refused(cities: str) -> None:
     model = ScriptedModel(lambda _: 0.0, kinds=HEAD_KINDS)
     with pytest.raises(ModelError, match="by its head, which sees neither examples nor a list"):
         evaluate(model, f"{cities}@letters", store=":memory:", orders=2)
+
+
+def test_one_document_has_no_error(folder: Path) -> None:
+    found = only(evaluate("ngram", write(folder), store=":memory:", num_fewshot=2, fewshot_seeds=2, limit=1))
+    assert (found.parts, found.reason) == (None, "one document says nothing of others")
+
+
+def test_documents_in_clusters_are_counted_by_clusters(folder: Path) -> None:
+    settings: Mapping[str, Any] = {
+        "num_fewshot": 2,
+        "fewshot_seeds": [1, 2],
+        "cluster": "{{'a' if name < 'thing2' else 'b'}}",
+    }
+    path = write(folder)
+    found = only(evaluate(by_prompt(path, seeded, **settings), path, store=":memory:", **settings))
+    # Means 1, 1/2 | 0, 1/2: residuals of clusters 1/2 and −1/2, so the error is √(2·(1/4 + 1/4))/4.
+    assert found.parts is not None and found.naive == pytest.approx(1 / 4)
+    assert found.parts.stderr == pytest.approx(math.sqrt(1 / 16 + 1 / 24))
+
+
+def test_what_there_is_to_ask_is_known(folder: Path) -> None:
+    found = only(evaluate("ngram", f"{write(folder)}@letters", store=":memory:", orders=2, limit=3))
+    assert found.available == {"document": 4, "order": 2}
+
+
+def test_a_single_prompt_gives_its_name(folder: Path) -> None:
+    prompts = [{"name": name, "text": f"{{{{name}}}} {name}:"} for name in ("one", "two")]
+    path = write(folder, prompts=prompts)
+    found = only(evaluate("ngram", f"{path}@two", store=":memory:", num_fewshot=2, fewshot_seeds=2))
+    assert found.task == "things@two"

@@ -108,13 +108,13 @@ def test_names_of_one_metrics_making_are_reported_like_it() -> None:
     ]
 
 
-def test_a_tasks_own_aggregation_has_a_value_and_no_error() -> None:
+def test_a_tasks_own_aggregation_has_a_value_and_no_error_of_lm_evals() -> None:
     def spread(values: list[float]) -> Any:
         values.sort()
         return np.float32(values[-1] - values[0])
 
-    found = aggregate_task(own_scoring(MetricSpec("m", spread)), held({"m": 3}, {"m": 1}, {"m": 2}), 1000)[0]
-    assert (found.estimate.value, found.estimate.stderr, found.estimate.n) == (2.0, None, 3)
+    found = aggregate_task(own_scoring(MetricSpec("m", spread)), held({"m": 3}, {"m": 1}), 1000)[0]
+    assert (found.estimate.value, found.estimate.stderr, found.estimate.n) == (2.0, None, 2)
     assert (found.estimate.method, found.harness_stderr) == ("custom", None)
     assert type(found.estimate.value) is float
 

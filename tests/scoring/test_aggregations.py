@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 import statistics
+import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -193,3 +195,84 @@ def test_position_bias_is_the_distance_of_histograms(pairs: list[tuple[int, int]
 def test_a_mean_of_known_values_counts_only_them() -> None:
     found = AGGREGATIONS["mean_of_known"].estimate(AGGREGATIONS["mean_of_known"].read([1.0, None, 3.0]))
     assert (found.value, found.n) == (2.0, 2)
+
+
+def test_every_aggregation_with_an_error_heeds_clusters() -> None:
+    without = [name for name, aggregation in AGGREGATIONS.items() if aggregation.clustered is None]
+    assert without == ["bypass"]
+
+
+def test_draws_of_clustered_documents_have_the_clustered_error() -> None:
+    """Values 1 1 | 0 0 | .5 .5 and one without enough draws: residual sums 1, −1, 0; √(3/2 · 2)/6."""
+    assert AGGREGATIONS["draws"].clustered is not None
+    found = AGGREGATIONS["draws"].clustered([1.0, 1.0, 0.0, 0.0, 0.5, 0.5, math.nan], list("aabbccd"))
+    assert (found.value, found.n, found.clusters) == (0.5, 6, 3)
+    assert found.stderr == pytest.approx(math.sqrt(3) / 6)
+
+
+@pytest.mark.parametrize("name", ["f1", "matthews_corrcoef"])
+@given(pairs=MANY, times=st.integers(1, 20))
+def test_pairs_that_repeat_are_counted_to_the_same_value(name: str, pairs: list[tuple[int, int]], times: int) -> None:
+    estimate = AGGREGATIONS[name].estimate
+    assert estimate(pairs * times).value == pytest.approx(estimate(pairs).value, abs=1e-12)
+
+
+def test_counted_pairs_have_the_error_of_redrawn_ones() -> None:
+    import numpy as np
+
+    from assay.scoring.metrics.resampling import estimate, f1_rows, matthews_rows
+    from assay.stats.bootstrap import percentile_estimate
+
+    generator = np.random.default_rng(3)
+    right = generator.integers(0, 2, 400)
+    pairs = np.stack([right, np.where(generator.random(400) < 0.8, right, 1 - right)], axis=1).astype(np.float64)
+    for name, rows in (("f1", f1_rows), ("matthews", matthews_rows)):
+        counted, redrawn = estimate(pairs.tolist(), name), percentile_estimate(pairs, rows)
+        assert counted.value == redrawn.value and counted.stderr == pytest.approx(redrawn.stderr, rel=0.08)
+        assert (counted.low, counted.high) == pytest.approx((redrawn.low, redrawn.high), abs=0.01)
+
+
+def test_many_labels_take_no_longer_than_few() -> None:
+    """Texts that a model wrote are as many labels; 20,000 documents × 2,000 in seconds."""
+    import numpy as np
+    from sklearn.metrics import matthews_corrcoef
+
+    pairs = np.random.default_rng(4).integers(0, 500, (20_000, 2)).astype(np.float64)
+    began = time.process_time()
+    found = AGGREGATIONS["matthews_corrcoef"].estimate(pairs.tolist())
+    assert time.process_time() - began < 10
+    assert found.value == pytest.approx(matthews_corrcoef(*pairs.T))
+
+
+@pytest.mark.parametrize("name", ["median", "f1"])
+def test_lm_evals_errors_take_bounded_memory(name: str) -> None:
+    """A thousand redrawn sets of 20,000 documents would fill 160 MB."""
+    values = [0.0, 1.0] * 10_000 if name == "median" else [(0.0, 1.0), (1.0, 1.0)] * 10_000
+    tracemalloc.start()
+    AGGREGATIONS[name].harness_stderr(values, 1000)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+
+
+TWO_THOUSAND_TIMES = ("f1", "matthews_corrcoef", "median", "ece", "ece_adaptive", "position_bias")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_clustered", [False, True])
+@pytest.mark.parametrize("name", [*TWO_THOUSAND_TIMES, "auroc", "aurc", "cohen_kappa"])
+def test_a_hundred_thousand_documents_are_resampled_in_seconds(name: str, is_clustered: bool) -> None:
+    """Under 5 s of processor time for a thousand resamples, and for the metrics that need no redrawing."""
+    import numpy as np
+
+    generator = np.random.default_rng(4)
+    sure, hit = generator.random(100_000), generator.integers(0, 2, 100_000)
+    first = hit if name in ("f1", "matthews_corrcoef", "cohen_kappa", "position_bias") else sure
+    values = sure.tolist() if name == "median" else list(zip(first.tolist(), hit.tolist(), strict=True))
+    clusters = [str(place // 5) for place in range(100_000)]
+    aggregation = AGGREGATIONS[name]
+    assert aggregation.clustered is not None
+    began = time.process_time()
+    found = aggregation.clustered(values, clusters) if is_clustered else aggregation.estimate(values)
+    is_redrawn = is_clustered or name not in ("f1", "matthews_corrcoef", "median")
+    most = 10 if is_redrawn and name in TWO_THOUSAND_TIMES else 5
+    assert found.n == 100_000 and time.process_time() - began < most

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from assay.core.comparisons import EVERY_FLIP, CompareWish, DocumentValues, PairedScore
-from assay.scoring.comparing import Entry, compare_all, matched
+from assay.scoring.comparing import compare_all
+from assay.scoring.matching import Entry, matched
 
 # Both right 4, only the second 3, only the first 1, neither 2.
 FIRST = [1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
@@ -61,6 +62,23 @@ def test_measurements_agree_with_scipy() -> None:
     assert (found.difference.low, found.difference.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
     assert (found.test, found.p) == ("sign-flip", pytest.approx(2 / 8))  # the tie cannot turn
     assert found.effect is not None and found.effect.value == pytest.approx(1.5 / math.sqrt(5 / 3))
+
+
+def test_differences_that_only_rounding_tells_apart_are_equal() -> None:
+    one = [0.1 * place for place in range(20)]
+    found = compare(entry("a", one), entry("b", [value + 0.5 for value in one]), margin=0.6)
+    assert found.difference.stderr == 0 and found.difference.low == found.difference.high == pytest.approx(0.5)
+    assert found.effect is not None and found.effect.value is None and found.detectable is None
+    assert found.margin is not None and found.margin.is_equivalent
+    two = compare(entry("a", [1.0, 2.0]), entry("b", [1.5, 2.5]))
+    assert (two.difference.stderr, two.difference.low) == (None, None)
+
+
+def test_clustered_scores_have_clustered_intervals() -> None:
+    pairs = [(1.0, float(place % 3 == 0)) for place in range(24)]
+    clusters = tuple(f"c{place // 8}" for place in range(24))
+    found = compare(entry("a", pairs, "f1", clusters=clusters), entry("b", pairs[::-1], "f1", clusters=clusters))
+    assert [score.method for score in found.scores] == ["cluster-bootstrap"] * 2
 
 
 def test_documents_are_paired_by_their_place() -> None:
@@ -137,6 +155,17 @@ def test_many_pairs_share_their_flips() -> None:
     assert together == [pytest.approx(p, abs=0.02) for p in alone]
 
 
+def test_many_clustered_pairs_share_their_flips() -> None:
+    generator = random.Random(2)
+    clusters = tuple(f"c{place // 2}" for place in range(60))
+    entries = [entry(f"s{k}", [generator.gauss(0.2 * k, 1) for _ in range(60)], clusters=clusters) for k in range(4)]
+    matches = [matched(entries[i], entries[j]) for i in range(4) for j in range(i + 1, 4)]
+    together = [item.score for item in compare_all(matches, True, CompareWish())]
+    alone = [compare_all([match], True, CompareWish())[0].score for match in matches]
+    assert [score.p for score in together] == [pytest.approx(score.p, abs=0.02) for score in alone]
+    assert {score.test for score in together} == {"cluster-sign-flip"}
+
+
 def test_margins_know_which_way_is_worse() -> None:
     one, other = entry("a", [1.0, 2.0, 3.0, 4.0]), entry("b", [0.9, 2.1, 2.9, 4.0])
     close = compare(one, other, margin=0.5).margin
@@ -150,10 +179,12 @@ def test_margins_know_which_way_is_worse() -> None:
 
 
 def test_margins_of_perplexities_and_of_clusters() -> None:
-    one = entry("a", [-1.0, -2.0, -1.5], "perplexity")
+    one = entry("a", [-1.0, -2.0, -1.5, -1.5, -1.0], "perplexity")
     same = compare(one, one, False, margin=0.5).margin
     assert same is not None and same.is_equivalent and same.is_not_worse
-    worse = compare(one, entry("b", [-3.0, -4.0, -3.5], "perplexity"), False, margin=0.5).margin
+    few = entry("a", [-1.0, -2.0, -1.5], "perplexity")
+    assert not compare(few, few, False, margin=0.5).margin.is_equivalent  # type: ignore[union-attr]  # as for means
+    worse = compare(few, entry("b", [-3.0, -4.0, -3.5], "perplexity"), False, margin=0.5).margin
     assert worse is not None and not worse.is_equivalent and worse.is_not_worse is False
 
 
@@ -177,3 +208,25 @@ def test_flips_are_listed_both_ways() -> None:
     assert [flip.document for flip in compare(one, other, flips=1).flips] == [7, 4]
     assert [flip.document for flip in compare(one, other, flips=EVERY_FLIP).flips] == [4, 5, 6, 7]
     assert compare(one, other).flips == ()
+
+
+def test_outcomes_agree_beyond_chance() -> None:
+    """Six of ten alike. By chance 0.5·0.7 + 0.5·0.3 = 0.5 would be: (0.6 − 0.5)/0.5."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    found = compare(entry("a", FIRST), entry("b", SECOND)).agreement
+    assert found is not None
+    assert (found.equal, found.kappa.value, found.kappa.n) == (0.6, pytest.approx(0.2), 10)
+    assert found.kappa.value == pytest.approx(metrics.cohen_kappa_score(FIRST, SECOND))
+    assert found.kappa.low is not None and found.kappa.low < 0.2
+
+
+def test_agreement_heeds_clusters() -> None:
+    clusters = tuple("aabbccddee")
+    found = compare(entry("a", FIRST, clusters=clusters), entry("b", SECOND, clusters=clusters)).agreement
+    assert found is not None
+    assert (found.equal, found.kappa.value, found.kappa.clusters) == (0.6, pytest.approx(0.2), 5)
+
+
+def test_measurements_and_no_documents_have_no_agreement() -> None:
+    assert compare(entry("a", [0.1, 0.2]), entry("b", [0.3, 0.2])).agreement is None
+    assert compare(entry("a", [1]), entry("b", [1], documents=(7,))).agreement is None

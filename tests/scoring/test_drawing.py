@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -193,6 +194,10 @@ def test_documents_with_too_few_draws_are_left_out_of_n() -> None:
 def test_an_interval_of_shares_stays_between_0_and_1() -> None:
     rows = [["#### 5", "#### 4"], *[["#### 4", "#### 4"]] * 9]
     found = estimate(rows, spec("mean@2"))["mean@2"]
-    # Mean 0.05 with standard error 0.05: Student's interval would begin below 0.
-    assert (found.value, found.stderr, found.low) == (0.05, pytest.approx(0.05), 0.0)
-    assert found.high == pytest.approx(0.05 + 2.262157 * 0.05, abs=1e-6)
+    # Mean 0.05 with standard error 0.05: Student's interval would begin below 0. As of .05 · .95/.05² = 19 outcomes.
+    assert (found.value, found.stderr, found.method) == (0.05, pytest.approx(0.05), "wilson-t")
+    scale = 1 + 2.262157**2 / 19
+    reach = 2.262157 * math.sqrt(0.05 * 0.95 / 19 + 2.262157**2 / (4 * 19**2)) / scale
+    centre = (0.05 + 2.262157**2 / 38) / scale
+    assert (found.low, found.high) == pytest.approx((centre - reach, centre + reach), abs=1e-6)
+    assert centre - reach > 0

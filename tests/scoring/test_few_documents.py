@@ -69,13 +69,22 @@ def test_two_outcomes_have_wilsons_interval() -> None:
 
 
 def test_two_measurements_have_students_interval_of_one_degree() -> None:
-    # Values 0.2 and 0.4: error 0.1, t of one degree 12.706.
-    assert unsure(estimate("x", "mean", [0.2, 0.4])) == pytest.approx((0.1, 0.3 - 1.27062, 0.3 + 1.27062), abs=1e-4)
+    # Values 2 and 4: error 1, t of one degree 12.706.
+    assert unsure(estimate("x", "mean", [2, 4])) == pytest.approx((1.0, 3 - 12.7062, 3 + 12.7062), abs=1e-4)
 
 
-def test_two_equal_measurements_tell_nothing_of_their_spread() -> None:
-    assert unsure(estimate("x", "mean", [0.3, 0.3])) == NULLS
-    assert unsure(estimate("x", "weighted_perplexity", [(-2.0, 1), (-4.0, 2)])) == NULLS
+def test_two_measurements_from_0_to_1_have_an_interval_from_0_to_1() -> None:
+    # Values 0.2 and 0.4: error 0.1, as of .3 · .7/.1² = 21 outcomes; Wilson's with 12.706 for 1.96.
+    assert unsure(estimate("x", "mean", [0.2, 0.4])) == pytest.approx((0.1, 0.01098, 0.94297), abs=1e-4)
+
+
+@pytest.mark.parametrize("times", [1, 2, 50])
+def test_equal_measurements_tell_nothing_of_their_spread(times: int) -> None:
+    assert unsure(estimate("x", "mean", [0.3, 0.3] * times)) == NULLS
+    assert unsure(estimate("x", "weighted_perplexity", [(-2.0, 1), (-4.0, 2)] * times)) == NULLS
+    assert unsure(task("x", "mean", [0.3, 0.3] * times, clusters="ab" * times).metrics[0].estimate) == NULLS
+    assert unsure(task("x", "perplexity", [-0.3, -0.3] * times, clusters="ab" * times).metrics[0].estimate) == NULLS
+    assert task("x", "mean", [0.3, 0.3] * times).metrics[0].harness_stderr == pytest.approx(0, abs=1e-15)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -120,3 +129,13 @@ def test_a_group_carries_the_counts_of_its_leaves() -> None:
     (found,) = aggregate_groups([group], leaves)
     expected = Denominators(18, 5, 3, 2, 0, {"none": 3})
     assert found.denominators == expected == added([leaf.denominators for leaf in leaves])
+
+
+@pytest.mark.parametrize("aggregation", ["f1", "matthews_corrcoef", "cohen_kappa"])
+def test_a_resampled_score_that_is_perfect_is_not_certain(aggregation: str) -> None:
+    found = estimate("x", aggregation, [(1, 1), (0, 0)] * 10)
+    assert found.value == 1.0 and unsure(found)[1:] == (None, None)
+
+
+def test_picks_that_are_all_alike_leave_the_correlation_unsure() -> None:
+    assert unsure(estimate("x", "matthews_corrcoef", [(1, 1), (0, 1), (1, 1), (0, 1)])) == NULLS

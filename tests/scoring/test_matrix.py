@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
-from assay.core.matrices import Gap, Matrix, MatrixCell, WinRate
+from assay.core.matrices import Correlation, Gap, Matrix, MatrixCell, WinRate
 from assay.core.scores import Estimate
 from assay.scoring.matrix import make_matrix
+from assay.stats import paired
 
 
 def cell(model: str, task: str, values: Sequence[float], asked: str = "d", baseline: float | None = 0.5) -> MatrixCell:
@@ -26,6 +30,10 @@ def perplexity(model: str, value: float) -> MatrixCell:
 def made(*cells: MatrixCell, gaps: Sequence[Gap] = ()) -> Matrix:
     models = list(dict.fromkeys(item.model for item in cells))
     return make_matrix(models, list(dict.fromkeys(item.task for item in cells)), cells, gaps, (), (), seed=1)
+
+
+def ranks(matrix: Matrix, place: int = 0) -> dict[str, str]:
+    return {model: found.text for model, found in matrix.rankings[place].ranks.items()}
 
 
 def test_relative_improvement_with_the_number_of_classes() -> None:
@@ -56,13 +64,13 @@ def test_models_share_a_rank_until_the_data_tells_them_apart() -> None:
     """Six wins without a loss: p = 2/64, the smallest of three, so 6/64 after Holm; nine: 2/512, so 6/512."""
     six = made(cell("a", "x", [1] * 6), cell("b", "x", [1] * 6), cell("c", "x", [0] * 6))
     nine = made(cell("a", "x", [1] * 9), cell("b", "x", [1] * 9), cell("c", "x", [0] * 9))
-    assert six.rankings[0].ranks == {"a": 1, "b": 1, "c": 1}
+    assert ranks(six) == {"a": "1–3", "b": "1–3", "c": "1–3"}
     assert [item.adjusted for item in six.rankings[0].comparisons] == [
         1.0,
         pytest.approx(6 / 64),
         pytest.approx(6 / 64),
     ]
-    assert nine.rankings[0].ranks == {"a": 1, "b": 1, "c": 3}
+    assert ranks(nine) == {"a": "1–2", "b": "1–2", "c": "3"}
     assert nine.rankings[0].letters == {"a": "a", "b": "a", "c": "b"}
 
 
@@ -83,8 +91,51 @@ def test_less_is_better_where_the_column_says_so() -> None:
         for name, v in (("low", 0.0), ("high", 1.0))
     )
     matrix = made(high, low)
-    assert matrix.rankings[0].ranks == {"low": 1, "high": 2}
+    assert ranks(matrix) == {"low": "1", "high": "2"}
     assert [item.win_rate.value for item in matrix.standings] == [0.0, 1.0]
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=30, max_size=30), min_size=2, max_size=5))
+def test_ranks_of_models_that_no_test_tells_apart_overlap(rows: list[list[bool]]) -> None:
+    """In the columns and over all of them; and a model with the first rank alone beats every other."""
+    cells = [cell(f"m{row}", task, list(map(float, values))) for row, values in enumerate(rows) for task in "xy"]
+    for ranking in made(*cells).rankings:
+        for item in ranking.comparisons:
+            one, other = ranking.ranks[item.first], ranking.ranks[item.second]
+            is_told_apart = item.adjusted < 0.05 and bool(item.difference)
+            assert is_told_apart or one.overlaps(other)
+            assert is_told_apart is not bool(set(ranking.letters[item.first]) & set(ranking.letters[item.second]))
+
+
+def clustered(model: str, task: str, values: Sequence[float], size: int = 2) -> MatrixCell:
+    names = tuple(f"{task} {place // size}" for place in range(len(values)))
+    return replace(cell(model, task, values), clusters=names)
+
+
+def test_whole_clusters_are_flipped() -> None:
+    """Ten wins without a loss, two in each of five clusters: 2/2^5, not 2/2^10. The interval is that of clusters."""
+    alone = made(cell("a", "x", [1] * 10), cell("b", "x", [0] * 10)).rankings[0]
+    both = made(clustered("a", "x", [1] * 10), clustered("b", "x", [0] * 10)).rankings[0]
+    assert (alone.comparisons[0].p, alone.comparisons[0].test) == (pytest.approx(2 / 2**10), "mcnemar")
+    found = both.comparisons[0]
+    assert (found.p, found.test, found.n, found.clusters) == (pytest.approx(2 / 2**5), "cluster-sign-flip", 10, 5)
+
+
+def test_clusters_count_over_all_columns_too() -> None:
+    """Two columns of five clusters each: 2/2^10. Without clusters it would be 2/2^20."""
+    cells = [clustered(model, task, [float(model == "a")] * 10) for model in "ab" for task in "xy"]
+    found = made(*cells).rankings[-1].comparisons[0]
+    assert (found.p, found.test) == (pytest.approx(2 / 2**10), "cluster-sign-flip")
+    assert (found.difference, found.clusters) == (1.0, 10)
+
+
+def test_a_comparison_is_that_of_assay_compare() -> None:
+    """First less second, with Newcombe's interval turned round."""
+    one, other = [1.0] * 7 + [0.0] * 3, [1.0] * 2 + [0.0] * 7 + [1.0]
+    found = made(cell("a", "x", one), cell("b", "x", other)).rankings[0].comparisons[0]
+    expected = paired.paired_difference(one, other)
+    assert (found.difference, found.p) == (pytest.approx(expected.value), pytest.approx(paired.mcnemar_p(5, 1)))
+    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
 def test_other_documents_are_not_compared() -> None:
@@ -93,9 +144,10 @@ def test_other_documents_are_not_compared() -> None:
 
 def test_the_overall_rank_counts_every_column_once() -> None:
     cells = [cell("a", "x", [1] * 5), cell("b", "x", [0] * 5), cell("a", "y", [1] * 5), cell("b", "y", [0] * 5)]
-    *columns, overall = made(*cells).rankings
-    assert [ranking.ranks for ranking in columns] == [{"a": 1, "b": 1}] * 2
-    assert (overall.task, overall.ranks) == (None, {"a": 1, "b": 2})
+    matrix = made(*cells)
+    overall = matrix.rankings[-1]
+    assert [ranks(matrix, place) for place in (0, 1, 2)] == [{"a": "1–2", "b": "1–2"}] * 2 + [{"a": "1", "b": "2"}]
+    assert (overall.task, overall.comparisons[0].difference) == (None, 1.0)
     assert overall.comparisons[0].p == pytest.approx(2 / 2**10)
 
 
@@ -121,3 +173,31 @@ def test_correlations_between_models_are_over_columns() -> None:
     (link,) = made(*cells, perplexity("a", 3.0), perplexity("b", 4.0)).model_links
     assert (link.first, link.second, link.spearman.value, link.spearman.n) == ("a", "b", pytest.approx(-1.0), 3)
     assert link.spearman_adjusted == pytest.approx(2 / 6)
+
+
+def test_two_models_have_no_correlation() -> None:
+    """Two points lie on a line whatever they are: n is told, and nothing else."""
+    cells = [cell(model, task, [1] * n + [0] * (4 - n)) for model, n in (("a", 1), ("b", 3)) for task in "xy"]
+    (link,) = made(*cells).task_links
+    assert (link.spearman, link.kendall) == (Correlation(None, None, 2, "none"),) * 2
+    assert (link.spearman_adjusted, link.kendall_adjusted) == (None, None)
+
+
+def test_models_of_equal_score_share_their_rank_in_correlations() -> None:
+    """x: 1, 2, 2, 3; y: 1, 2, 3, 4. Five of six pairs in the same order, one tied in x: τ-b = 5/√(5·6)."""
+    scores = {"a": (1, 1), "b": (2, 2), "c": (2, 3), "d": (3, 4)}
+    cells = [cell(m, t, [1] * n + [0] * (4 - n)) for m, own in scores.items() for t, n in zip("xy", own, strict=True)]
+    (link,) = made(*cells).task_links
+    assert (link.kendall.value, link.kendall.n) == (pytest.approx(5 / 30**0.5), 4)
+    # Mean ranks 1, 2.5, 2.5, 4 against 1 to 4: Pearson's r.
+    assert link.spearman.value == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+    # Of 24 orders, two keep both sides' order and two turn it round.
+    assert (link.kendall.p, link.kendall.method) == (pytest.approx(4 / 24), "permutation")
+
+
+def test_a_task_on_which_all_are_equal_has_no_correlation() -> None:
+    cells = [cell(model, "x", [1, 0]) for model in "abc"] + [
+        cell(m, "y", [1] * n + [0] * (2 - n)) for n, m in enumerate("abc")
+    ]
+    (link,) = made(*cells).task_links
+    assert (link.spearman.value, link.spearman.p, link.spearman.n) == (None, None, 3)

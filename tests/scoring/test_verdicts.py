@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from assay.core.comparisons import CompareWish, Margin, PairedScore
 from assay.core.scores import Estimate
-from assay.scoring.verdicts import amount, conclusion, corrected, judged, p_text, table
+from assay.scoring.verdicts import amount, are_too_few, conclusion, corrected, judged, p_text, table
 
 
 def score(value: float | None) -> Estimate:
@@ -20,13 +21,12 @@ def pair(difference: float | None, p: float | None, **changes: Any) -> PairedSco
     found = Estimate(difference, 0.01, changes.get("low", 0.004), changes.get("high", 0.058), given["n"], "t")
     for name in ("low", "high"):
         given.pop(name, None)
-    counts = {"wins": 9, "losses": 5, "ties": 86, **given}
+    counts = {"wins": 9, "losses": 5, "ties": 86, "scores": (score(0.5), score(0.53)), **given}
     return PairedScore(
         "t",
         "acc",
         "none",
         left_out=(0, 0),
-        scores=(score(0.5), score(0.53)),
         difference=found,
         test="mcnemar",
         p=p,
@@ -80,7 +80,36 @@ def test_margins_are_told() -> None:
     assert told(pair(0.0, 1.0, margin=far))[0].verdict.endswith("; not shown to be equivalent within ±2 points.")
 
 
+def test_too_few_documents_show_nothing_however_they_differ() -> None:
+    few = pair(0.5, 0.0625, n=5, wins=5, losses=0, detectable=None)
+    assert told(few)[0].verdict.endswith("McNemar p = 0.062): 5 documents are too few to show any.")
+    assert told(pair(0.5, 0.5, clusters=1))[0].verdict.endswith(": 1 cluster is too few to show any.")
+    assert [are_too_few(test, n, 0.05) for test, n in (("sign-flip", 5), ("sign-flip", 6))] == [True, False]
+    assert [are_too_few("mcnemar-midp", n, 0.05) for n in (4, 5)] == [True, False]
+    assert [are_too_few("bootstrap", n, 0.05) for n in (2, 3, 5)] == [True, True, False]
+
+
+def test_what_is_seen_is_that_of_a_single_test() -> None:
+    first, _ = told(pair(0.0, 1.0, detectable=0.12), pair(0.0, 1.0))
+    assert first.verdict.endswith("12 points or more in a single test.")
+
+
+def test_scores_that_are_no_numbers_are_named() -> None:
+    (endless,) = told(pair(-math.inf, None, scores=(score(math.inf), score(3.0))))
+    assert endless.verdict == "B and A cannot be compared: the score of A is infinite."
+    (unknown,) = told(pair(None, None, scores=(score(None), score(None))))
+    assert unknown.verdict.endswith("the score of A is undefined and the score of B is undefined.")
+
+
+def test_systems_without_a_score_stand_last() -> None:
+    labels, scores = ["A", "B", "C"], {"A": score(None), "B": score(0.7), "C": score(0.5)}
+    pairs = [pair(None, None, first=one, second=two, higher_is_better=False) for one, two in ("AB", "AC", "BC")]
+    found = table(labels, scores, told(*pairs))
+    assert found is not None and [place.label for place in found.places] == ["C", "B", "A"]
+
+
 def test_equal_values_single_documents_and_none() -> None:
+    assert told(pair(0.0, 1.0, n=1, wins=0, losses=0))[0].verdict == "B and A have the same value on the only document."
     assert told(pair(0.0, 1.0, wins=0, losses=0))[0].verdict == "B and A have the same value on all 100 documents."
     assert told(pair(1.0, 1.0, n=1, wins=1, losses=0))[0].verdict == "1 document says nothing about B and A."
     assert told(pair(None, None, n=0))[0].verdict == "B and A have no scored document in common."
@@ -139,5 +168,5 @@ def test_a_system_between_two_overlaps_both() -> None:
 
 def test_the_conclusion_counts_findings() -> None:
     many = told(pair(0.1, 1e-6), pair(0.0, 1.0), pair(0.0, 0.9))
-    assert conclusion(many, []) == "1 difference is more than chance explains, of 3 pairs tested."
-    assert conclusion(many[1:], []) == "No difference beyond chance was found, of 2 pairs tested."
+    assert conclusion(many, []) == "1 difference is more than chance explains, of 3 comparisons."
+    assert conclusion(many[1:], []) == "No difference beyond chance was found, of 2 comparisons."

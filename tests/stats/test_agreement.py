@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from assay.core.errors import DataError
 from assay.core.scores import Estimate
-from assay.stats.agreement import cohen_kappa, krippendorff_alpha, percent_agreement
+from assay.stats.agreement import (
+    clustered_kappa,
+    cohen_kappa,
+    kappa_of_table,
+    krippendorff_alpha,
+    percent_agreement,
+    rater_agreement,
+)
 
 _ = None
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section D: four observers, twelve units.
@@ -130,3 +137,106 @@ def test_free_texts_of_many_values_are_compared() -> None:
     found = krippendorff_alpha(items)
     assert found.value == pytest.approx(0.5, abs=0.01)
     assert found.stderr == pytest.approx(math.sqrt(0.25 / 600), rel=0.15)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.lists(st.integers(0, 40), min_size=3, max_size=3), min_size=3, max_size=3))
+@pytest.mark.filterwarnings("ignore:(invalid|divide)")  # of statsmodels, where a variance of 0 is rounded below it
+def test_kappa_of_counts_is_that_of_statsmodels(table: list[list[int]]) -> None:
+    raters = pytest.importorskip("statsmodels.stats.inter_rater")
+    used = [sum(row) + sum(column) for row, column in zip(table, zip(*table, strict=True), strict=True)]
+    found = kappa_of_table(table)
+    assert found.n == sum(map(sum, table))
+    if sum(count > 0 for count in used) < 2:
+        assert found.value is None
+        return
+    expected = raters.cohens_kappa(np.array(table))
+    assert found.value == pytest.approx(float(expected.kappa))
+    if found.stderr is not None:
+        assert found.stderr == pytest.approx(float(expected.std_kappa), rel=1e-6)
+        ends = max(-1.0, float(expected.kappa_low)), min(1.0, float(expected.kappa_upp))
+        assert (found.low, found.high) == pytest.approx(ends, abs=1e-6)
+    else:
+        assert float(expected.var_kappa) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_perfect_agreement_has_no_interval_of_no_width() -> None:
+    assert kappa_of_table([[5, 0], [0, 5]]) == Estimate(1.0, None, None, None, 10, "delta")
+    assert cohen_kappa("aabb", "aabb") == Estimate(1.0, None, None, None, 4, "bootstrap")
+    assert percent_agreement([["a", "a"], ["b", "b"]]) == Estimate(1.0, None, None, None, 2, "bootstrap")
+
+
+def test_whole_clusters_are_redrawn() -> None:
+    """Every rating repeated eight times in a cluster: the error is that of the items without repetition."""
+    generator = np.random.default_rng(0)
+    a = generator.integers(0, 2, 100)
+    b = np.where(generator.random(100) < 0.7, a, 1 - a)
+    alone = cohen_kappa(a.tolist(), b.tolist())
+    again = cohen_kappa(
+        np.repeat(a, 8).tolist(), np.repeat(b, 8).tolist(), clusters=[str(place // 8) for place in range(800)]
+    )
+    assert (again.value, again.n, again.clusters) == (pytest.approx(alone.value), 800, 100)
+    assert again.stderr == pytest.approx(alone.stderr, rel=0.1)
+
+
+def test_judges_agreement_by_hand() -> None:
+    """Two of four items alike for a and b; b and c share two items, both alike; a and c differ on one of two."""
+    found = rater_agreement({"a": [1, 1, 0, 0], "b": [1, 0, 0, 1], "c": [1, 0, None, None]})
+    assert (found.raters, found.items) == (("a", "b", "c"), 4)
+    # Pairs alike: 3 of 3, 1 of 3, 1 of 1, 0 of 1.
+    assert found.share.value == pytest.approx((1 + 1 / 3 + 1 + 0) / 4)
+    assert {pair: kappa.value for pair, kappa in found.kappas.items()} == {
+        ("a", "b"): pytest.approx(0.0),
+        ("a", "c"): pytest.approx(0.0),
+        ("b", "c"): pytest.approx(1.0),
+    }
+    assert found.alpha == krippendorff_alpha([[1, 1, 1], [1, 0, 0], [0, 0], [0, 1]])
+
+
+def test_judges_of_krippendorffs_example() -> None:
+    found = rater_agreement({f"o{place}": marks for place, marks in enumerate(OBSERVERS)}, scale="ordinal")
+    assert (found.items, found.alpha.value) == (11, pytest.approx(0.815, abs=5e-4))
+    assert len(found.kappas) == 6 and found.kappas["o0", "o1"].n == 9
+
+
+def test_judges_that_cannot_be_compared_are_told() -> None:
+    with pytest.raises(DataError, match="1 raters"):
+        rater_agreement({"a": [1, 2]})
+    with pytest.raises(DataError, match="rater b"):
+        rater_agreement({"a": [1, 2], "b": [1]})
+
+
+def test_kappa_of_clusters_of_copies_has_the_error_of_one_of_each() -> None:
+    generator = np.random.default_rng(2)
+    first = generator.integers(0, 2, 80)
+    second = np.where(generator.random(80) < 0.8, first, 1 - first)
+    once = cohen_kappa(first.tolist(), second.tolist())
+    names = [place for place in range(80) for _ in range(4)]
+    found = cohen_kappa(np.repeat(first, 4).tolist(), np.repeat(second, 4).tolist(), clusters=names)
+    assert (found.method, found.n, found.clusters) == ("cluster-bootstrap", 320, 80)
+    assert found.value == pytest.approx(once.value)
+    assert found.stderr == pytest.approx(once.stderr, rel=0.08)
+    assert cohen_kappa([1, 0, 1, 0], [1, 0, 0, 0], clusters="aabb").low is None
+
+
+def test_clustered_kappa_of_single_items_is_that_of_the_table() -> None:
+    """Clusters of one item: the same but for n/(n − 1), and Student's quantile."""
+    generator = np.random.default_rng(3)
+    first, second = (generator.random((2, 80)) < 0.6).astype(np.float64)
+    second[:50] = first[:50]
+    table = [[int(np.sum((first == i) & (second == j))) for j in (0, 1)] for i in (0, 1)]
+    found, expected = clustered_kappa(first, second, np.arange(80)), kappa_of_table(table)
+    assert expected.stderr is not None
+    assert (found.value, found.stderr) == pytest.approx((expected.value, expected.stderr * math.sqrt(80 / 79)))
+
+
+def test_clustered_kappa_agrees_with_redrawn_clusters() -> None:
+    generator = np.random.default_rng(5)
+    units = np.repeat(np.arange(100), 4)
+    first = (generator.random(400) < 0.5).astype(np.float64)
+    second = np.where(np.repeat(generator.random(100) < 0.6, 4), first, 1 - first)  # clusters agree as a whole
+    redrawn = cohen_kappa(first.tolist(), second.tolist(), clusters=units.tolist())
+    found = clustered_kappa(first, second, units)
+    assert found.value == pytest.approx(redrawn.value) and found.stderr == pytest.approx(redrawn.stderr, rel=0.1)
+    assert (found.clusters, clustered_kappa(first, first, units).stderr) == (100, None)
+    assert clustered_kappa(np.ones(4), np.ones(4), np.arange(4)).value is None

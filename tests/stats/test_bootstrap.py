@@ -1,18 +1,16 @@
-"""Resampling: lm-eval's very numbers, and our own interval."""
+"""Resampling: intervals and tests of redrawn documents, pairs and clusters."""
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 import time
+import tracemalloc
 from typing import Literal
 
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from assay.core.errors import DataError
@@ -24,66 +22,19 @@ from assay.stats.bootstrap import (
     bootstrap_statistic,
     bootstrap_test,
     cluster_bootstrap,
-    harness_stderr,
+    expanded_tails,
+    median_estimate,
     paired_bootstrap,
     percentile_estimate,
+    spread,
 )
 from assay.stats.clustered import clustered_mean
 
 Floats = NDArray[np.float64]
 
 
-def perplexities(values: Floats) -> Floats:
-    return np.asarray(np.exp(-values.mean(axis=1)))
-
-
 def means(values: Floats) -> Floats:
     return np.asarray(values.mean(axis=1))
-
-
-def plain_stderr(values: list[float], iterations: int) -> float:
-    """lm-eval's procedure, word by word."""
-    chunk = min(1000, iterations)
-    replicates = []
-    for number in range(iterations // chunk):
-        generator = random.Random(number)
-        for _ in range(chunk):
-            drawn = generator.choices(values, k=len(values))
-            replicates.append(math.exp(-sum(drawn) / len(drawn)))
-    return statistics.stdev(replicates)
-
-
-@pytest.mark.parametrize(("iterations", "expected"), [(1000, 8.37533047438102), (2500, 8.384371697875736)])
-def test_the_bootstrap_error_is_lm_evals(iterations: int, expected: float) -> None:
-    found = harness_stderr(np.array([-1.0, -2.0, -3.0, -4.0]), perplexities, iterations)
-    assert found == pytest.approx(expected, abs=1e-12)
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.floats(-5, 0), min_size=2, max_size=9), st.sampled_from([2, 7, 999, 1000, 1500, 2001]))
-def test_the_bootstrap_error_is_that_of_pythons_generator(values: list[float], iterations: int) -> None:
-    found = harness_stderr(np.array(values), perplexities, iterations)
-    assert found == pytest.approx(plain_stderr(values, iterations), rel=1e-9, abs=1e-12)
-
-
-def test_blocks_of_rows_do_not_change_the_stream() -> None:
-    """4001 values × 1000 replicates are more than one block of memory."""
-    values = list(np.random.default_rng(0).normal(-1, 0.5, 4001))
-    assert harness_stderr(np.array(values), perplexities, 1000) == pytest.approx(plain_stderr(values, 1000), rel=1e-9)
-
-
-@pytest.mark.parametrize(("n", "iterations"), [(0, 1000), (1, 1000), (5, 0), (5, -1), (5, 1)])
-def test_no_error_where_lm_eval_has_none(n: int, iterations: int) -> None:
-    assert harness_stderr(np.ones(n), means, iterations) is None
-
-
-def test_the_global_generators_are_left_alone() -> None:
-    random.seed(1)
-    np.random.seed(1)
-    before = random.getstate(), np.random.get_state()[1].tolist()
-    harness_stderr(np.arange(5.0), means, 1000)
-    percentile_estimate(np.arange(5.0), means)
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
 
 def test_our_interval_agrees_with_the_closed_form() -> None:
@@ -185,6 +136,30 @@ def test_whole_clusters_are_redrawn(sizes: list[int]) -> None:
     assert (found.n, found.method) == (200, "cluster-bootstrap")
 
 
+def test_many_clusters_are_redrawn_in_seconds_and_few_in_bounded_memory() -> None:
+    """20,000 clusters of five documents; and three of 30,000, whose redrawn places would fill half a gigabyte."""
+    values = np.random.default_rng(8).random(100_000)
+    began = time.process_time()
+    cluster_bootstrap(values, (np.arange(100_000) // 5).tolist(), means, Resampling(replicates=500))
+    assert time.process_time() - began < 5
+    tracemalloc.start()
+    cluster_bootstrap(values[:90_000], (np.arange(90_000) // 30_000).tolist(), means, Resampling(replicates=700))
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("n", [3, 4, 40, 41])
+@pytest.mark.parametrize("is_upper", [True, False])
+def test_medians_need_no_redrawing(n: int, is_upper: bool) -> None:
+    values = np.random.default_rng(n).normal(size=n)
+    redrawn = bootstrap_statistic(
+        values, lambda rows: np.sort(rows, axis=1)[:, n // 2] if is_upper else np.median(rows, axis=1), Resampling(1)
+    )
+    found = median_estimate(values, is_upper)
+    assert found.value == redrawn.value and found.stderr == pytest.approx(redrawn.stderr, rel=0.1)
+    assert (found.low, found.high) == pytest.approx((redrawn.low, redrawn.high), abs=0.25)
+
+
 def test_one_cluster_has_no_error_and_lists_must_match() -> None:
     assert cluster_bootstrap(np.ones(3), ["a"] * 3, means, Resampling()).stderr is None
     with pytest.raises(DataError, match="clusters"):
@@ -229,15 +204,37 @@ def test_a_hundred_thousand_documents_take_seconds(is_binary: bool) -> None:
     assert found.stderr == pytest.approx(values.std() / math.sqrt(100_000), rel=0.1)
 
 
+def of_three(p: float) -> float:
+    """The p of three units: the share of replicates, in Student's law of two degrees, 1 − t/√(2 + t²)."""
+    t = math.sqrt(2 / 3) * -statistics.NormalDist().inv_cdf(p / 2)
+    return 1 - t / math.sqrt(2 + t * t)
+
+
 def test_the_bootstrap_p_counts_replicates_on_the_rarer_side() -> None:
     above = np.array([1.0, 2.0, 3.0])
     found, p = bootstrap_test(above, means, Resampling(0, 999))
-    assert found.value == pytest.approx(2.0) and p == pytest.approx(2 / 1000)
+    assert found.value == pytest.approx(2.0) and p == pytest.approx(of_three(2 / 1000))
     assert bootstrap_test(np.zeros(5), means, Resampling(0, 999))[1] == 1.0
     # A redraw is not above 0 when it has −1 twice (6 of 27) or three times (1 of 27): twice that share.
     assert bootstrap_test(np.array([-1.0, 2.0, 2.0]), means, Resampling(0, 20_000))[1] == pytest.approx(
-        14 / 27, abs=0.02
+        of_three(14 / 27), abs=0.02
     )
+
+
+@pytest.mark.parametrize("n", [5, 30, 2000])
+def test_percentiles_of_normal_means_are_as_wide_as_students_interval(n: int) -> None:
+    """Replicates of a mean spread by √((n−1)/n) · s/√n: that many times the normal quantile must be t · s/√n."""
+    low, high = expanded_tails(n)
+    reach = math.sqrt((n - 1) / n) * scipy.stats.norm.ppf(high)
+    assert (low + high, reach) == pytest.approx((1.0, scipy.stats.t.ppf(0.975, n - 1)))
+
+
+def test_the_bootstrap_p_falls_below_the_level_where_the_interval_leaves_0_out() -> None:
+    generator = np.random.default_rng(11)
+    for _ in range(200):
+        found, p = bootstrap_test(generator.normal(0.6, 1, size=12), means, Resampling(1, 999))
+        assert found.low is not None and found.high is not None and p is not None
+        assert (p < 0.05) == (found.low > 0 or found.high < 0) or p == pytest.approx(0.05, abs=0.005)
 
 
 def test_the_bootstrap_p_has_nulls_where_nothing_can_be_said() -> None:
@@ -251,7 +248,7 @@ def test_the_bootstrap_p_redraws_whole_clusters() -> None:
     values, clusters = np.array([1.0, 1.0, 1.0, -1.0, -1.0]), ["x", "x", "x", "y", "z"]
     # Three clusters: a redraw is below 0 when none of the three is x, 8 in 27.
     found, p = bootstrap_test(values, means, Resampling(0, 20_000), clusters)
-    assert found.method == "cluster-bootstrap" and p == pytest.approx(16 / 27, abs=0.02)
+    assert found.method == "cluster-bootstrap" and p == pytest.approx(of_three(16 / 27), abs=0.02)
 
 
 def test_the_bootstrap_test_keeps_its_level() -> None:
@@ -259,3 +256,9 @@ def test_the_bootstrap_test_keeps_its_level() -> None:
     tests = [bootstrap_test(generator.normal(size=50), means, Resampling(k, 400))[1] for k in range(800)]
     rate = sum(p is not None and p < 0.05 for p in tests) / len(tests)
     assert 0.03 < rate < 0.08
+
+
+def test_a_score_that_no_redraw_changes_has_no_interval() -> None:
+    assert spread(Estimate(1.0, 0.0, 1.0, 1.0, 9, "bootstrap")) == Estimate(1.0, None, None, None, 9, "bootstrap")
+    usual = Estimate(0.5, 0.1, 0.4, 0.6, 9, "bootstrap")
+    assert spread(usual) == usual

@@ -16,7 +16,7 @@ from assay.stats.clustered import (
     clustered_difference,
     clustered_mean,
     clustered_ratio,
-    compare_clustered,
+    difference_of_units,
 )
 from assay.stats.means import mean_estimate, ratio_estimate, wilson_interval
 from assay.stats.paired import newcombe_interval, sign_flip_p
@@ -65,7 +65,16 @@ def test_clusters_that_balance_have_no_interval_of_width_zero() -> None:
 
 def test_an_interval_of_outcomes_stays_between_0_and_1() -> None:
     found = clustered_mean([1, 1, 1, 1, 0, 1], ["a", "a", "b", "b", "c", "c"]).estimate
-    assert found.high == 1.0
+    assert found.low is not None and found.high is not None and 0 < found.low < found.high < 1
+
+
+def test_clustered_outcomes_have_wilsons_interval_of_what_they_are_worth() -> None:
+    """1 1 | 0 0 | 1 0: error √3/6, as of (¼)/(3/36) = 3 outcomes; around ½ that is ½ ± ½·t/√(3 + t²), 2 degrees."""
+    found = clustered_mean([1, 1, 0, 0, 1, 0], "aabbcc").estimate
+    t = scipy.stats.t.ppf(0.975, 2)
+    reach = t / math.sqrt(3 + t * t) / 2
+    assert (found.stderr, found.low, found.high) == pytest.approx((math.sqrt(3) / 6, 0.5 - reach, 0.5 + reach))
+    assert found.method == "clustered-wilson"
 
 
 def test_no_document_and_one_cluster_have_no_error() -> None:
@@ -130,11 +139,9 @@ def test_whole_clusters_are_flipped() -> None:
     assert sign_flip_p([1, 2, 3, -2, 1], generator) != p
 
 
-def test_a_clustered_comparison_tells_all() -> None:
-    found = compare_clustered([1, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 1], [0, 0, 1, 1, 2, 2], seed=0)
-    assert (found.test.wins, found.test.losses, found.test.n, found.clusters) == (2, 1, 6, 3)
-    assert found.test.p == 1.0  # sums 2, 0, −1: |1| is reached by every flip
-    assert found.test.method == "cluster-sign-flip"
+def test_flips_of_few_clusters_by_hand() -> None:
+    found = cluster_sign_flip_p([1, 1, 0, 0, 0, -1], [0, 0, 1, 1, 2, 2], np.random.default_rng(0))
+    assert found == 1.0  # sums 2, 0, −1: |1| is reached by every flip
 
 
 def simulated(clusters: int, size: int, runs: int) -> tuple[float, float, float]:
@@ -164,3 +171,13 @@ def test_clustered_intervals_cover_at_length() -> None:
     covered, _, rejected = simulated(40, 8, 3000)
     assert covered == pytest.approx(0.95, abs=0.012)
     assert rejected == pytest.approx(0.05, abs=0.012)
+
+
+def test_differences_on_arrays_are_those_of_lists() -> None:
+    generator = np.random.default_rng(1)
+    a, b, units = generator.normal(size=30), generator.normal(size=30), np.arange(30) // 4
+    found, expected = difference_of_units(a - b, units), clustered_difference(a.tolist(), b.tolist(), units.tolist())
+    assert found is not None and found.estimate.method == expected.estimate.method == "clustered-t"
+    for name in ("value", "stderr", "low", "high"):
+        assert getattr(found.estimate, name) == pytest.approx(getattr(expected.estimate, name))
+    assert difference_of_units(np.ones(30), units) is None and difference_of_units(a - b, np.zeros(30, int)) is None

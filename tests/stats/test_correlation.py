@@ -54,3 +54,10 @@ def test_too_few_or_constant_values_say_nothing(pairs: tuple[list[float], list[f
 def test_lists_of_different_length_are_an_error() -> None:
     with pytest.raises(DataError, match="lists of 3 and 2 values"):
         spearman([1, 2, 3], [1, 2])
+
+
+def test_values_that_are_no_numbers_are_an_error() -> None:
+    """A NaN would be the largest rank, and its p would be 0."""
+    for measure in (spearman, kendall):
+        with pytest.raises(DataError, match="no finite numbers"):
+            measure([1, 2, float("nan")], [1, 2, 3])

@@ -58,6 +58,7 @@ def test_quantiles_agree_with_scipy() -> None:
 
 @given(st.lists(NUMBERS, min_size=2, max_size=40).filter(lambda values: np.std(values) > 1e-3))
 def test_a_mean_has_students_interval(values: list[float]) -> None:
+    values = [value + 2e3 for value in values]  # beyond 0 to 1, where shares lie
     found = mean_estimate([*values, 0.5])
     error = scipy.stats.sem([*values, 0.5])
     low, high = scipy.stats.t.interval(0.95, len(values), np.mean([*values, 0.5]), error)
@@ -70,6 +71,24 @@ def test_zeros_and_ones_are_a_proportion() -> None:
     found = mean_estimate([0, 1, 1, 0, 1])
     assert (found.value, found.method, found.n) == (0.6, "wilson", 5)
     assert (found.low, found.high) == wilson_interval(3, 5)
+
+
+@pytest.mark.parametrize("values", [[0.2, 0.4], [0.0] * 9 + [0.7], [0.5, 1.0, 0.25, 1.0, 1.0]])
+def test_values_from_0_to_1_have_wilsons_interval_of_as_many_outcomes_as_have_their_error(values: list[float]) -> None:
+    """By statsmodels, which takes a broken number of outcomes, at the level whose normal quantile is Student's."""
+    proportions = pytest.importorskip("statsmodels.stats.proportion")
+    found, mean = mean_estimate(values), float(np.mean(values))
+    worth = mean * (1 - mean) / scipy.stats.sem(values) ** 2
+    alpha = 2 * scipy.stats.norm.sf(scipy.stats.t.ppf(0.975, len(values) - 1))
+    assert (found.low, found.high) == pytest.approx(
+        proportions.proportion_confint(mean * worth, worth, alpha, method="wilson")
+    )
+    assert found.method == "wilson-t"
+
+
+def test_a_mean_that_rounds_to_the_end_is_no_crash() -> None:
+    found = mean_estimate([1.0, 1.0, 1.0, 1 - 1e-16])
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
 
 
 def test_the_mean_error_is_lm_evals() -> None:
@@ -158,3 +177,9 @@ def test_per_word_perplexity_and_bits_are_one_ratio_in_two_dresses() -> None:
     assert bits.value == pytest.approx(49 / 18 / math.log(2))
     assert bits.stderr == pytest.approx(ratio.stderr / math.log(2))
     assert bits.low < bits.value < bits.high
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e307])
+def test_values_whose_squares_or_sums_are_beyond_all_numbers(scale: float) -> None:
+    small, large = mean_estimate([1.0, 4.0, 7.0, 9.0]), mean_estimate([scale, 4 * scale, 7 * scale, 9 * scale])
+    assert (large.value, large.stderr) == (pytest.approx(small.value * scale), pytest.approx(small.stderr * scale))

@@ -17,9 +17,8 @@ from assay.core.scores import Estimate
 from assay.stats.paired import (
     FLIPS,
     CochranTest,
-    PairedTest,
     cochran_q,
-    compare_pair,
+    flip_bound,
     mcnemar_mid_p,
     mcnemar_p,
     newcombe_interval,
@@ -204,9 +203,20 @@ def test_twelve_differences_are_enumerated_and_thirteen_drawn() -> None:
 
 
 def test_drawn_flips_are_never_zero_and_follow_their_seed() -> None:
-    assert sign_flip_p([1.0] * 200, stream()) == 1 / (FLIPS + 1)
+    assert sign_flip_p([1.0] * 15, stream()) == 1 / (FLIPS + 1)  # 2 of 32,768 in truth
+    assert sign_flip_p([1.0] * 5000, stream()) > 0
     values = np.random.default_rng(2).normal(0.1, 1, 300).tolist()
     assert sign_flip_p(values, stream()) == sign_flip_p(values, stream())
+
+
+def test_shares_too_small_to_draw_are_bounded() -> None:
+    """Of all flips of 40 ones, 82 in 2⁴⁰ are 38 or more from 0; the bound is above that, and far below 1 in 10,001."""
+    found = sign_flip_p([1.0] * 39 + [-1.0], stream())
+    assert 82 / 2**40 < found == pytest.approx(2 * math.exp(-(38**2) / 80))
+    for seed in range(50):
+        values = np.random.default_rng(seed).standard_t(2, size=12) + 1
+        assert flip_bound(values) >= sign_flip_p(values.tolist(), stream())
+    assert flip_bound(np.full(20, 1e300)) == pytest.approx(2 * math.exp(-10))
 
 
 def test_drawn_flips_agree_with_scipy() -> None:
@@ -222,33 +232,34 @@ def test_many_documents_are_drawn_in_blocks() -> None:
     assert sign_flip_p([0.5, -0.5] * 15_000, stream()) == 1.0
 
 
-def test_a_pair_of_outcomes_is_compared_by_mcnemar() -> None:
-    found = compare_pair(*outcomes(20, 12, 2, 16), seed=0)
-    assert found == PairedTest(
-        pytest.approx(0.2), pytest.approx(0.0562, abs=5e-5), pytest.approx(0.3292, abs=5e-5),
-        pytest.approx(212 / 2**14), "mcnemar", 50, 12, 2,
-    )  # fmt: skip
+def test_a_pair_of_outcomes_has_newcombes_interval() -> None:
+    found = paired_difference(*outcomes(20, 12, 2, 16))
+    assert (found.value, found.n, found.method) == (pytest.approx(0.2), 50, "newcombe")
+    assert (found.low, found.high) == (pytest.approx(0.0562, abs=5e-5), pytest.approx(0.3292, abs=5e-5))
+    assert mcnemar_p(12, 2) == pytest.approx(212 / 2**14)
 
 
-def test_a_pair_of_measurements_is_compared_by_sign_flips() -> None:
-    found = compare_pair([1.5, 2.5, 3.5, 1.0], [0.5, 0.5, 0.5, 1.0], seed=0)
-    assert (found.method, found.p, found.difference) == ("sign-flip", 2 / 8, 1.5)
-    assert (found.n, found.wins, found.losses) == (4, 3, 0)
+def test_a_pair_of_measurements_has_students_interval() -> None:
+    found = paired_difference([1.5, 2.5, 3.5, 1.0], [0.5, 0.5, 0.5, 1.0])
+    assert (found.value, found.n, found.method) == (1.5, 4, "t")
+    assert sign_flip_p([1, 2, 3, 0], np.random.default_rng(0)) == 2 / 8
 
 
 def test_a_pair_without_documents() -> None:
-    assert compare_pair([], [], seed=0) == PairedTest(None, None, None, 1.0, "mcnemar", 0, 0, 0)
+    found = paired_difference([], [])
+    assert (found.value, found.low, found.high, found.n) == (None, None, None, 0)
+    assert mcnemar_p(0, 0) == 1.0
 
 
 def test_unequal_lengths_are_told() -> None:
     with pytest.raises(DataError, match="second system: 1 values; expected 2"):
-        compare_pair([1, 0], [1], seed=0)
+        paired_difference([1, 0], [1])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_is_told(value: float) -> None:
     with pytest.raises(DataError, match=f"second system: document 1 has the value {value}"):
-        compare_pair([1, 0], [1, value], seed=0)
+        paired_difference([1, 0], [1, value])
 
 
 def test_cochran_by_hand() -> None:
@@ -307,7 +318,7 @@ def test_a_table_of_sign_flips_tries_all_where_there_are_few() -> None:
 
 def test_a_table_of_sign_flips_never_holds_zero() -> None:
     found = sign_flip_table([[1.0] * 40, [0.0] * 40], stream())
-    assert found[0][1] == 1 / (FLIPS + 1)
+    assert found[0][1] == pytest.approx(2 * math.exp(-20))
 
 
 def test_a_hundred_systems_are_compared_in_seconds() -> None:

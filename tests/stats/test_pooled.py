@@ -87,3 +87,12 @@ def test_hopeless_perplexities_do_not_overflow() -> None:
     found = group_estimate([leaf(1e200, 1e190), leaf(5.0)], [10, 10], True)
     assert found.value == pytest.approx(5e199)
     assert found.stderr == pytest.approx(5e189)
+
+
+def test_leaves_of_the_same_documents_err_together() -> None:
+    """Three prompts of one task know no more than one; a task beside them errs by itself."""
+    prompts = [leaf(0.5, 0.1)] * 3
+    found = group_estimate(prompts, [10] * 3, False, ["t"] * 3)
+    assert (found.stderr, found.low) == pytest.approx((0.1, 0.3))
+    found = group_estimate([*prompts, leaf(0.5, 0.1)], [10] * 4, False, ["t", "t", "t", "u"])
+    assert found.stderr == pytest.approx(math.hypot(0.075, 0.025))

@@ -15,6 +15,7 @@ from assay.stats.power import (
     cohen_g,
     discordant_odds_ratio,
     documents_needed,
+    fewest_to_show,
     minimum_detectable_effect,
     paired_variance,
 )
@@ -115,3 +116,8 @@ def test_effects_without_losses_and_without_either() -> None:
     assert (discordant_odds_ratio(5, 0).value, discordant_odds_ratio(5, 0).high) == (math.inf, math.inf)
     assert discordant_odds_ratio(0, 5).value == 0.0
     assert (discordant_odds_ratio(0, 0).value, cohen_g(0, 0).value) == (None, None)
+
+
+def test_five_documents_cannot_show_a_difference_and_six_can() -> None:
+    assert 2 * 0.5**5 > 0.05 > 2 * 0.5**6
+    assert [fewest_to_show(alpha) for alpha in (0.05, 0.0625, 0.01)] == [6, 6, 8]

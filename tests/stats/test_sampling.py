@@ -129,6 +129,12 @@ def test_outcomes_of_a_finite_task_stay_within_what_the_rest_can_make_of_them() 
     )
 
 
+def test_equal_values_do_not_tell_how_far_the_rest_lies() -> None:
+    found = [finite_estimate([0.3] * 5, 20), difference_estimate([0.2] * 20, dict.fromkeys(range(5), 0.7))]
+    for one, value in zip(found, (0.3, 0.7), strict=True):
+        assert one.value == pytest.approx(value) and (one.stderr, one.low, one.high) == (None, None, None)
+
+
 def test_few_documents_of_a_finite_task_are_nulls() -> None:
     assert (finite_estimate([], 5).value, finite_estimate([], 5).n) == (None, 0)
     one = finite_estimate([0.3], 5)

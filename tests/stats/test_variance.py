@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from assay.core.errors import DataError
-from assay.stats.means import standard_error
+from assay.stats.clustered import clustered_mean
+from assay.stats.means import mean_estimate, standard_error
 from assay.stats.variance import decompose
 
 Floats = NDArray[np.float64]
@@ -66,6 +67,7 @@ def test_a_component_below_zero_is_set_to_zero_and_flagged() -> None:
 def test_equal_scores_have_no_shares() -> None:
     found = decompose(np.ones((3, 2)), ["document", "prompt"])
     assert (found.mean, found.stderr) == (1.0, 0.0)
+    assert (found.low, found.high, found.degrees) == (None, None, None)
     assert {part.share for part in found.components} == {None}
 
 
@@ -128,6 +130,44 @@ def test_known_components_come_out_on_average() -> None:
     errors = np.mean([item.stderr**2 for item in found])
     # Negative estimates set to 0 make it a little too large.
     assert errors == pytest.approx(np.var([item.mean for item in found]), rel=0.35)
+
+
+def test_one_factor_has_the_interval_of_a_mean() -> None:
+    found = decompose(np.array([3.0, 1.0, 4.0, 1.0, 5.0]), ["document"])
+    expected = mean_estimate([3.0, 1.0, 4.0, 1.0, 5.0])
+    assert (found.low, found.high, found.degrees) == pytest.approx((expected.low, expected.high, 4))
+
+
+def test_degrees_of_freedom_by_hand() -> None:
+    """Rows 1 2 / 3 6: the squared error is (9 + 4 − 1)/4, so 12² over (9² + 4² + 1²) of one degree each."""
+    found = decompose(np.array([[1.0, 2.0], [3.0, 6.0]]), ["document", "prompt"])
+    assert found.degrees == pytest.approx(144 / 98)
+
+
+@pytest.mark.parametrize(("prompts", "least"), [(3, 0.9), (5, 0.93), (10, 0.93)])
+def test_intervals_cover_new_prompts_and_documents(prompts: int, least: float) -> None:
+    """± 1.96 standard errors would cover 85 % with three prompts that differ as these do; this covers 92 %."""
+    sizes, generator = {"document": 100, "prompt": prompts}, np.random.default_rng(prompts)
+    truth = {("document",): 0.1, ("prompt",): 0.02, ("document", "prompt"): 0.1}
+    found = [decompose(made(generator, sizes, truth) * 4, list(sizes)) for _ in range(1000)]
+    covered = [item.low is not None and item.high is not None and item.low <= 0 <= item.high for item in found]
+    assert least <= np.mean(covered) <= 0.97
+
+
+def test_clusters_of_documents_widen_the_error() -> None:
+    """Every document twice, as two in a cluster: the error is that of half as many documents."""
+    once = np.random.default_rng(6).normal(size=(30, 4))
+    twice = np.concatenate([once, once])
+    clusters = [f"c{place % 30}" for place in range(60)]
+    found, half = (
+        decompose(table, ["document", "prompt"], clusters=own) for table, own in ((twice, clusters), (once, None))
+    )
+    by_hand = clustered_mean(twice.mean(axis=1).tolist(), clusters).estimate.stderr
+    of_prompts = found.component("prompt").variance / 4
+    assert by_hand is not None and found.stderr == pytest.approx(math.sqrt(by_hand**2 + of_prompts))
+    assert found.stderr == pytest.approx(half.stderr, rel=0.1) and found.degrees < 60
+    with pytest.raises(DataError, match="one cluster"):
+        decompose(once, ["document", "prompt"], clusters=["all"] * 30)
 
 
 def test_forecasts_are_what_a_larger_table_brings() -> None:

@@ -16,6 +16,7 @@ SOURCE = Path(assay.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [path.relative_to(SOURCE).as_posix() for path in FILES]
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in zip(NAMES, FILES, strict=True)}
+MODULES = {"assay." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in NAMES}
 MOST_LINES, MOST_FUNCTION_LINES = 600, 60
 
 HEAVY = ("torch", "transformers", "datasets", "pandas", "numpy", "scipy", "rich", "yaml", "jinja2", "pyarrow")
@@ -25,6 +26,7 @@ HOMES = {
     "transformers": ("models/",),
     "accelerate": ("models/fitting/",),
     "peft": ("models/fitting/",),
+    "torchao": ("models/quantizing.py",),
     "tokenizers": ("models/",),
     "safetensors": ("models/",),
     "gguf": ("models/",),
@@ -45,6 +47,7 @@ INSIDE_FUNCTIONS = (
     "transformers",
     "accelerate",
     "peft",
+    "torchao",
     "datasets",
     "pandas",
     "scipy",
@@ -142,6 +145,40 @@ def test_heavy_imports_stand_inside_functions() -> None:
         if package in INSIDE_FUNCTIONS
     ]
     assert strays == []
+
+
+def private_names(tree: ast.AST) -> list[str]:
+    """Names with a leading underscore that a module takes from another of the house, imported or looked up in it."""
+    froms = [
+        (node, alias)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.level > 0 or imported(node) == ["assay"])
+        for alias in node.names
+    ]
+    modules = {alias.asname or alias.name for node, alias in froms if f"{node.module}.{alias.name}" in MODULES}
+    names = [alias.name for _, alias in froms]
+    names += [
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules
+    ]
+    return [name for name in names if name.startswith("_") and not name.endswith("__")]
+
+
+def test_a_private_name_stays_in_its_module() -> None:
+    assert {name: found for name, tree in TREES.items() if (found := private_names(tree))} == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from assay.api import _split_tasks",
+        "from .api import _split_tasks",
+        "def f():\n    from assay.core import errors as faults\n    faults._split_tasks()",
+    ],
+)
+def test_this_check_of_private_names_can_fail(code: str) -> None:
+    assert private_names(ast.parse(code)) == ["_split_tasks"]
 
 
 def test_nothing_is_pickled_or_evaluated() -> None:

@@ -20,7 +20,7 @@ from assay.report.comparison import (
     comparison_text,
 )
 from assay.report.files import write_text
-from assay.report.terminal import ProgressView, make_console
+from assay.report.terminal import ProgressView, make_console, show_written
 
 WORSE = 4
 # --fail_if_worse without a margin.
@@ -46,13 +46,13 @@ def main(arguments: list[str]) -> int:
             force=options.force,
             flips=options.flips,
             seed=options.seed,
+            picks=options.picks,
             store=options.store,
             listener=TerminalListener(view),
         )
-    text = _text(found, options.format, gate)
+    text = _text(found, options.format, gate, bool(options.output_path))
     if options.output_path:
-        written = write_text(Path(options.output_path).expanduser(), text)
-        make_console(stderr=True).print(f"written: {written}", markup=False, soft_wrap=True)
+        show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
     else:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     return WORSE if gate is not None and found.is_worse(gate or None) else 0
@@ -60,18 +60,22 @@ def main(arguments: list[str]) -> int:
 
 def _baseline(options: argparse.Namespace) -> str | None:
     """Worse than what? A gate needs a baseline: the first run where none is named."""
-    if options.fail_if_worse is not None and options.margin is not None and options.fail_if_worse:
-        raise UserError(Fault("--fail_if_worse", "has a margin, and --margin is given, too", "one of the two"))
+    if options.fail_if_worse and options.margin not in (None, options.fail_if_worse):
+        found = f"has a margin of {options.fail_if_worse:g}, and --margin is {options.margin:g}"
+        raise UserError(Fault("--fail_if_worse", found, "one of the two, or twice the same"))
     named: str | None = options.baseline
     return options.runs[0] if named is None and options.fail_if_worse is not None else named
 
 
-def _text(found: RunComparison, form: str, gate: float | None) -> str:
+def _text(found: RunComparison, form: str, gate: float | None, is_file: bool) -> str:
     if form == "json":
         return json.dumps(comparison_data(found), indent=2, ensure_ascii=False)
     if form == "junit":
         return comparison_junit(found, gate is not None, gate or None)
-    return comparison_markdown(found) if form == "markdown" else comparison_text(found)
+    if form == "markdown":
+        return comparison_markdown(found)
+    width = make_console().width if not is_file and sys.stdout.isatty() else None
+    return comparison_text(found, width)
 
 
 def _flips(text: str) -> int:
@@ -119,6 +123,9 @@ def _parser() -> argparse.ArgumentParser:
     output = parser.add_argument_group("output")
     output.add_argument(
         "--flips", type=_flips, default=0, metavar="N", help="list documents that score otherwise, N each way, or all"
+    )
+    output.add_argument(
+        "--picks", action="store_true", help="tell how far the runs pick the same choices; they are reopened for it"
     )
     output.add_argument("--format", choices=FORMATS, default="table", help="default: table")
     output.add_argument("--output_path", "-o", metavar="FILE", help="write there instead of printing")

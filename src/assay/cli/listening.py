@@ -20,7 +20,7 @@ class TerminalListener:
             work, tokens = (event.work_done, event.work_total), (event.tokens, event.tokens_total)
             self._view.progress(event.what, event.done, event.total, work, event.failed, tokens)
         elif isinstance(event, Trained):
-            self._view.progress("training", event.step, event.steps, told=_told(event))
+            self._view.progress("training", event.progress.step, event.progress.steps, told=_told(event))
         elif isinstance(event, Planned):
             known = f", {event.known:,} already known" if event.known else ""
             self._view.say(f"{event.posed:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")
@@ -45,6 +45,7 @@ class TerminalListener:
 
 def _told(event: Trained) -> str:
     """`loss 0.512, accuracy 0.871`: of the last steps, and of the last check."""
-    parts = [] if event.loss is None else [f"loss {event.loss:.4g}"]
-    parts += [] if event.value is None else [f"{event.metric} {event.value:.4g}"]
+    loss, value = event.progress.loss, event.progress.value
+    parts = [] if loss is None else [f"loss {loss:.4g}"]
+    parts += [] if value is None else [f"{event.metric} {value:.4g}"]
     return ", ".join(parts)

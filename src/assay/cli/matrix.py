@@ -24,7 +24,7 @@ from assay.report.matrix import csv_text, latex, markdown, matrix_data, sections
 from assay.report.matrix_curves import curves
 from assay.report.matrix_page import page
 from assay.report.names import file_name, printable
-from assay.report.terminal import ProgressView, make_console, plain_table, show_notices
+from assay.report.terminal import ProgressView, make_console, show_notices, show_sections, show_written
 
 
 def _json(matrix: Matrix) -> str:
@@ -70,21 +70,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _write(matrix: Matrix, folder: Path) -> None:
-    console = make_console(stderr=True)
     files = {f"matrix.{ending}": make(matrix) for ending, make in _FORMATS.values()}
     files.update((f"curve_{file_name(task)}.svg", figure + "\n") for task, figure in curves(matrix).items())
-    for name, text in files.items():
-        console.print(f"written: {write_text(folder / name, text)}", markup=False, soft_wrap=True)
+    show_written((write_text(folder / name, text) for name, text in files.items()), make_console(stderr=True))
 
 
 def _show(matrix: Matrix) -> None:
     console = make_console()
-    for section in sections(matrix):
-        console.print(printable(section.title), style="bold", markup=False)
-        console.print(plain_table([printable(heading) for heading in section.headings], section.rows))
-        for note in section.notes:
-            console.print(printable(note), markup=False)
-        console.print()
+    show_sections(sections(matrix), console)
     show_notices(matrix.notices, console)
     for run in matrix.runs:
         counts = f"{run.counts.known:,} answers known, {run.counts.asked:,} asked, {run.counts.failed:,} failed"

@@ -21,7 +21,7 @@ from assay.core.studies import Study
 from assay.report.files import check_output_path, write_text
 from assay.report.names import printable
 from assay.report.study import markdown, sections, study_data, summary
-from assay.report.terminal import ProgressView, make_console, plain_table, show_notices
+from assay.report.terminal import ProgressView, make_console, show_notices, show_sections, show_written
 
 _FORMATS = ("table", "markdown", "json")
 _FIGURES = ("svg", "png", "none")
@@ -59,20 +59,13 @@ def _show(study: Study, options: argparse.Namespace) -> None:
         return
     console = make_console()
     is_whole = options.details or options.all_changes
-    for section in sections(study, most) if is_whole else summary(study):
-        console.print(printable(section.title), style="bold", markup=False)
-        if section.rows:
-            console.print(plain_table(section.headings, section.rows))
-        for note in section.notes:
-            console.print(printable(note), markup=False)
-        console.print()
+    show_sections(sections(study, most) if is_whole else summary(study), console)
     show_notices(study.notices, console)
     for label, result in study.runs.items():
         console.print(printable(f"record: {label}, run {result.run_id} in {result.store}"), markup=False)
 
 
 def _write(study: Study, folder: Path, options: argparse.Namespace) -> None:
-    console = make_console(stderr=True)
     written = [
         write_text(folder / "study.json", json.dumps(study_data(study), indent=1)),
         write_text(folder / "study.md", markdown(study, options.changes)),
@@ -81,8 +74,7 @@ def _write(study: Study, folder: Path, options: argparse.Namespace) -> None:
         from assay.report.study_figures import write_figures
 
         written += write_figures(study, folder, split_names(options.panels), options.figures)
-    for path in written:
-        console.print(f"written: {path}", markup=False, soft_wrap=True)
+    show_written(written, make_console(stderr=True))
 
 
 def _count(text: str) -> int:

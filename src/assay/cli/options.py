@@ -128,11 +128,11 @@ def _add_axes_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_sample_options(group: argparse._ActionsContainer) -> None:
     group.add_argument("--sample", type=float, metavar="N", help="N random documents per task, or a share below 1")
+    group.add_argument("--sample_seed", type=int, metavar="N", help=f"seed of that choice ({Sparing().seed})")
     group.add_argument(
-        "--sample_seed", type=int, default=Sparing().seed, metavar="N", help="seed of that choice (%(default)s)"
-    )
-    group.add_argument(
-        "--cluster", metavar="COLUMN", help="column, or template, that says which documents belong together"
+        "--cluster",
+        metavar="COLUMN",
+        help="column, or template, that says which documents belong together; auto: a text that many share, if any",
     )
 
 

@@ -13,7 +13,7 @@ from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError
 from assay.report.files import check_output_path, write_results
 from assay.report.harness_shape import plain
-from assay.report.terminal import ProgressView, make_console, show_result
+from assay.report.terminal import ProgressView, make_console, show_result, show_written
 
 
 def main(arguments: list[str]) -> int:
@@ -41,9 +41,9 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(data, indent=2, ensure_ascii=False, default=plain))
     else:
         show_result(result, console)
-    for path in write_results(result, options.output_path, options.log_samples) if options.output_path else ():
-        if not options.json:
-            console.print(f"written: {path}", markup=False, soft_wrap=True)
+    written = write_results(result, options.output_path, options.log_samples) if options.output_path else []
+    if not options.json:
+        show_written(written, console)
     return 3 if result.counts.failed else 0
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import gc
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from assay.api import evaluate
@@ -22,13 +24,14 @@ from assay.cli.options import (
     stopping_settings,
 )
 from assay.cli.show import print_document
-from assay.core.errors import Fault, StoreError, UserError
+from assay.core.errors import Fault, OutputError, StoreError, UserError
 from assay.core.results import RunResult
-from assay.report.files import check_output_path, write_results
+from assay.report.files import check_output_path, different_names, write_results
 from assay.report.names import printable
-from assay.report.prompt_figure import check_figure, write_prompt_figure
-from assay.report.reliability_figure import check_reliability_figure, write_reliability_figure
-from assay.report.terminal import ProgressView, make_console, show_notices, show_result
+from assay.report.plots_sheet import check_figure
+from assay.report.prompt_figure import write_prompt_figure
+from assay.report.reliability_figure import write_reliability_figure
+from assay.report.terminal import ProgressView, make_console, show_notices, show_result, show_written
 from assay.settings import ModelRow, model_rows
 
 
@@ -38,12 +41,9 @@ def main(arguments: list[str]) -> int:
     if (options.log_samples or options.predict_only) and not options.output_path:
         flag = "--log_samples" if options.log_samples else "--predict_only"
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
-    if options.prompt_figure:
-        check_figure(options.prompt_figure)
-    if options.axes_figure:
-        check_figure(options.axes_figure, "--axes_figure")
-    if options.reliability_figure:
-        check_reliability_figure(options.reliability_figure)
+    for name in ("prompt_figure", "axes_figure", "reliability_figure"):
+        if getattr(options, name):
+            check_figure(getattr(options, name), f"--{name}")
     if options.audit is not None:
         _most(options.audit)
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
@@ -60,7 +60,8 @@ def main(arguments: list[str]) -> int:
     rows = [item for row in model_rows(options.model, settings) for item in _per_training(options, row)]
     if len(rows) == 1:
         return _finish(options, _evaluated(options, *rows[0]))
-    codes = [_one_of_several(options, *row) for row in rows]
+    marks = different_names(_marks(rows))
+    codes = [_one_of_several(options, *row, mark) for row, mark in zip(rows, marks, strict=True)]
     return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
 
 
@@ -71,52 +72,81 @@ def _per_training(options: argparse.Namespace, row: ModelRow) -> list[tuple[Mode
     return [(row, names)] if is_alone else [(row, [name]) for name in names]
 
 
+def _marks(rows: Sequence[tuple[ModelRow, list[str]]]) -> list[str]:
+    """What tells the files of several runs apart: the model, and its tasks where it has a run for each."""
+    labels = [row.label for row, _ in rows]
+    return ["_".join((row.label, *tasks)) if labels.count(row.label) > 1 else row.label for row, tasks in rows]
+
+
 def _evaluated(options: argparse.Namespace, row: ModelRow, tasks: list[str]) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
         return evaluate(row.name, tasks, store=options.store, listener=TerminalListener(view), **row.settings)
 
 
-def _one_of_several(options: argparse.Namespace, row: ModelRow, tasks: list[str]) -> int:
+def _one_of_several(options: argparse.Namespace, row: ModelRow, tasks: list[str], mark: str) -> int:
     """Runs one model. One that cannot be asked leaves the others their turn; a broken store or disk is everyone's."""
     make_console(stderr=True).print(printable(f"model {row.label}"), style="bold", markup=False)
     try:
         result = _evaluated(options, row, tasks)
-    except StoreError:
+        make_console().print(printable(f"model {row.label}"), style="bold", markup=False)
+        return _finish(options, result, _OneOf(row.label, mark))
+    except (StoreError, OutputError):
         raise
     except UserError as error:
         for fault in error.faults:
             make_console(stderr=True).print(printable(f"error: {row.label}: {fault}"), style="red", markup=False)
         return error.exit_code
-    make_console().print(printable(f"model {row.label}"), style="bold", markup=False)
-    return _finish(options, result)
 
 
-def _finish(options: argparse.Namespace, result: RunResult) -> int:
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """One of several models: what it is called, and what marks its files."""
+
+    label: str
+    mark: str
+
+
+def _finish(options: argparse.Namespace, result: RunResult, model: _OneOf | None = None) -> int:
     console = make_console()
     if options.write_out:
         for task in result.tasks:
             print_document(console, task.answered[0].document, task.answered[0].instance)
     # Shown before files are written: a full disk must not hide the numbers.
-    show_result(result, console)
-    if options.prompt_figure:
-        path = write_prompt_figure(result.prompts, options.prompt_figure)
-        console.print(f"written: {path}", markup=False, soft_wrap=True)
-    if options.axes_figure:
-        from assay.report.axes_figure import write_axes_figure  # most runs have no use for it
-
-        console.print(f"written: {write_axes_figure(result.variance, options.axes_figure)}", markup=False)
+    show_result(_with_names(result, model), console)
     if options.reliability_figure:
         result = _with_reliability(result)
-        path = write_reliability_figure(result.tasks, options.reliability_figure)
-        console.print(f"written: {path}", markup=False, soft_wrap=True)
+    show_written(_write_figures(options, result, model), console)
     lines, audit = _audited(result, options.audit)
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     if options.output_path:
         log_samples = options.log_samples or options.predict_only
-        for path in write_results(result, options.output_path, log_samples, audit):
-            console.print(f"written: {path}", markup=False, soft_wrap=True)
+        show_written(write_results(result, options.output_path, log_samples, audit), console)
     return 3 if result.counts.failed else 0
+
+
+def _with_names(result: RunResult, model: _OneOf | None) -> RunResult:
+    """The run with notices that name its model, where there are several."""
+    if model is None:
+        return result
+    return replace(result, notices=tuple(f"{model.label}: {notice}" for notice in result.notices))
+
+
+def _write_figures(options: argparse.Namespace, result: RunResult, model: _OneOf | None) -> Iterator[Path]:
+    """The figures that were asked for; of several models each has files of its own."""
+
+    def own(path: str) -> Path:
+        target = Path(path)
+        return target if model is None else target.with_name(f"{target.stem}_{model.mark}{target.suffix}")
+
+    if options.prompt_figure:
+        yield write_prompt_figure(result.prompts, own(options.prompt_figure))
+    if options.axes_figure:
+        from assay.report.axes_figure import write_axes_figure  # most runs have no use for it
+
+        yield write_axes_figure(result.variance, own(options.axes_figure))
+    if options.reliability_figure:
+        yield write_reliability_figure(result.tasks, own(options.reliability_figure))
 
 
 def _with_reliability(result: RunResult) -> RunResult:
@@ -154,7 +184,9 @@ def _parser() -> argparse.ArgumentParser:
     add_run_options(parser, several=True)
     add_stopping_options(parser)
     add_fit_options(parser, is_lap=True)
-    output = parser.add_argument_group("output")
+    output = parser.add_argument_group(
+        "output", "Figures of several models are a file each, with the model in its name."
+    )
     output.add_argument("--output_path", "-o", metavar="DIR", help="folder for result files")
     output.add_argument("--log_samples", "-s", action="store_true", help="also write every document's answers")
     output.add_argument("--predict_only", "-x", action="store_true", help="record answers, compute no metric")
@@ -167,7 +199,9 @@ def _parser() -> argparse.ArgumentParser:
         help="tell how answers were read from generated text, and where rules disagree (N documents, or all; 20)",
     )
     output.add_argument(
-        "--prompt_figure", metavar="FILE", help="draw the scores of all prompts of each task (.svg or .png)"
+        "--prompt_figure",
+        metavar="FILE",
+        help="draw the scores of all prompts of each task (.svg or .png)",
     )
     output.add_argument(
         "--axes_figure", metavar="FILE", help="draw the scores of all levels and the sources of variance (.svg or .png)"

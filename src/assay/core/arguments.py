@@ -11,6 +11,8 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError
 
+# Characters of arguments that may stand in what a model is called.
+LONGEST_IN_NAME = 60
 _NAME = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=")
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
 

@@ -8,9 +8,10 @@ from typing import Union
 
 from assay.core.scores import Estimate
 
-# What a document brings to a metric: a number, or two (a sum and its weight; the right label and the picked one).
+# What a document brings to a metric: a number, two (a sum and its weight; the right label and the picked one), or three
+# (confidence, hit, the share of documents to answer).
 Label = Union[float, str]
-Value = Union[float, tuple[Label, Label]]
+Value = Union[float, tuple[Label, Label], tuple[float, float, float]]
 
 # What may differ between two runs, besides the metrics' values.
 MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "prompts", "scoring", "version"
@@ -18,7 +19,11 @@ AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
 TESTS = ("exact", "midp", "permutation", "bootstrap")
 CORRECTIONS = ("holm", "bh")
 # An aggregation that is a function of the task's own.
+# A gate lets through a run of whose documents no larger share failed.
+MOST_FAILED = 0.01
 CUSTOM = "custom"
+# That of answers which are recorded and not scored.
+BYPASS = "bypass"
 ALL = "all"
 EVERY_FLIP = -1
 
@@ -60,6 +65,7 @@ class CompareWish:
         force: whether to compare what is not comparable.
         flips: how many documents to list that are better in one run; `EVERY_FLIP` for all.
         seed: of everything that is drawn.
+        picks: whether to read which choices were picked, for which runs are reopened.
     """
 
     tasks: tuple[str, ...] = ()
@@ -74,6 +80,7 @@ class CompareWish:
     force: bool = False
     flips: int = 0
     seed: int = 0
+    picks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,19 @@ class Margin:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far two systems give the same, document by document.
+
+    Attributes:
+        equal: share of documents with the same outcome, or the same choice picked.
+        kappa: Cohen's κ, which allows for what would be the same by chance.
+    """
+
+    equal: float
+    kappa: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Flip:
     """A document that scores otherwise in the second run, with its question where that can still be read."""
 
@@ -139,14 +159,18 @@ class PairedScore:
     Attributes:
         n: documents that both scored.
         left_out: documents that only the first has, and that only the second has.
+        failed: documents of the second that have no score because a request failed.
         scores: both, on these documents.
         test: `mcnemar`, `mcnemar-midp`, `sign-flip`, `cluster-sign-flip`, `bootstrap` or `cluster-bootstrap`.
         p: two-sided; None where the data cannot say.
         adjusted: p after correction over all tests of the comparison.
         wins: documents on which the second is higher; None for values that cannot be compared singly.
-        detectable: smallest true difference that so many documents show with 80 % power.
-        needed: documents that it takes to show the observed (or wanted) difference with 80 % power.
+        detectable: smallest true difference that so many documents show with 80 % power, in a single test; None where
+            they can show none.
+        needed: documents that it takes to show the observed (or wanted) difference with 80 % power, likewise.
         clusters: how many, where documents come in clusters.
+        agreement: of the outcomes, where all are 0 or 1.
+        picks: agreement of the choices picked, where that was asked for and can be read.
         differing: what differs between the runs, in words.
         remarks: what else the reader ought to know.
         outcome: `better`, `worse`, `higher`, `lower` (without a direction), `none`, or `same` in every document.
@@ -176,11 +200,19 @@ class PairedScore:
     needed: int | None = None
     clusters: int | None = None
     margin: Margin | None = None
+    agreement: Agreement | None = None
+    picks: Agreement | None = None
     differing: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     outcome: str = "none"
     verdict: str = ""
     flips: tuple[Flip, ...] = field(default=(), repr=False)
+    failed: int = 0
+
+    @property
+    def lacks_answers(self) -> bool:
+        """Whether so many documents of the second failed that the others may not speak for it."""
+        return self.failed > MOST_FAILED * (self.n + self.failed)
 
     @property
     def is_worse(self) -> bool:
@@ -203,12 +235,34 @@ class OverallScore:
 
 
 @dataclass(frozen=True, slots=True)
+class RankRange:
+    """The ranks that the data allows a system. Those of two that cannot be told apart overlap.
+
+    Attributes:
+        first: the best: 1 + how many systems are better beyond chance.
+        last: the worst: all systems less those that are worse beyond chance.
+    """
+
+    first: int
+    last: int
+
+    @property
+    def text(self) -> str:
+        """`2`, or `1–3` where the data allows several."""
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+
+    def overlaps(self, other: RankRange) -> bool:
+        """Whether some rank is allowed to both."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A system's place on a task.
 
     Attributes:
-        rank: the best rank that the data allows: 1 + how many systems are better beyond chance.
-        last: the worst: all systems less those that are worse beyond chance. Tied systems' ranks overlap.
+        rank: the best rank that the data allows, see `RankRange`.
+        last: the worst.
         letters: shared by systems that the data cannot tell apart.
     """
 
@@ -217,6 +271,10 @@ class Place:
     rank: int
     last: int
     letters: str
+
+    @property
+    def ranks(self) -> RankRange:
+        return RankRange(self.rank, self.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +316,13 @@ class RunComparison:
         return any(self.fails(pair, margin) for pair in self.pairs)
 
     def fails(self, pair: PairedScore, margin: float | None = None) -> bool:
-        """Whether a pair's second is worse beyond chance, or, with a margin, not shown to be no worse than that."""
+        """Whether a pair's second is worse beyond chance, or, with a margin, not shown to be no worse than that.
+
+        A pair that could not be tested fails: no document in common, or a score that is infinite or undefined. So does
+        one whose second lacks answers: those that it has may be the easy ones.
+        """
+        if pair.lacks_answers:
+            return True
         if margin is None or pair.margin is None:
-            return pair.is_worse
+            return pair.is_worse or pair.p is None
         return pair.margin.is_not_worse is not True

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+from assay.core.documents import Document
 from assay.core.requests import Loglikelihood, Request
 
 KEY_VERSION = 1
@@ -65,6 +66,11 @@ def digest_all(values: Iterable[Any]) -> str:
     while some := list(islice(remaining, 100)):
         total.update(to_bytes(_encode_loose(some) + "\n"))
     return total.hexdigest()
+
+
+def document_digest(document: Document) -> str:
+    """64 hex digits that stand for what a document says, wherever it stands."""
+    return digest(dict(document.fields))
 
 
 def _request_bytes(request: Request) -> bytes:

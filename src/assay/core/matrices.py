@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assay.core.comparisons import RankRange
 from assay.core.results import RequestCounts
 from assay.core.scores import Denominators, Estimate
 from assay.core.studies import Comparison
@@ -47,6 +48,7 @@ class MatrixCell:
         asked: digest of the documents asked about: two cells of one column are comparable where it is the same.
         documents: the documents that count, as `task#id`; empty where the metric is no mean over documents.
         values: their values.
+        clusters: the cluster of each; None where each document stands for itself.
         denominators: what became of the documents.
     """
 
@@ -61,6 +63,7 @@ class MatrixCell:
     documents: tuple[str, ...] = field(default=(), repr=False)
     values: tuple[float, ...] = field(default=(), repr=False)
     denominators: Denominators | None = None
+    clusters: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def relative(self) -> float | None:
@@ -112,13 +115,13 @@ class Ranking:
 
     Attributes:
         task: the column; None for all columns together.
-        ranks: model → 1 + how many models are better beyond chance.
+        ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
         letters: model → letters; two models that share one cannot be told apart.
         comparisons: every two models on the same documents.
     """
 
     task: str | None
-    ranks: Mapping[str, int]
+    ranks: Mapping[str, RankRange]
     letters: Mapping[str, str]
     comparisons: tuple[Comparison, ...]
 

@@ -80,6 +80,7 @@ class Denominators:
         scored: documents that count in the metrics.
         failed: documents left out because a request failed.
         truncated: documents with a prompt cut to fit the model.
+        cut_off: documents with a written text that ran into the token limit.
         unparsed: per filter pipeline, documents in which no answer was found.
         notes: per note of a model, requests that carry it.
         draws: what became of single draws; None where each question is asked once.
@@ -93,6 +94,7 @@ class Denominators:
     unparsed: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
     draws: DrawCounts | None = None
+    cut_off: int = 0
 
 
 def added(parts: Sequence[Denominators]) -> Denominators:
@@ -110,6 +112,7 @@ def added(parts: Sequence[Denominators]) -> Denominators:
         truncated=sum(part.truncated for part in parts),
         unparsed=dict(unparsed),
         notes=dict(notes),
+        cut_off=sum(part.cut_off for part in parts),
     )
 
 

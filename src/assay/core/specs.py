@@ -151,7 +151,7 @@ class RunSpec:
         bootstrap_iters: resamples for lm-eval's standard errors; 0 turns them off.
         allow_code: whether Python code of task files below `include_path` may run; or names of installed packages,
             to let only theirs run.
-        cluster: column or template that says which documents belong together; None as the tasks have it.
+        cluster: column or template that says which documents belong together, or `auto`; None as the tasks have it.
         sparing: random samples and stopping early.
     """
 

@@ -28,6 +28,7 @@ class Cell:
         documents: the documents that count, as `task#id`.
         picks: per document the place of the choice picked; `NONE_PICKED` for none.
         hits: per document 1 for a right pick, else 0; in several orders of the choices, the mean over them.
+        clusters: per document its cluster; None where each stands for itself.
     """
 
     model: str
@@ -38,6 +39,7 @@ class Cell:
     documents: tuple[str, ...] = field(repr=False)
     picks: tuple[int, ...] = field(repr=False)
     hits: tuple[float, ...] = field(repr=False)
+    clusters: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -74,7 +76,8 @@ class Spread:
         delta: highest minus lowest score.
         lowest: the cell of the lowest score, as `method@style`.
         highest: the cell of the highest.
-        p: Cochran's Q: probability of such a spread if the cells differed by chance only; None where undefined.
+        p: Cochran's Q: probability of such a spread if the cells differed by chance only; None where undefined, as
+            for documents in clusters.
         n: documents that all cells have.
     """
 
@@ -125,6 +128,7 @@ class Comparison:
         adjusted: the same after Holm's correction over all comparisons of the study.
         test: its name.
         n: documents that both have.
+        clusters: in how many clusters they lie; None where each stands for itself.
     """
 
     task: str
@@ -138,6 +142,7 @@ class Comparison:
     adjusted: float
     test: str
     n: int
+    clusters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from assay.core.scores import Estimate
@@ -14,6 +14,7 @@ DOCUMENT, PROMPT, SEED, ORDER, DRAW = "document", "prompt", "seed", "order", "dr
 # Stands behind a task's name: the levels at which it was asked. A name may well have a # of its own, such as c#.
 _LEVELS = re.compile(rf"(?:#(?:{SEED}|{ORDER})=-?\d+)+\Z")
 Effect = tuple[str, ...]
+_OF_MEAN = ("mean", "stderr", "low", "high", "degrees")
 
 
 def variant_mark(levels: Mapping[str, int]) -> str:
@@ -24,6 +25,11 @@ def variant_mark(levels: Mapping[str, int]) -> str:
 def base_name(name: str) -> str:
     """The name of a task without the levels at which it was asked."""
     return _LEVELS.sub("", name)
+
+
+def task_family(name: str) -> str:
+    """The task that a name asks in one of several ways: without levels, prompt and style. All have its documents."""
+    return base_name(name).partition("@")[0]
 
 
 def is_variant(name: str) -> bool:
@@ -163,6 +169,9 @@ class Decomposition:
         levels: factor → levels that were used.
         unvaried: factors with one level, of whose variance the table says nothing.
         left_out: documents left out because a score of theirs was missing.
+        low: lower end of the mean's 95 % interval, for new levels of all factors; None where all scores are equal.
+        high: upper end.
+        degrees: of freedom of the standard error.
     """
 
     mean: float
@@ -172,6 +181,9 @@ class Decomposition:
     levels: Mapping[str, int]
     unvaried: tuple[str, ...]
     left_out: int
+    low: float | None = None
+    high: float | None = None
+    degrees: float | None = None
 
     def component(self, *effect: str) -> Component:
         """The component of these factors, in any order."""
@@ -191,6 +203,7 @@ class TaskVariance:
         naive: standard error of the mean with documents as the only chance: what it would be had the prompts, seeds,
             orders and draws of the run been the only ones there are.
         reason: why the scores were not taken apart.
+        available: factor → how many levels there are to ask, where that is known.
     """
 
     task: str
@@ -200,6 +213,7 @@ class TaskVariance:
     parts: Decomposition | None = None
     naive: float | None = None
     reason: str = ""
+    available: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON data."""
@@ -208,6 +222,6 @@ class TaskVariance:
         if self.parts is None:
             return {**head, "axes": axes, "reason": self.reason}
         parts = asdict(self.parts)
-        own = {"mean": parts["mean"], "stderr": parts["stderr"], "stderr_of_documents_alone": self.naive}
-        rest = ("levels", "components", "forecasts", "unvaried", "left_out")
-        return {**head, **own, "axes": axes, **{name: parts[name] for name in rest}}
+        own = {**{name: parts[name] for name in _OF_MEAN}, "stderr_of_documents_alone": self.naive}
+        rest = {name: value for name, value in parts.items() if name not in _OF_MEAN}
+        return {**head, **own, "axes": axes, **rest, "available": dict(self.available)}

@@ -7,14 +7,12 @@ Opening reads nothing but a folder's names; what the model is, is read from smal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
+from assay.core.fingerprints import Capabilities
 from assay.core.protocols import Progress, TokenView, Workload
 from assay.core.requests import Request
 from assay.core.responses import Failure, Output
@@ -22,21 +20,22 @@ from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
 from assay.models.advice import missing_bos
 from assay.models.batches import BatchLimit, read_batch_size
-from assay.models.causal_arguments import AUTO, CausalArguments, read_causal_arguments
+from assay.models.causal_arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
 from assay.models.encoding import Encoder, make_encoder, token_view
 from assay.models.engine.account import Meter, rates_of
-from assay.models.engine.choosing import choose
+from assay.models.engine.choosing import Choice, choose, may_share
 from assay.models.engine.engine import Engine
 from assay.models.engine.forecast import forecast
-from assay.models.fitting.courses import Parent
-from assay.models.fitting.fit import fit
+from assay.models.fitting.courses import CourseMaker
 from assay.models.fitting.texts import text_course
 from assay.models.generation import Writer
 from assay.models.network import (
+    Network,
     choose_device,
     load_network,
     require_transformers,
 )
+from assay.models.opened import OpenedModel
 
 Answer = tuple[int, Output | Failure]
 
@@ -62,7 +61,7 @@ def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel
     return CausalModel(arguments, arguments.device or settings.device, limit, arguments.engine or settings.engine)
 
 
-class CausalModel:
+class CausalModel(OpenedModel):
     """A causal language model of transformers.
 
     Args:
@@ -79,22 +78,10 @@ class CausalModel:
         limit: BatchLimit | None = None,
         engine: str = AUTO,
     ) -> None:
-        self.arguments = arguments
-        self.device = device
-        self.limit = limit
+        super().__init__(arguments, device, limit)
         self.engine = engine
         self._engine: Engine | None = None
         self._listener: Callable[[Progress], None] = lambda _: None
-        self._notices: dict[str, str] = {}
-
-    @cached_property
-    def checkpoint(self) -> checkpoints.Checkpoint:
-        """The folder and its small files; a Hub model is fetched here."""
-        return checkpoints.find_checkpoint(self.arguments)
-
-    @cached_property
-    def fingerprint(self) -> Fingerprint:
-        return checkpoints.fingerprint(self.checkpoint, self.arguments)
 
     @cached_property
     def capabilities(self) -> Capabilities:
@@ -127,7 +114,7 @@ class CausalModel:
             require_transformers(f'loading "{self.arguments.pretrained}"')
             device, notice = choose_device(self.device)
             network = load_network(self.checkpoint, self.arguments, device)
-            choice = choose(network, self.engine, self.arguments.arithmetic, self._encoder.rules.max_length)
+            choice = self._choose(network)
             for topic, text in (("device", notice), ("bos", missing_bos(self._encoder.rules, network.logits))):
                 if text:
                     self._notices[topic] = text
@@ -141,24 +128,26 @@ class CausalModel:
             )
         return self._engine
 
+    @property
+    def _asked(self) -> str:
+        """The engine to try. Where inputs of layers are rounded to 8 bits, the last bit of a number moves answers as
+        far as the rounding itself, so batches that come closest to lone passes are taken, unless others are asked for.
+        """
+        return PADDED if self.engine == AUTO and self.arguments.quantize == INT8_DYNAMIC else self.engine
+
+    def _choose(self, network: Network) -> Choice:
+        choice = choose(network, self._asked, self.arguments.arithmetic, self._encoder.rules.max_length)
+        is_own = self._asked == self.engine
+        return choice if is_own else replace(choice, reason=f"{INT8_DYNAMIC} answers otherwise in packs")
+
     def _refusal(self) -> Failure:
         name, kind = self.arguments.pretrained, self.capabilities.family
         message = f'"{name}" is an {kind} model; a causal language model is needed here'
         return Failure("unsupported", message, retryable=False)
 
-    def fit(
-        self,
-        lessons: Sequence[Lesson],
-        checks: Sequence[Lesson],
-        settings: FitSettings,
-        folder: Path,
-        listener: FitListener,
-    ) -> FitReport:
-        """Trains a copy of the model and saves it; see docs/finetuning.md."""
-        course = partial(text_course, self._encoder)
-        digest = self.fingerprint.digest
-        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
-        return fit(parent, lessons, checks, settings, folder, listener)
+    @property
+    def _course(self) -> CourseMaker:
+        return partial(text_course, self._encoder)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights."""
@@ -166,7 +155,8 @@ class CausalModel:
 
     def workload(self, requests: Sequence[Request]) -> Workload:
         """What these requests would take; needs no weights."""
-        return forecast(self._encoder.encode(requests), self.checkpoint, self.arguments, self.device)
+        shares = may_share(self._asked, self.arguments.arithmetic)
+        return forecast(self._encoder.encode(requests), self.checkpoint, self.arguments, self.device, shares)
 
     def watch(self, listener: Callable[[Progress], None]) -> None:
         """Has a listener told of progress during `respond`; the first report comes when the weights are loaded."""
@@ -180,10 +170,6 @@ class CausalModel:
     def description(self) -> Mapping[str, Any]:
         """How the model was asked in the last `respond`; nothing before the weights were loaded."""
         return {} if self._engine is None else self._engine.description()
-
-    def notices(self) -> Iterable[str]:
-        """What the user should know after the model was loaded and asked."""
-        return tuple(self._notices.values())
 
     def close(self) -> None:
         """Lets go of the weights; asked again, they are loaded again."""

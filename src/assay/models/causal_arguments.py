@@ -21,6 +21,8 @@ BACKEND = "backend"
 BACKENDS = {"default": None, "causal": DECODER, "seq2seq": ENCODER_DECODER}
 # How a masked language model scores: each token hidden alone, or with the later ones of its word.
 ORIGINAL, WITHIN_WORD = PLLS = ("original", "within_word_l2r")
+# Linear layers in 8 bits: weights and what goes into them, or weights alone.
+INT8_DYNAMIC, INT8_WEIGHTS = QUANTIZATIONS = ("int8_dynamic", "int8_weights")
 AUTO, TREE, PADDED = ENGINES = ("auto", "tree", "padded")
 
 
@@ -49,6 +51,7 @@ class CausalArguments:
         labels: names of a classification head's outputs, in their order; None for the configuration's.
         pll: what a masked language model hides while it scores a token; None for that token alone.
         max_span: most tokens of a span that is taken as an answer; None for 30.
+        quantize: `int8_dynamic` or `int8_weights` to quantise linear layers once they are loaded; None for none.
         device: where to run; overrides the run's setting.
         batch_size: overrides the run's setting.
         engine: overrides the run's setting.
@@ -74,6 +77,7 @@ class CausalArguments:
     labels: tuple[str, ...] | None = None
     pll: str | None = None
     max_span: int | None = None
+    quantize: str | None = None
     device: str | None = None
     batch_size: str | None = None
     engine: str | None = None
@@ -210,6 +214,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "labels": _labels,
     "pll": _choice(PLLS),
     "max_span": _number_from(1),
+    "quantize": _choice(QUANTIZATIONS),
     "device": _text,
     "batch_size": _text,
     "engine": _choice(ENGINES),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, ModelError
+from assay.core.errors import Fault, ModelError, missing_extra
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.identity import digest
 from assay.core.requests import REQUEST_KINDS, Generation, Loglikelihood
@@ -258,7 +259,7 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
     """Everything that may change the model's answers."""
     folder = checkpoint.folder
     code = {path.name: path.read_bytes() for path in folder.glob("*.py")} if args.trust_remote_code else {}
-    settings = {
+    settings: dict[str, Any] = {
         "max_length": max_length(checkpoint, args),
         "max_gen_toks": args.max_gen_toks,
         "add_bos_token": args.add_bos_token,
@@ -274,6 +275,8 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
     }
     if (kind := chosen_family(checkpoint.config, args)) != "causal":
         settings["family"] = kind
+    if args.quantize is not None:
+        settings["quantize"] = _quantization(args.quantize)
     weights = list(weight_files(folder, args.gguf_file))
     if not weights:
         expected = "model.safetensors, its shards, or pytorch_model.bin"
@@ -288,6 +291,14 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
         parent=_parent(folder),
         settings=settings,
     )
+
+
+def _quantization(kind: str) -> list[str]:
+    """The kind, and the release of the package that does it: releases have rounded in different ways."""
+    try:
+        return [kind, version("torchao")]
+    except PackageNotFoundError:
+        raise missing_extra("torchao", "quantize", f"quantize={kind}") from None
 
 
 def _parent(folder: Path) -> str | None:

@@ -7,50 +7,36 @@ An encoder without a head opens too, and answers nothing: it is there to be trai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.protocols import TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
 from assay.models import checkpoints
-from assay.models.batches import Batching, BatchLimit
-from assay.models.causal_arguments import CausalArguments
 from assay.models.encoder_heads import MASKED, MAX_SPAN, Head, check_head, find_head, head_labels, head_settings
 from assay.models.encoder_network import EncoderNetwork, load_encoder_network
-from assay.models.fitting.courses import Parent
-from assay.models.fitting.fit import fit
+from assay.models.fitting.courses import CourseMaker
 from assay.models.fitting.head_lessons import head_course
 from assay.models.head_answers import HeadReader
 from assay.models.head_asking import PAGE, Answer, Asked, HeadEncoder, ask_head
 from assay.models.head_encoding import PairTokenizer
 from assay.models.masked import score_masked
 from assay.models.masked_encoding import MaskedEncoder, MaskedText, make_masked_encoder, mask_id
-from assay.models.network import automatic_limit, choose_device, load_tokenizer
+from assay.models.network import load_tokenizer
+from assay.models.opened import PaddedModel
 from assay.models.tokens import Refused, Tokenizer, show_pieces
 
+if TYPE_CHECKING:
+    import torch
 
-class EncoderModel:
-    """An encoder of transformers, with or without a head.
 
-    Args:
-        arguments: the user's arguments.
-        device: where to run; None for the best there is.
-        limit: rows per batch; None for what fits and is fast.
-    """
-
-    def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
-        self.arguments = arguments
-        self.device = device
-        self.limit = limit
-        self._network: EncoderNetwork | None = None
-        self._notices: dict[str, str] = {}
+class EncoderModel(PaddedModel[EncoderNetwork]):
+    """An encoder of transformers, with or without a head."""
 
     @cached_property
     def checkpoint(self) -> checkpoints.Checkpoint:
@@ -130,36 +116,15 @@ class EncoderModel:
             network = self._loaded()
             yield from score_masked(texts, network, mask_id(self.tokenizer, self.arguments), self._batching(network))
 
-    def _batching(self, network: EncoderNetwork) -> Batching:
-        return Batching(self.limit or automatic_limit(network.base, for_generation=False), self._note_shrink)
-
-    def _note_shrink(self, limit: BatchLimit) -> None:
-        self._notices["memory"] = f"memory ran out; batches were made smaller, down to {limit}"
-
-    def _loaded(self) -> EncoderNetwork:
-        """The network, loaded at first use."""
+    def _load(self, device: torch.device) -> EncoderNetwork:
         assert self.head is not None
-        if self._network is None:
-            device, notice = choose_device(self.device)
-            tokenizer = cast(PairTokenizer, self.tokenizer)
-            self._network = load_encoder_network(self.checkpoint, self.arguments, device, self.head, tokenizer)
-            if notice:
-                self._notices["device"] = notice
-        return self._network
+        tokenizer = cast(PairTokenizer, self.tokenizer)
+        return load_encoder_network(self.checkpoint, self.arguments, device, self.head, tokenizer)
 
-    def fit(
-        self,
-        lessons: Sequence[Lesson],
-        checks: Sequence[Lesson],
-        settings: FitSettings,
-        folder: Path,
-        listener: FitListener,
-    ) -> FitReport:
-        """Trains a copy of the model, with the head that the lessons need, and saves it; see docs/finetuning.md."""
-        course = partial(head_course, cast(PairTokenizer, self.tokenizer))
-        digest = self.fingerprint.digest
-        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
-        return fit(parent, lessons, checks, settings, folder, listener)
+    @property
+    def _course(self) -> CourseMaker:
+        """Lessons for the head that they need."""
+        return partial(head_course, cast(PairTokenizer, self.tokenizer))
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights.
@@ -194,11 +159,3 @@ class EncoderModel:
         if self._network is None:
             return {}
         return {"engine": "padded", "why": f"an encoder with a {self._network.head.name}"}
-
-    def notices(self) -> Iterable[str]:
-        """What the user should know after the model was loaded and asked."""
-        return tuple(self._notices.values())
-
-    def close(self) -> None:
-        """Lets go of the weights; asked again, they are loaded again."""
-        self._network = None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from assay.core.errors import Fault, ModelError, missing_extra
+from assay.models.logs import unlogged
 from assay.models.wheels import ProgressReport
 
 # transformers refuses to read a GGUF without accelerate, so it is named here rather than half way through.
@@ -76,7 +77,7 @@ def convert(source: Path, destination: Path, progress: ProgressReport) -> None:
     """Writes the model of a GGUF file into an empty folder, in float32, and checks the result."""
     require_packages()
     progress("reading the GGUF header", 0, None)
-    with bars_reported(progress):
+    with bars_reported(progress), unlogged():
         model, tokenizer = _read(source, progress)
         progress("saving float32 weights", 0, None)
         _save(model, tokenizer, destination)

@@ -17,6 +17,8 @@ from assay.core.errors import Fault, ModelError, missing_extra
 from assay.models.batches import CPU_GENERATION_TOKENS, CPU_TOKENS, BatchLimit
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint, precision
+from assay.models.logs import unlogged
+from assay.models.quantizing import quantize
 from assay.models.threads import wait_briefly
 from assay.models.tokens import Tokenizer, TokenRules
 
@@ -65,21 +67,21 @@ class Network:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No log lines, warnings or progress bars of transformers while this lasts; then all is as before."""
-    from transformers.utils import logging as untyped_logging
+    from transformers.utils import logging as untyped_lines
 
-    logging = cast(Any, untyped_logging)
-    verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
+    lines = cast(Any, untyped_lines)
+    verbosity, had_bars = lines.get_verbosity(), lines.is_progress_bar_enabled()
+    lines.set_verbosity_error()
     if had_bars:
-        logging.disable_progress_bar()
+        lines.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.set_verbosity(verbosity)
+        lines.set_verbosity(verbosity)
         if had_bars:
-            logging.enable_progress_bar()
+            lines.enable_progress_bar()
 
 
 def require_transformers(purpose: str) -> None:
@@ -129,7 +131,8 @@ def load_tokenizer(checkpoint: Checkpoint, args: CausalArguments) -> Tokenizer:
 def loading(where: str, found: str) -> Iterator[None]:
     """Turns whatever loading runs into (bad JSON, torn weights, unknown types) into one error."""
     try:
-        yield
+        with unlogged():
+            yield
     except ModelError:
         raise
     except Exception as error:
@@ -192,6 +195,8 @@ def load_module(checkpoint: Checkpoint, args: CausalArguments, device: torch.dev
         # transformers would fill them with random numbers and go on.
         found = f"{len(missing)} weights are missing from its files, the first is {missing[0]}"
         raise ModelError(Fault(folder, found, expected))
+    with loading("model_args.quantize", f"{args.quantize} cannot be had"):
+        quantize(module, args.quantize)
     return module
 
 

@@ -7,30 +7,27 @@ Every distinct prompt goes through the encoder once, whatever is asked of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.protocols import TokenView
 from assay.core.requests import Request
 from assay.core.responses import Failure, Logprob, Output
-from assay.models import checkpoints
-from assay.models.batches import Batching, BatchLimit, run_batches
-from assay.models.causal_arguments import CausalArguments
+from assay.models.batches import run_batches
 from assay.models.encoding import Job, make_encoder, token_view
-from assay.models.fitting.courses import Parent
-from assay.models.fitting.fit import fit
+from assay.models.fitting.courses import CourseMaker
 from assay.models.fitting.texts import text_course
 from assay.models.generation import write_texts
 from assay.models.likelihood import Row, Scored, group_rows, score_rows
-from assay.models.network import automatic_limit, choose_device
+from assay.models.opened import PaddedModel
 from assay.models.seq2seq_encoding import PairEncoder
 from assay.models.seq2seq_network import Memory, PairNetwork, PairWriter, load_pair_network
 from assay.models.tokens import EncodedPrompt, EncodedText
+
+if TYPE_CHECKING:
+    import torch
 
 Answer = tuple[int, Output | Failure]
 
@@ -60,35 +57,10 @@ def group_questions(job: Job) -> list[Question]:
     return sorted(found.values(), key=lambda question: (-len(question.context), question.context))
 
 
-class EncoderDecoder:
-    """An encoder-decoder language model of transformers.
+class EncoderDecoder(PaddedModel[PairNetwork]):
+    """An encoder-decoder language model of transformers."""
 
-    Args:
-        arguments: the user's arguments.
-        device: where to run; None for the best there is.
-        limit: rows per batch; None for what fits and is fast.
-    """
-
-    def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
-        self.arguments = arguments
-        self.device = device
-        self.limit = limit
-        self._network: PairNetwork | None = None
-        self._notices: dict[str, str] = {}
-        self._contexts = 0
-
-    @cached_property
-    def checkpoint(self) -> checkpoints.Checkpoint:
-        """The folder and its small files; a Hub model is fetched here."""
-        return checkpoints.find_checkpoint(self.arguments)
-
-    @cached_property
-    def fingerprint(self) -> Fingerprint:
-        return checkpoints.fingerprint(self.checkpoint, self.arguments)
-
-    @cached_property
-    def capabilities(self) -> Capabilities:
-        return checkpoints.capabilities(self.checkpoint, self.arguments)
+    _contexts = 0
 
     @cached_property
     def _encoder(self) -> PairEncoder:
@@ -108,7 +80,7 @@ class EncoderDecoder:
         def read(batch: Sequence[Question]) -> Memory:
             return network.encode([question.context for question in batch])
 
-        batching = self._batching(network, for_generation=False)
+        batching = self._batching(network)
         for batch, memory in run_batches(questions, lambda question: len(question.context), batching, read):
             if isinstance(memory, Failure):
                 yield from ((place, memory) for question in batch for place in question.places)
@@ -132,7 +104,7 @@ class EncoderDecoder:
         def length(row: Row) -> int:
             return row.length + len(memory.contexts[row.inputs[0]])
 
-        batching = self._batching(network, for_generation=False)
+        batching = self._batching(network)
         for rows, result in run_batches(group_rows(texts), length, batching, work):
             if isinstance(result, Failure):
                 result = [(text.index, result) for row in rows for text in row.texts]
@@ -147,34 +119,12 @@ class EncoderDecoder:
         writer = PairWriter(network.base, tokenizer, think_end, memory=memory)
         return write_texts(prompts, writer, self._batching(network, for_generation=True))
 
-    def _batching(self, network: PairNetwork, for_generation: bool) -> Batching:
-        return Batching(self.limit or automatic_limit(network.base, for_generation), self._note_shrink)
+    def _load(self, device: torch.device) -> PairNetwork:
+        return load_pair_network(self.checkpoint, self.arguments, device)
 
-    def _note_shrink(self, limit: BatchLimit) -> None:
-        self._notices["memory"] = f"memory ran out; batches were made smaller, down to {limit}"
-
-    def _loaded(self) -> PairNetwork:
-        """The network, loaded at first use."""
-        if self._network is None:
-            device, notice = choose_device(self.device)
-            self._network = load_pair_network(self.checkpoint, self.arguments, device)
-            if notice:
-                self._notices["device"] = notice
-        return self._network
-
-    def fit(
-        self,
-        lessons: Sequence[Lesson],
-        checks: Sequence[Lesson],
-        settings: FitSettings,
-        folder: Path,
-        listener: FitListener,
-    ) -> FitReport:
-        """Trains a copy of the model and saves it; see docs/finetuning.md."""
-        course = partial(text_course, self._encoder)
-        digest = self.fingerprint.digest
-        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, course, self.device)
-        return fit(parent, lessons, checks, settings, folder, listener)
+    @property
+    def _course(self) -> CourseMaker:
+        return partial(text_course, self._encoder)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it, the encoder's tokens as context; needs no weights."""
@@ -185,11 +135,3 @@ class EncoderDecoder:
         if self._network is None:
             return {}
         return {"engine": "padded", "why": "an encoder-decoder", "encoded_contexts": self._contexts}
-
-    def notices(self) -> Iterable[str]:
-        """What the user should know after the model was loaded and asked."""
-        return tuple(self._notices.values())
-
-    def close(self) -> None:
-        """Lets go of the weights; asked again, they are loaded again."""
-        self._network = None

@@ -23,7 +23,6 @@ def write_axes_figure(found: Sequence[TaskVariance], path: str | Path) -> Path:
         reason = "no task of the run was asked in several ways with a score from 0 to 1"
         raise UserError(Fault("--axes_figure", reason, "--seeds, --orders, --draws or --prompts"))
     target = Path(path).expanduser()
-    target.parent.mkdir(parents=True, exist_ok=True)
     axes_chart(list(map(_row, shown.values())), target, "Where the scores vary")
     return target
 
@@ -34,7 +33,7 @@ def _row(item: TaskVariance) -> AxesRow:
     one = {effect_name(part.effect): part.share or 0.0 for part in parts}
     of_mean = {effect_name(part.effect): part.share_of_mean or 0.0 for part in parts}
     return AxesRow(
-        f"{item.task} ({item.metric})",
+        f"{item.task} ({item.metric}{'' if item.filter == 'none' else f', {item.filter}'})",
         columns,
         {"variance of\none score": one, "squared error\nof the mean": of_mean} if parts else {},
     )

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
+from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.core.comparisons import PairedScore, Place, RunComparison, Table
+from assay.core.comparisons import Agreement, PairedScore, RunComparison, Table
 from assay.core.scores import Estimate
 from assay.report.names import printable
+from assay.report.sections import markdown_table
 from assay.report.tables import format_number
 
 FORMATS = ("table", "markdown", "json", "junit")
 # Beyond so many pairs a reader wants the ranks; the data has them all.
 _MOST_PAIRS = 60
 _SUITE = "assay compare"
+# Headings of what a row is about.
+_NAMES = ("Task, metric", "Systems", "Rank", "System")
 
 
 def comparison_data(found: RunComparison) -> dict[str, Any]:
@@ -35,17 +41,33 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def comparison_text(found: RunComparison) -> str:
-    """The comparison for a terminal."""
-    return printable("\n".join(_lines(found, _aligned, "")))
+def comparison_text(found: RunComparison, width: int | None = None) -> str:
+    """The comparison for a terminal.
+
+    Args:
+        found: the comparison.
+        width: of the terminal: wider tables are continued below, longer sentences are wrapped; None for any.
+    """
+    lines = [printable(line) for line in _lines(found, partial(_aligned, width=width), "")]
+    if width is not None:
+        lines = [part for line in lines for part in _wrapped(line, width)]
+    return "\n".join(lines)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    margin = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line, width, subsequent_indent=margin, break_on_hyphens=False)
 
 
 def comparison_markdown(found: RunComparison) -> str:
     """The comparison as a Markdown page."""
-    return printable("\n".join(_lines(found, _piped, "## "))) + "\n"
+    return printable("\n".join(_lines(found, markdown_table, "## "))) + "\n"
 
 
 def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
+    is_pair = len(found.systems) == 2
     if heading:
         yield f"# {' and '.join(system.label for system in found.systems[:4])}{' …' if len(found.systems) > 4 else ''}"
         yield ""
@@ -57,12 +79,16 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
         yield ""
         yield from layout(*_places(table))
     shown = found.pairs[:_MOST_PAIRS]
-    for rows_of in (_scores, _sizes):
-        yield ""
-        yield from layout(*rows_of(shown, len(found.systems) > 2))
+    for rows_of in (_scores, _sizes, _agreements):
+        heads, rows = rows_of(shown, not is_pair)
+        # A screen has room for one pair's agreement, which is a line below.
+        if rows_of is not _agreements or (rows and heading):
+            yield ""
+            yield from layout(heads, rows)
     told = ""
     for pair in shown:
-        lines = list(_told(pair, "- " if heading else "  ", pair.verdict != found.verdict))
+        agreed = _agreed(pair) if not heading and (is_pair or found.wish.picks) else ()
+        lines = list(_told(pair, "- " if heading else "  ", pair.verdict != found.verdict, agreed))
         if lines and _name(pair) != told:
             told = _name(pair)
             yield from ["", f"{heading}{told}", *([""] if heading else [])]
@@ -87,15 +113,10 @@ def _title(table: Table) -> str:
 
 def _places(table: Table) -> tuple[list[str], list[list[str]]]:
     rows = [
-        [_rank(place), place.label, place.letters, *_score(place.estimate), f"{place.estimate.n:,}"]
+        [place.ranks.text, place.label, place.letters, *_score(place.estimate), f"{place.estimate.n:,}"]
         for place in table.places
     ]
     return ["Rank", "System", "Letters", "Score", "Interval", "n"], rows
-
-
-def _rank(place: Place) -> str:
-    """A range where the data allows several: ranks of tied systems overlap."""
-    return str(place.rank) if place.rank == place.last else f"{place.rank}–{place.last}"
 
 
 def _score(estimate: Estimate) -> tuple[str, str]:
@@ -130,6 +151,36 @@ def _sizes(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], 
     return _with_names(pairs, names_pairs, heads, rows)
 
 
+def _agreements(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
+    """How far the two give the same, document by document; only pairs of which that is known."""
+    known = [pair for pair in pairs if pair.agreement is not None or pair.picks is not None]
+    has_picks = any(pair.picks is not None for pair in known)
+    rows = [[*_agreement(pair.agreement), *(_agreement(pair.picks) if has_picks else ())] for pair in known]
+    heads = ["Same outcome", "κ", *(["Same pick", "κ of picks"] if has_picks else [])]
+    return _with_names(known, names_pairs, heads, rows)
+
+
+def _agreement(found: Agreement | None) -> tuple[str, str]:
+    return ("–", "–") if found is None else (f"{100 * found.equal:.1f} %", _kappa(found.kappa))
+
+
+def _kappa(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "–"
+    ends = f" ({estimate.low:.2f} … {estimate.high:.2f})" if None not in (estimate.low, estimate.high) else ""
+    return f"{estimate.value:.2f}{ends}"
+
+
+def _agreed(pair: PairedScore) -> Iterator[str]:
+    """The same as a line each; the verdict tells where all outcomes are the same."""
+    outcomes = None if pair.outcome == "same" else pair.agreement
+    for what, found in (("outcome", outcomes), ("pick", pair.picks)):
+        if found is not None:
+            told = f"the same {what} in {100 * found.equal:.1f} % of {found.kappa.n:,} documents"
+            kappa = "" if found.kappa.value is None else f", Cohen's κ {_kappa(found.kappa)}"
+            yield f"{told}{kappa}"
+
+
 def _with_names(
     pairs: Sequence[PairedScore], names_pairs: bool, heads: list[str], rows: list[list[str]]
 ) -> tuple[list[str], list[list[str]]]:
@@ -150,10 +201,11 @@ def _effect(pair: PairedScore) -> str:
     return f"{pair.effect.name} {pair.effect.value:.3g}{shown}"
 
 
-def _told(pair: PairedScore, mark: str, with_verdict: bool) -> Iterator[str]:
+def _told(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterable[str]) -> Iterator[str]:
     """A pair in words; its verdict only where the comparison does not end with it."""
     if with_verdict:
         yield mark + pair.verdict
+    yield from (mark + text for text in agreed)
     if pair.margin is not None:
         low, high = pair.margin.low, pair.margin.high
         claims = [
@@ -174,18 +226,32 @@ def _told(pair: PairedScore, mark: str, with_verdict: bool) -> Iterator[str]:
         yield f"{mark}document {flip.document}: {flip.first:g} → {flip.second:g}{question}"
 
 
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
+    """Columns that a terminal has no room for stand in a table of their own below, behind the names."""
     lines = [list(headings), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(_cells, column)) for column in zip(*lines, strict=True)]
+    names = [place for place, heading in enumerate(headings) if heading in _NAMES]
+    shown = list(names)
+    for place in range(len(widths)):
+        if place in names:
+            continue
+        taken = sum(widths[column] + 2 for column in shown) + widths[place]
+        if width is not None and taken > width and len(shown) > len(names):
+            yield from _columns(lines, widths, shown)
+            yield ""
+            shown = list(names)
+        shown.append(place)
+    yield from _columns(lines, widths, shown)
+
+
+def _columns(lines: Sequence[Sequence[str]], widths: Sequence[int], shown: Sequence[int]) -> Iterator[str]:
     for line in lines:
-        yield "  ".join(map(str.ljust, line, widths)).rstrip()
+        yield "  ".join(line[place] + " " * (widths[place] - _cells(line[place])) for place in shown).rstrip()
 
 
-def _piped(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(headings) + " |"
-    yield "|" + "---|" * len(headings)
-    for row in rows:
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+def _cells(text: str) -> int:
+    """How wide a text stands on a terminal."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None = None) -> str:
@@ -202,10 +268,13 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
         failures += fails
         name = quoteattr(_clean(f"{pair.second} against {pair.first}"))
         head = f"  <testcase classname={quoteattr(_clean(_name(pair)))} name={name}>"
-        told = f"    <failure message={quoteattr(_clean(pair.verdict))}/>" if fails else ""
+        said = " ".join([pair.verdict, *pair.remarks]) if pair.lacks_answers else pair.verdict
+        told = f"    <failure message={quoteattr(_clean(said))}/>" if fails else ""
         told = told or f"    <system-out>{escape(_clean(pair.verdict))}</system-out>"
         cases += [head, told, "  </testcase>"]
     suite = f'<testsuite name="{_SUITE}" tests="{len(found.pairs)}" failures="{failures}" errors="0" skipped="0">'
+    if found.notices:
+        cases.append("  <system-out>{}</system-out>".format("\n".join(escape(_clean(text)) for text in found.notices)))
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', suite, *cases, "</testsuite>", ""])
 
 

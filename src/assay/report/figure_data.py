@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from assay.core.errors import DataError, Fault
 
-BINS = 10  # of reliability; the metric `ece` has the same
 _HISTOGRAM_BINS = 40
 
 
@@ -170,32 +169,3 @@ class PromptColumn:
             edge = min(math.floor(100 * score / step + 1e-9) * step, 100 - step)
             counts[edge] = counts.get(edge, 0) + 1
         return dict(sorted(counts.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """The documents whose confidence falls into one bin."""
-
-    count: int
-    confidence: float
-    accuracy: float
-    hits: int
-
-
-def reliability_bins(points: Sequence[tuple[float, float]]) -> dict[int, Bin]:
-    """Bin → its documents; bins without any are left out."""
-    held: dict[int, list[tuple[float, float]]] = {}
-    for place, (confidence, hit) in enumerate(points):
-        if not 0 <= confidence <= 1 or hit not in (0, 1):
-            found = f"confidence {confidence} and hit {hit}"
-            raise DataError(Fault(f"document {place}", found, "a confidence from 0 to 1, and a hit of 0 or 1"))
-        held.setdefault(min(int(confidence * BINS), BINS - 1), []).append((confidence, hit))
-    return {
-        place: Bin(
-            len(pairs),
-            math.fsum(confidence for confidence, _ in pairs) / len(pairs),
-            math.fsum(hit for _, hit in pairs) / len(pairs),
-            int(sum(hit for _, hit in pairs)),
-        )
-        for place, pairs in sorted(held.items())
-    }

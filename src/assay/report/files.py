@@ -45,7 +45,7 @@ def write_results(
     hashes: dict[str, str] = {}
     written = []
     if log_samples:
-        for task, name in zip(result.tasks, _different(task.name for task in result.tasks), strict=True):
+        for task, name in zip(result.tasks, different_names(task.name for task in result.tasks), strict=True):
             path = folder / f"samples_{name}_{when}.jsonl"
             lines, digest = sample_lines(task)
             _write_lines(path, lines)
@@ -63,7 +63,7 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
-def _different(names: Iterable[str]) -> list[str]:
+def different_names(names: Iterable[str]) -> list[str]:
     """Each name as part of a file name; a number is added where two names would share a file."""
     found: dict[str, None] = {}
     for name in names:

@@ -13,7 +13,7 @@ from assay.core.matrices import Column, Correlation, Link, Matrix, MatrixCell, R
 from assay.core.scores import Estimate
 from assay.core.studies import ALPHA
 from assay.report.names import printable
-from assay.report.study import Section, p_value, percent, section_markdown
+from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import format_number
 
 NONE = "–"
@@ -103,13 +103,9 @@ def _tip(cell: MatrixCell, column: Column) -> str:
 
 
 def _scores(matrix: Matrix) -> HeatTable:
-    ends: dict[str, tuple[float, float]] = {}
-    for column in matrix.columns:
-        values = [cell.estimate.value or 0.0 for cell in matrix.cells if cell.task == column.name]
-        ends[column.name] = (min(values), max(values)) if values else (0.0, 0.0)
-
     def show(cell: MatrixCell, column: Column) -> tuple[str, float | None]:
-        return score_text(cell.estimate, column.is_share), _place(cell, column, *ends[column.name])
+        # A scale from the lowest score of a task to its highest would mark a best one where models are tied.
+        return score_text(cell.estimate, column.is_share), cell.estimate.value if column.is_share else None
 
     headings, rows, shades, tips = _grid(matrix, matrix.columns, show)
     chances = [percent(column.baseline) for column in matrix.columns]
@@ -125,18 +121,8 @@ def _scores(matrix: Matrix) -> HeatTable:
     others = [column.title for column in matrix.columns if not column.is_share and column.metric != NONE]
     notes = (f"Not in percent: {', '.join(others)}",) if others else ()
     section = Section("Scores in %, ± standard error", headings, tuple(rows), notes)
-    legend = "Shade: from the worst model of a task (dark) to the best (bright)."
+    legend = "Shade: the score itself, from 0 (dark) to 100 % (bright); a score that is no share has none."
     return HeatTable(section, tuple(shades), tuple(tips), legend=legend)
-
-
-def _place(cell: MatrixCell, column: Column, low: float, high: float) -> float | None:
-    """Where a score lies between the worst and the best of its column."""
-    if column.higher_is_better is None:
-        return None
-    if high == low:
-        return 0.5
-    share = ((cell.estimate.value or 0.0) - low) / (high - low)
-    return share if column.higher_is_better else 1 - share
 
 
 _FORMULAS = {
@@ -188,14 +174,18 @@ def _standings(matrix: Matrix) -> Section:
     aimless = [column.title for column in matrix.columns if column.higher_is_better is None and column.metric != NONE]
     if aimless:
         notes.append(f"Win rates leave out metrics that do not say which way is better: {', '.join(aimless)}.")
+    if any(item.win_rate.columns for item in matrix.standings):
+        told = "Win rate: the share of the other models that do worse, beyond chance or not"
+        notes.append(f"{told}; ranks tell which differences are more than chance.")
     if overall is not None:
         notes.append(f"Rank: {_RANK_NOTE}")
     return Section("Over all tasks, each counted once", headings, rows, tuple(notes))
 
 
 _RANK_NOTE = (
-    "1 + how many models are better beyond chance (paired tests on the same documents, p < "
-    f"{ALPHA} after Holm's correction). Models that share a letter cannot be told apart."
+    "from 1 + how many models are better beyond chance, to all models less those that are worse (paired tests on the "
+    f"same documents, p < {ALPHA} after Holm's correction). Models that share a letter cannot be told apart, and their "
+    "ranks overlap."
 )
 
 
@@ -215,10 +205,10 @@ def _standing(item: Standing, overall: Ranking | None) -> tuple[str, ...]:
 
 
 def rank_text(ranking: Ranking | None, model: str) -> str:
-    """`2 bc`: rank and letters."""
+    """`2–3 bc`: the ranks that the data allows, and letters."""
     if ranking is None or model not in ranking.ranks:
         return NONE
-    return f"{ranking.ranks[model]} {ranking.letters[model]}"
+    return f"{ranking.ranks[model].text} {ranking.letters[model]}"
 
 
 def _ranks(matrix: Matrix) -> Section:
@@ -323,7 +313,8 @@ CSV_HEADINGS = (
     "baseline",
     "relative",
     "bounded",
-    "rank",
+    "rank_first",
+    "rank_last",
     "letters",
     "reason",
 )
@@ -365,7 +356,8 @@ def _counts(cell: MatrixCell) -> dict[str, int]:
 def _rank_data(ranking: Ranking | None, model: str) -> dict[str, Any]:
     if ranking is None or model not in ranking.ranks:
         return {}
-    return {"rank": ranking.ranks[model], "letters": ranking.letters[model]}
+    ranks = ranking.ranks[model]
+    return {"rank_first": ranks.first, "rank_last": ranks.last, "letters": ranking.letters[model]}
 
 
 _LATEX = {
@@ -446,7 +438,7 @@ def _ranking_data(item: Ranking) -> dict[str, Any]:
     return {
         "task": _ALL if item.task is None else item.task,
         "over_all_tasks": item.task is None,
-        "ranks": dict(item.ranks),
+        "ranks": {model: asdict(ranks) for model, ranks in item.ranks.items()},
         "letters": dict(item.letters),
         "comparisons": [asdict(comparison) for comparison in item.comparisons],
     }

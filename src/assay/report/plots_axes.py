@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from assay.report.figure_data import PromptColumn
 from assay.report.names import broken_name
-from assay.report.plots import COLOURS, INK, MUTED, PALE, _Key, _nothing, _paler, _prompt_column, _sheet
+from assay.report.plots_sheet import COLOURS, INK, MUTED, PALE, Key, paler, say_empty, score_column, sheet
+from assay.report.variance import COMBINED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,23 +34,23 @@ class AxesRow:
 def axes_chart(rows: Sequence[AxesRow], path: str | Path, title: str) -> None:
     """Per task a dot for every level of an axis, their mean and histogram; beside them bars of variance shares."""
     colours = _colours(rows)
-    keys = [_Key(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
+    keys = [Key(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
     caption = (
         "Dots are levels, each the mean over the levels of all other axes, with their histogram; lines are their "
         "means. On the right, shares of the variance of one score, and of the squared error of the mean over all; "
-        "the largest combination holds what is left."
+        "without draws, the largest combination also holds what is left."
     )
-    with _sheet(path, title, caption, _ROW * max(1, len(rows)) + 0.3, [keys]) as figure:
+    with sheet(path, title, caption, _ROW * max(1, len(rows)) + 0.3, [keys]) as figure:
         panels = figure.subplots(max(1, len(rows)), 2, squeeze=False, width_ratios=(3, 2))
         for (left, right), row in zip(panels, rows, strict=False):
             _levels(left, row)
             _bars(right, row.shares, colours)
         if not rows:
-            _nothing(panels[0][0], "no scores")
+            say_empty(panels[0][0], "no scores")
 
 
 def _colours(rows: Sequence[AxesRow]) -> dict[str, str]:
-    """Source → colour: the largest ones have their own."""
+    """Source → colour: axes before their combinations, the largest first. Beyond six colours grey is for the rest."""
     sums: dict[str, float] = {}
     largest: dict[str, float] = {}
     for row in rows:
@@ -57,9 +58,11 @@ def _colours(rows: Sequence[AxesRow]) -> dict[str, str]:
             for name, share in bar.items():
                 sums[name] = sums.get(name, 0.0) + share
                 largest[name] = max(largest.get(name, 0.0), share)
-    ranked = sorted((name for name in sums if largest[name] >= _LEAST_SHARE), key=lambda name: -sums[name])
-    own = dict(zip(ranked, (_paler(colour, 0.6) for colour in COLOURS[:-1]), strict=False))
-    return {**own, _OTHER: _paler(PALE)} if len(ranked) > len(own) else own
+    shown = [name for name in sums if largest[name] >= _LEAST_SHARE]
+    ranked = sorted(shown, key=lambda name: (COMBINED in name, -sums[name]))
+    own = dict(zip(ranked, (paler(colour, 0.6) for colour in COLOURS[:-1]), strict=False))
+    rest = ranked[len(own) :]
+    return {**own, rest[0] if len(rest) == 1 else _OTHER: paler(PALE)} if rest else own
 
 
 def _levels(axes: Axes, row: AxesRow) -> None:
@@ -67,7 +70,7 @@ def _levels(axes: Axes, row: AxesRow) -> None:
     low, high = min(scores, default=0.0), max(scores, default=100.0)
     size = next((step for step in _BIN_SIZES if high - low <= _MOST_BINS * step), _BIN_SIZES[-1])
     for place, column in enumerate(row.columns):
-        _prompt_column(axes, place, column, size)
+        score_column(axes, place, column, size)
     axes.set_xlim(-0.6, max(len(row.columns), 1) - 0.4)
     axes.set_xticks(range(len(row.columns)), [broken_name(column.name, 16) for column in row.columns])
     # Zoomed in on the scores, since the shares beside them say how small the differences may be.
@@ -82,7 +85,7 @@ def _bars(axes: Axes, shares: Mapping[str, Mapping[str, float]], colours: Mappin
     axes.grid(visible=False)
     if not any(share > 0 for bar in shares.values() for share in bar.values()):
         axes.set_axis_off()
-        _nothing(axes, "no variance" if shares else "not taken apart")
+        say_empty(axes, "no variance" if shares else "not taken apart")
         return
     names = list(shares)
     for place, name in enumerate(names):
@@ -90,7 +93,7 @@ def _bars(axes: Axes, shares: Mapping[str, Mapping[str, float]], colours: Mappin
         for source in (*colours, *(source for source in shares[name] if source not in colours)):
             share = shares[name].get(source, 0.0)
             axes.barh(
-                place, share, 0.55, start, color=colours.get(source, _paler(PALE)), edgecolor="white", linewidth=0.6
+                place, share, 0.55, start, color=colours.get(source, paler(PALE)), edgecolor="white", linewidth=0.6
             )
             if share >= _LEAST_LABEL:
                 axes.text(start + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color=INK, size=8)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assay.core.reliability import Reliability
 from assay.report.names import shortened
-from assay.report.plots import _DASHES, BLUE, GREY, MUTED, PALE, RED, _counted, _Key, _paler, _sheet
+from assay.report.plots_sheet import BLUE, DASHES, GREY, MUTED, PALE, RED, Key, counted, paler, sheet
 from assay.stats.means import wilson_interval
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title
         title: what is seen.
     """
     caption = "Bins of equal mass. Bars and band: 95 % intervals (Wilson; the band point by point). "
-    caption += _counted([task.n for task in tasks.values()]) + "."
+    caption += counted([task.n for task in tasks.values()]) + "."
     keys = [
-        _Key("accuracy in a bin", {"color": BLUE, "marker": "o", "ms": 5}),
-        _Key("as sure as right", {"color": MUTED, "lw": 1, "ls": _DASHES}),
-        _Key("wrong among the surest", {"color": RED, "lw": 1.4}),
+        Key("accuracy in a bin", {"color": BLUE, "marker": "o", "ms": 5}),
+        Key("as sure as right", {"color": MUTED, "lw": 1, "ls": DASHES}),
+        Key("wrong among the surest", {"color": RED, "lw": 1.4}),
     ]
-    with _sheet(path, title, caption, _ROW_HEIGHT * max(1, len(tasks)), [keys]) as figure:
+    with sheet(path, title, caption, _ROW_HEIGHT * max(1, len(tasks)), [keys]) as figure:
         # One grid per task; the counts stand below the bins that they count.
         for place, (name, task) in enumerate(tasks.items()):
             grid = figure.add_gridspec(len(tasks), 1)[place].subgridspec(2, 2, height_ratios=(3.4, 1))
@@ -48,11 +48,11 @@ def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title
 
 
 def _bins(axes: Axes, task: Reliability) -> None:
-    axes.plot([0, 100], [0, 100], color=MUTED, lw=1, ls=_DASHES, zorder=1)
+    axes.plot([0, 100], [0, 100], color=MUTED, lw=1, ls=DASHES, zorder=1)
     across = [100 * one.confidence for one in task.bins]
     for x, one in zip(across, task.bins, strict=True):
         axes.vlines(x, 100 * one.low, 100 * one.high, color=BLUE, lw=1.4)
-        axes.hlines(100 * one.accuracy, 100 * one.least, 100 * one.most, color=_paler(BLUE, 0.6), lw=1.4)
+        axes.hlines(100 * one.accuracy, 100 * one.least, 100 * one.most, color=paler(BLUE, 0.6), lw=1.4)
     axes.plot(across, [100 * one.accuracy for one in task.bins], color=BLUE, marker="o", ms=5, lw=1, clip_on=False)
     axes.set(xlim=(0, 100), ylim=(0, 103), ylabel="accuracy (%)")
     axes.tick_params(labelbottom=False)
@@ -80,7 +80,7 @@ def _risk(axes: Axes, task: Reliability) -> None:
         answered = round(point.coverage * task.n)
         ends.append(wilson_interval(point.accuracy * answered, answered))
     axes.fill_between(
-        xs, [100 * (1 - high) for _, high in ends], [100 * (1 - low) for low, _ in ends], color=_paler(RED), lw=0
+        xs, [100 * (1 - high) for _, high in ends], [100 * (1 - low) for low, _ in ends], color=paler(RED), lw=0
     )
     axes.plot(
         xs, [100 * (1 - point.accuracy) for point in task.curve], color=RED, lw=1.4, marker="o", ms=2, clip_on=False

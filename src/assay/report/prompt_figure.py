@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from assay.core.errors import Fault, OutputError, UserError
+from assay.core.errors import Fault, UserError
 from assay.core.prompt_axes import PromptAxis
 from assay.report.plots import PromptColumn, prompt_chart
-
-
-def check_figure(path: str | Path, flag: str = "--prompt_figure") -> None:
-    """Fails before a run when its figure could not be written after it."""
-    if Path(path).suffix.lower() not in (".svg", ".png"):
-        raise OutputError(Fault(flag, f'"{path}" is no figure', "a file name that ends in .svg or .png"))
 
 
 def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:
@@ -27,6 +21,5 @@ def write_prompt_figure(axes: Sequence[PromptAxis], path: str | Path) -> Path:
         raise UserError(Fault("--prompt_figure", found, "--prompts, or a task file with prompts"))
     columns = [PromptColumn(f"{axis.task} ({axis.metric})", axis.known) for axis in shown.values()]
     target = Path(path).expanduser()
-    target.parent.mkdir(parents=True, exist_ok=True)
     prompt_chart(columns, target, "How far the score moves with the prompt")
     return target

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from assay.core.scores import Estimate, MetricResult
 from assay.core.studies import ALPHA, NONE_PICKED, Cell, Changes, Comparison, RankChange, Study
+from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import format_number
 
 _CHANGES_SHOWN = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One table of a report: what it shows, its columns and rows, and what must be said below it."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
 
 
 def sections(study: Study, most_changes: int | None = _CHANGES_SHOWN) -> list[Section]:
@@ -56,20 +47,10 @@ def _ranking(study: Study) -> Section:
     return Section("Does the ranking of the models depend on the method?", (), (), compared.notes)
 
 
-def percent(value: float | None, digits: int = 1) -> str:
-    """A share in percent."""
-    return "–" if value is None else f"{100 * value:.{digits}f}"
-
-
 def _interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return percent(estimate.value)
     return f"{percent(estimate.value)} [{percent(estimate.low)}, {percent(estimate.high)}]"
-
-
-def p_value(value: float | None) -> str:
-    """A probability with three digits."""
-    return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _scores(study: Study) -> Section:
@@ -185,8 +166,8 @@ def rank_sentence(change: RankChange) -> str:
     """What became of an order of two models, in one sentence."""
     one, other = change.one, change.other
     told = (
-        f"{change.task}: {one.first} is ahead of {one.second} by {percent(one.difference)} points under {one.cell} "
-        f"(p {p_value(one.adjusted)}), but behind by {percent(-(other.difference or 0.0))} under {other.cell} "
+        f"{change.task}: {one.first} scores {percent(one.difference)} points more than {one.second} under {one.cell} "
+        f"(p {p_value(one.adjusted)}), but {percent(-(other.difference or 0.0))} less under {other.cell} "
         f"(p {p_value(other.adjusted)})."
     )
     proven = "The ranking depends on the method, beyond chance."
@@ -256,17 +237,6 @@ def _requests(study: Study) -> Section:
 def markdown(study: Study, most_changes: int | None = _CHANGES_SHOWN) -> str:
     """The whole study as Markdown."""
     return "\n\n".join(section_markdown(section) for section in sections(study, most_changes)) + "\n"
-
-
-def section_markdown(section: Section) -> str:
-    """A table as Markdown, its title above and its notes below."""
-    lines = [f"**{section.title}**", "", _line(section.headings), _line(["---"] * len(section.headings))]
-    lines += [_line(row) for row in section.rows]
-    return "\n".join([*lines, *(f"\n{note}" for note in section.notes)])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def study_data(study: Study) -> dict[str, Any]:

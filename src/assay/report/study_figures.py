@@ -21,7 +21,6 @@ def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str
         suffix: `svg` or `png`.
     """
     chosen = _chosen(study, panels)
-    folder.mkdir(parents=True, exist_ok=True)
     written = _spreads(study, folder, suffix)
     for task in study.tasks:
         for model in study.models:

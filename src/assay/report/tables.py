@@ -43,6 +43,10 @@ def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
             continue
         deviation = "" if axis.deviation is None else f" ± {axis.deviation:.4f} (standard deviation)"
         noun = "prompt" if len(known) == 1 else "prompts"
+        if not axis.spread:
+            each = " each" if len(known) > 1 else ""
+            yield printable(f"{head}: {len(known)} {noun}{without}: {axis.mean:.4f}{each}{_differing(axis)}")
+            continue
         yield printable(
             f"{head}: {len(known)} {noun}{without}: mean {axis.mean:.4f}{deviation}, "
             f"min {known[axis.lowest]:.4f} ({axis.lowest}), max {known[axis.highest]:.4f} ({axis.highest}), "
@@ -51,17 +55,23 @@ def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
 
 
 def draw_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
-    """A line for every task that asks its questions several times: documents, draws, and what became of these."""
+    """What became of the draws of tasks that ask their questions several times; tasks with the same counts together."""
+    names: dict[str, list[str]] = {}
     for task in tasks:
         counts = task.denominators.draws
         if counts is None:
             continue
-        told = f"{task.name}: {task.denominators.total:,} documents × {counts.per_question:,} draws"
+        total = task.denominators.total
+        noun = "document" if total == 1 else "documents"
+        told = f"{total:,} {noun} × {counts.per_question:,} draws"
         told += f", {counts.total:,} answers" + (f", {counts.failed:,} failed" if counts.failed else "")
         for pipeline, count in counts.unparsed.items():
             where = "" if pipeline == "none" else f" ({pipeline})"
             told += f", {count:,} without an answer{where}" if count else ""
-        yield printable(told)
+        names.setdefault(told, []).append(task.name)
+    for told, own in names.items():
+        more = f" and {len(own) - 1:,} more, each" if len(own) > 1 else ""
+        yield printable(f"{own[0]}{more}: {told}")
 
 
 def _differing(axis: PromptAxis) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -27,6 +28,9 @@ from assay.report.pace import Pace
 from assay.report.sparing import sparing_lines
 from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, draw_lines, format_seconds, prompt_lines, result_rows
 from assay.report.texts import COUNT_HEADINGS, text_table
+
+if TYPE_CHECKING:
+    from assay.report.sections import Section
 
 _PLAIN_WIDTH = 140
 _SECONDS_BETWEEN_LINES = 15.0
@@ -208,11 +212,11 @@ def format_count(value: float) -> str:
     return f"{value:.0f}" if value >= 99.5 or value == int(value) else f"{value:.1f}"
 
 
-def show_result(result: RunResult, console: Console, files: Sequence[Path] = ()) -> None:
+def show_result(result: RunResult, console: Console) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
     for line in (*prompt_lines(result.prompts), *draw_lines(result.tasks), *_variance_lines(result)):
-        console.print(line, markup=False)
+        console.print(hanging(line, console.width), markup=False)
     for line in sparing_lines(result):
         console.print(line, markup=False)
     _show_texts(result, console)
@@ -229,8 +233,12 @@ def show_result(result: RunResult, console: Console, files: Sequence[Path] = ())
     for kind, (count, example) in result.failures.items():
         console.print(printable(f"failed: {count} × {kind}, for example: {example}"), style="red", markup=False)
     console.print(printable(f"record: run {result.run_id} in {result.store}"), markup=False)
-    for path in files:
-        console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
+
+
+def hanging(line: str, width: int) -> str:
+    """A line that is too wide, broken so that what follows stands below it, indented."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _variance_lines(result: RunResult) -> Iterator[str]:
@@ -274,21 +282,57 @@ def model_run_line(run: Mapping[str, Any]) -> str:
     return ", ".join(parts) or ", ".join(f"{name} {value}" for name, value in run.items())
 
 
+def show_written(paths: Iterable[Path], console: Console) -> None:
+    """Which files there are now: a line per path, however long."""
+    for path in paths:
+        console.print(printable(f"written: {path}"), markup=False, soft_wrap=True)
+
+
 def show_notices(notices: Sequence[str], console: Console) -> None:
     """Each notice on a line of its own."""
     for notice in notices:
         console.print("note: " + printable(notice), style="yellow", markup=False)
 
 
-def _results_table(rows: Sequence[Row], width: int) -> Table:
+def show_sections(sections: Sequence[Section], console: Console) -> None:
+    """The tables of a report, each with its title and notes."""
+    for section in sections:
+        console.print(printable(section.title), style="bold", markup=False)
+        if section.rows:
+            console.print(plain_table([printable(heading) for heading in section.headings], section.rows))
+        for note in section.notes:
+            console.print(printable(note), markup=False)
+        console.print()
+
+
+def _results_table(rows: Sequence[Row], width: int) -> Table | Text:
     """The whole table, or one with fewer and joined columns where the screen is too narrow for it."""
     wide = [
         (r.name, r.version, r.filter, r.shots, r.metric, r.direction, r.value, r.stderr, r.interval, r.n) for r in rows
     ]
     columns = list(zip(HEADINGS, *wide, strict=True))
-    if sum(max(map(cell_len, column)) + 2 for column in columns) <= width + 2:
+    # Three cells between columns, one at either end.
+    if sum(max(map(cell_len, column)) + 3 for column in columns) <= width + 1:
         return _filled_table(HEADINGS, wide)
-    return _filled_table(NARROW_HEADINGS, [cells for row in rows for cells in _narrow_cells(row)])
+    return _narrow_table([cells for row in rows for cells in _narrow_cells(row)], width)
+
+
+def _narrow_table(rows: Sequence[Sequence[str]], width: int) -> Table | Text:
+    """Names reach across all columns, which no table of rich's can do; such a one where even this is too wide."""
+    filled = [NARROW_HEADINGS, *(row for row in rows if any(row[1:]))]
+    widths = [max(map(cell_len, column)) for column in zip(*filled, strict=True)]
+    total = sum(widths) + 2 * (len(widths) - 1)
+    if total + 1 > width:
+        return _filled_table(NARROW_HEADINGS, rows)
+    lines = [_aligned(NARROW_HEADINGS, widths), "─" * total]
+    lines += [_aligned(row, widths) if any(row[1:]) else row[0] for row in rows]
+    return Text("\n".join(["", *(f" {line}" for line in lines), ""]))
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """The first cell to the left, the others to the right."""
+    gaps = [" " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+    return "  ".join([cells[0] + gaps[0], *(gap + cell for cell, gap in zip(cells[1:], gaps[1:], strict=True))])
 
 
 def _narrow_cells(row: Row) -> Iterator[tuple[str, str, str, str]]:

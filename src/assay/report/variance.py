@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from assay.core.variance_axes import DOCUMENT, PROMPT, Component, Decomposition, Effect, TaskVariance, VarianceAxis
+from assay.core.variance_axes import (
+    DOCUMENT,
+    DRAW,
+    PROMPT,
+    Component,
+    Decomposition,
+    Effect,
+    Forecast,
+    TaskVariance,
+    VarianceAxis,
+)
 from assay.report.names import printable
 
+# Between the names of factors that act together.
+COMBINED = " × "
 # Sources below this share are told together.
 _LEAST_SHARE = 0.01
+# Twice the requests should leave less than this share of the standard error.
+_HELPS = 0.95
 
 
 def variance_lines(found: Sequence[TaskVariance]) -> Iterator[str]:
@@ -22,9 +37,11 @@ def variance_lines(found: Sequence[TaskVariance]) -> Iterator[str]:
                 yield printable(f"{head}: {_design(item)}: not taken apart: {item.reason}")
                 yield from map(_axis_line, axes)
             continue
-        yield printable(f"{head}: {_design(item)}{_documents(item.parts)}: {_mean(item, item.parts)}")
+        varies = any(part.share is not None for part in item.parts.components)
+        yield printable(f"{head}: {_design(item)}{_documents(item.parts)}: {_mean(item.parts)}")
+        yield from [_error_line(item, item.parts)] if varies else []
         yield from (_axis_line(axis) for axis in item.axes if axis.name != PROMPT or axis.agreement is not None)
-        yield from _part_lines(item.parts)
+        yield from _part_lines(item, item.parts) if varies else ["  variance: none, all scores are equal"]
 
 
 def _design(item: TaskVariance) -> str:
@@ -42,9 +59,18 @@ def _documents(parts: Decomposition) -> str:
     return f" on {count}{lost}"
 
 
-def _mean(item: TaskVariance, parts: Decomposition) -> str:
-    naive = "" if item.naive is None else f" (of documents alone: {item.naive:.4f})"
-    return f"mean {parts.mean:.4f}, standard error of all axes {parts.stderr:.4f}{naive}"
+def _mean(parts: Decomposition) -> str:
+    if parts.low is None or parts.high is None:
+        return f"mean {parts.mean:.4f}"
+    return f"mean {parts.mean:.4f}, 95 % interval {parts.low:.4f} … {parts.high:.4f}"
+
+
+def _error_line(item: TaskVariance, parts: Decomposition) -> str:
+    """For whom the error holds: a reader takes a standard error for that of documents."""
+    first, *others = (_plural(name) for name in parts.levels)
+    varied = f"{', '.join([first, *others[:-1]])} and {others[-1]}" if others else first
+    alone = "" if item.naive is None else f", {item.naive:.4f} for other documents alone"
+    return f"  standard error {parts.stderr:.4f} for other {varied} than these{alone}"
 
 
 def _axis_line(axis: VarianceAxis) -> str:
@@ -55,11 +81,17 @@ def _axis_line(axis: VarianceAxis) -> str:
     agreed = f"; {agreed}" if agreed else ""
     if axis.lowest is None or axis.highest is None:
         return f"  {axis.name}: no score at any of {len(axis.scores)} levels{agreed}"
-    deviation = "" if axis.deviation is None else f"standard deviation {axis.deviation:.4f}, "
+    if not axis.spread:
+        return f"  {axis.name}: {known[axis.lowest]:.4f} at {_each(len(known))}{agreed}"
+    deviation = "" if axis.deviation is None else f", standard deviation {axis.deviation:.4f}"
     return printable(
-        f"  {axis.name}: {deviation}min {known[axis.lowest]:.4f} ({axis.lowest}), "
-        f"max {known[axis.highest]:.4f} ({axis.highest}), spread {axis.spread:.4f}{agreed}"
+        f"  {axis.name}: min {known[axis.lowest]:.4f} ({axis.lowest}), max {known[axis.highest]:.4f} "
+        f"({axis.highest}), spread {axis.spread:.4f}{deviation}{agreed}"
     )
+
+
+def _each(count: int) -> str:
+    return "its one level" if count == 1 else f"each of {count} levels"
 
 
 def _agreement(axis: VarianceAxis) -> str:
@@ -70,15 +102,27 @@ def _agreement(axis: VarianceAxis) -> str:
     return f"the same pick in {100 * axis.agreement.value:.0f} % of pairs{told}"
 
 
-def _part_lines(parts: Decomposition) -> Iterator[str]:
-    if all(part.share is None for part in parts.components):
-        yield "  variance: none, all scores are equal"
-        return
+def _part_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
     yield f"  variance of one score: {_shares(parts.components, [part.share for part in parts.components])}"
     ordered = sorted(parts.components, key=lambda part: -(part.share_of_mean or 0.0))
     yield f"  squared error of the mean: {_shares(ordered, [part.share_of_mean for part in ordered])}"
-    told = ", ".join(f"{_plural(item.factor)} {item.doubled:.4f}" for item in parts.forecasts)
-    yield f"  standard error with twice as many: {told}"
+    yield _advice(item, parts)
+
+
+def _advice(item: TaskVariance, parts: Decomposition) -> str:
+    """What to buy more of. Twice as many of any factor are twice as many requests, so their worth can be compared."""
+
+    def lacks(forecast: Forecast) -> bool:
+        return 2 * forecast.levels > item.available.get(forecast.factor, math.inf)
+
+    ordered = sorted(parts.forecasts, key=lacks)  # what cannot be had comes last
+    helps = [one for one in ordered if not lacks(one) and one.doubled <= _HELPS * parts.stderr]
+    told = []
+    for one in ordered:
+        only = f" (there are {item.available[one.factor]:,})" if lacks(one) else ""
+        told.append(f"{one.doubled:.4f} with {2 * one.levels:,} {_plural(one.factor)}{only}")
+    head = f"helps most on {_plural(helps[0].factor)}" if helps else "helps little"
+    return f"  more budget {head}: standard error {', '.join(told)}"
 
 
 def _plural(noun: str) -> str:
@@ -86,8 +130,8 @@ def _plural(noun: str) -> str:
 
 
 def effect_name(effect: Effect) -> str:
-    """`document × seed`."""
-    return " × ".join(effect)
+    """`document × seed`; draws, which are nested in all else, are told by their own name."""
+    return DRAW if DRAW in effect else COMBINED.join(effect)
 
 
 def _shares(components: Sequence[Component], shares: Sequence[float | None]) -> str:

@@ -24,23 +24,21 @@ _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Subject:
+class RecordedTask:
     """A task of a recorded run, by what its record says."""
 
     record: RunRecord
-    task: str
+    name: str
 
     @property
     def entry(self) -> Mapping[str, Any]:
         """What the manifest says of the task."""
-        found: Mapping[str, Any] = self.record.manifest["tasks"][self.task]
-        return found
+        return self.record.tasks[self.name]
 
     @property
     def summary(self) -> Mapping[str, Any]:
         """The task's recorded numbers; empty for a run that did not get to its end."""
-        found: Mapping[str, Any] = (self.record.summary or {}).get("tasks", {}).get(self.task, {})
-        return found
+        return self.record.numbers(self.name)
 
     @cached_property
     def model(self) -> str:
@@ -63,7 +61,7 @@ class Difference:
 
 
 def differences(
-    first: Subject, second: Subject, metric: str, filter: str, asks_the_same: bool | None = None
+    first: RecordedTask, second: RecordedTask, metric: str, filter: str, asks_the_same: bool | None = None
 ) -> list[Difference]:
     """Everything that differs besides the documents.
 
@@ -90,59 +88,59 @@ def _model(first: RunRecord, second: RunRecord) -> list[Difference]:
     return [Difference(MODEL, f"model: {_listed([name.removeprefix('settings.') for name in fields])}")]
 
 
-def _version(first: Subject, second: Subject) -> list[Difference]:
-    versions = [subject.entry.get("version") for subject in (first, second)]
+def _version(first: RecordedTask, second: RecordedTask) -> list[Difference]:
+    versions = [task.entry.get("version") for task in (first, second)]
     if versions[0] == versions[1]:
         return []
     return [Difference(VERSION, f"version of the task: {short(versions[0])} → {short(versions[1])}")]
 
 
-def _prompts(first: Subject, second: Subject) -> list[Difference]:
+def _prompts(first: RecordedTask, second: RecordedTask) -> list[Difference]:
     """Why the prompts differ: few-shot examples, the style, or anything else."""
     found = []
-    shots = [subject.entry.get("num_fewshot") for subject in (first, second)]
-    configs = [flat(subject.entry.get("config") or {}) for subject in (first, second)]
+    shots = [task.entry.get("num_fewshot") for task in (first, second)]
+    configs = [flat(task.entry.get("config") or {}) for task in (first, second)]
     keys = _changed(*configs)
     examples = [key for key in keys if key.startswith(_SHOT_KEYS)]
-    examples += _changed(*(_part(subject, _SHOT_OPTIONS) for subject in (first, second))) if any(shots) else []
+    examples += _changed(*(_part(task, _SHOT_OPTIONS) for task in (first, second))) if any(shots) else []
     if shots[0] != shots[1]:
         found.append(Difference(SHOTS, f"num_fewshot: {shots[0]} → {shots[1]}"))
     elif examples:
         found.append(Difference(SHOTS, f"few-shot examples: {_listed(examples)}"))
-    styles = [_style(subject) for subject in (first, second)]
+    styles = [_style(task) for task in (first, second)]
     if styles[0] != styles[1]:
         found.append(Difference(STYLE, f"style: {styles[0]} → {styles[1]}"))
     rest = [key for key in keys if not key.startswith(_SHOT_KEYS) and key.split(".")[0] not in (*_SILENT, "style")]
-    rest += _changed(*(flat(_part(subject, _OPTIONS)) for subject in (first, second)))
+    rest += _changed(*(flat(_part(task, _OPTIONS)) for task in (first, second)))
     if rest or not found:
         found.append(Difference(PROMPTS, f"prompts: {_listed(rest)}" if rest else "prompts"))
     return found
 
 
-def _style(subject: Subject) -> str:
-    config = subject.entry.get("config") or {}
-    return str(config.get("style") or subject.options.get("style") or "own")
+def _style(task: RecordedTask) -> str:
+    config = task.entry.get("config") or {}
+    return str(config.get("style") or task.options.get("style") or "own")
 
 
-def _part(subject: Subject, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: subject.options.get(name) for name in names}
+def _part(task: RecordedTask, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: task.options.get(name) for name in names}
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     return [key for key in {**first, **second} if first.get(key) != second.get(key)]
 
 
-def _scoring(first: Subject, second: Subject, metric: str, filter: str) -> list[Difference]:
-    rules = [_rule(subject, metric, filter) for subject in (first, second)]
+def _scoring(first: RecordedTask, second: RecordedTask, metric: str, filter: str) -> list[Difference]:
+    rules = [_rule(task, metric, filter) for task in (first, second)]
     if None in rules or rules[0] == rules[1]:
         return []
     names = _changed(rules[0] or {}, rules[1] or {})
     return [Difference(SCORING, f"scoring of {metric}: {_listed(names)}")]
 
 
-def _rule(subject: Subject, metric: str, filter: str) -> dict[str, Any] | None:
+def _rule(task: RecordedTask, metric: str, filter: str) -> dict[str, Any] | None:
     """A metric with its settings and filters; None in records that do not keep them."""
-    scoring = subject.entry.get("scoring")
+    scoring = task.entry.get("scoring")
     if scoring is None:
         return None
     usual = {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}

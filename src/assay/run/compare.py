@@ -11,7 +11,10 @@ from fnmatch import fnmatchcase
 
 from assay.core.comparisons import (
     ALL,
+    BYPASS,
+    CUSTOM,
     STYLE,
+    Agreement,
     CompareWish,
     DocumentValues,
     OverallScore,
@@ -22,15 +25,18 @@ from assay.core.comparisons import (
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.scores import Estimate
-from assay.run.comparability import Difference, Subject, differences
+from assay.run.comparability import Difference, RecordedTask, differences
 from assay.run.events import Listener
-from assay.run.questions import with_questions
+from assay.run.questions import picks_agreement, with_questions
 from assay.run.sides import Side, asked, load_sides, paired_documents
 from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
-from assay.scoring.comparing import Compared, Entry, Matched, compare_all, is_comparable, matched
+from assay.scoring.comparing import Compared, are_alike, compare_all, is_comparable
 from assay.scoring.keeping import kept_values
+from assay.scoring.matching import Entry, Matched, matched
 from assay.scoring.overall import overall_scores
+from assay.scoring.redrawing import replicates_for
 from assay.scoring.verdicts import conclusion, judged, ranked, table
+from assay.stats.bootstrap import smallest_p
 from assay.stats.clustered import FEW
 from assay.stats.pooled import group_estimate
 from assay.store.runs import FINISHED, RunRecord
@@ -50,12 +56,12 @@ class _Desk:
     faults: list[Fault] = field(default_factory=list)
     opened: dict[str, dict[str, Side]] = field(default_factory=dict)
 
-    def side(self, subject: Subject) -> Side:
+    def side(self, task: RecordedTask) -> Side:
         """The task, reopened; its `reason` says why where that fails."""
-        if subject.record.id not in self.opened:
-            names = list(subject.record.manifest["tasks"])
-            self.opened[subject.record.id] = load_sides(self.store, subject.record, names, self.listener)
-        return self.opened[subject.record.id][subject.task]
+        if task.record.id not in self.opened:
+            names = list(task.record.tasks)
+            self.opened[task.record.id] = load_sides(self.store, task.record, names, self.listener)
+        return self.opened[task.record.id][task.name]
 
     def notice(self, text: str) -> None:
         if text not in self.notices:
@@ -67,7 +73,7 @@ class _Column:
     """A task of several systems: what to call it, and each system's own."""
 
     title: str
-    subjects: Mapping[str, Subject]
+    tasks: Mapping[str, RecordedTask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +121,13 @@ def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRe
     own = {system.label: _tasks(system, records[system.label]) for system in systems}
     if all(len(names) == 1 for names in own.values()):
         titles = list(dict.fromkeys(names[0] for names in own.values()))
-        subjects = {label: Subject(records[label], names[0]) for label, names in own.items()}
-        return [_Column(" / ".join(titles), subjects)] if _is_wanted(desk.wish, titles) else _no_task(desk, titles)
+        tasks = {label: RecordedTask(records[label], names[0]) for label, names in own.items()}
+        return [_Column(" / ".join(titles), tasks)] if _is_wanted(desk.wish, titles) else _no_task(desk, titles)
     keyed = {label: _keyed(names, STYLE in desk.wish.across) for label, names in own.items()}
     titles = list(dict.fromkeys(key for names in keyed.values() for key in names))
     found = []
     for title in titles:
-        having = {label: Subject(records[label], names[title]) for label, names in keyed.items() if title in names}
+        having = {label: RecordedTask(records[label], names[title]) for label, names in keyed.items() if title in names}
         if not _is_wanted(desk.wish, [title]):
             continue
         if len(having) < len(own):
@@ -133,7 +139,7 @@ def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRe
 
 
 def _tasks(system: System, record: RunRecord) -> list[str]:
-    return [system.task] if system.task is not None else list(record.manifest.get("tasks", {}))
+    return [system.task] if system.task is not None else list(record.tasks)
 
 
 def _keyed(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
@@ -160,13 +166,13 @@ def _no_task(desk: _Desk, titles: Sequence[str]) -> list[_Column]:
 
 def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> list[tuple[_Column, _Group]]:
     """The column's metrics, with the documents of every system that reports them."""
-    own = [pair for pair in pairs if pair[0] in column.subjects and pair[1] in column.subjects]
-    kept = {label: desk.store.values.of_run(item.record.id, item.task) for label, item in column.subjects.items()}
+    own = [pair for pair in pairs if pair[0] in column.tasks and pair[1] in column.tasks]
+    kept = {label: desk.store.values.of_run(item.record.id, item.name) for label, item in column.tasks.items()}
     found = []
     for place, (metric, filter) in enumerate(_metrics(desk, column)):
         entries = {}
-        for label, subject in column.subjects.items():
-            values = _values(desk, subject, kept[label], metric, filter)
+        for label, task in column.tasks.items():
+            values = _values(desk, task, kept[label], metric, filter)
             if values is not None:
                 entries[label] = Entry(label, replace(values, task=column.title))
         usable = [(one, two) for one, two in own if one in entries and two in entries]
@@ -177,7 +183,7 @@ def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> l
 
 def _metrics(desk: _Desk, column: _Column) -> list[tuple[str, str]]:
     """The metrics to compare, each with its pipeline: those wanted, or the first that two systems report."""
-    reported = [_reported(desk, subject) for subject in column.subjects.values()]
+    reported = [_reported(desk, task) for task in column.tasks.values()]
     every = list(dict.fromkeys(pair for own in reported for pair in own))
     shared = [pair for pair in every if sum(pair in own for own in reported) > 1]
     if not shared:
@@ -202,33 +208,39 @@ def _names(pairs: Sequence[tuple[str, str]]) -> str:
     return ", ".join(metric if filter == "none" else f"{metric},{filter}" for metric, filter in pairs) or "none"
 
 
-def _reported(desk: _Desk, subject: Subject) -> list[tuple[str, str]]:
-    listed = subject.summary.get("metrics")
+def _reported(desk: _Desk, task: RecordedTask) -> list[tuple[str, str]]:
+    listed = task.summary.get("metrics")
     if listed is not None:
         return [(item["metric"], item["filter"]) for item in listed]
-    result = desk.side(subject).result
+    result = desk.side(task).result
     return [] if result is None else [(item.metric, item.filter) for item in result.metrics]
 
 
 def _values(
-    desk: _Desk, subject: Subject, kept: Sequence[DocumentValues], metric: str, filter: str
+    desk: _Desk, task: RecordedTask, kept: Sequence[DocumentValues], metric: str, filter: str
 ) -> DocumentValues | None:
     """A metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
-    where = f"run {subject.record.id}, {subject.task}, {metric}"
+    where = f"run {task.record.id}, {task.name}, {metric}"
     own = [item for item in kept if (item.metric, item.filter) == (metric, filter)]
     if not own:
-        if (metric, filter) not in _reported(desk, subject):
+        if (metric, filter) not in _reported(desk, task):
             return None
-        side = desk.side(subject)
+        side = desk.side(task)
         if side.result is None or side.scoring is None:
             desk.notice(f"{where}: its documents' values were not kept, and it cannot be reopened: {side.reason}")
             return None
         again = kept_values(side.scoring, side.result, with_texts=True)
         own = [item for item in again if (item.metric, item.filter) == (metric, filter)]
     if not own or not is_comparable(own[0].aggregation):
-        desk.notice(f"{where}: is no metric that a paired test is known for (a function of the task's own, say)")
+        desk.notice(f"{task.name}, {metric}: cannot be compared: {_reason(own[0].aggregation if own else CUSTOM)}")
         return None
     return own[0]
+
+
+def _reason(aggregation: str) -> str:
+    if aggregation == BYPASS:
+        return "answers were recorded without being scored"
+    return "a function of the task's own makes it of all documents, and no paired test is known for that"
 
 
 # One metric of one task
@@ -245,21 +257,46 @@ def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
             told.append((tuple(item.text for item in differing), remarks))
     if desk.faults:
         return []
-    better = _direction(desk, column.subjects[own.pairs[0][0]], own)
+    better = _direction(desk, column.tasks[own.pairs[0][0]], own)
     found = compare_all(matches, better, desk.wish)
     done = []
-    for item, (differing_texts, remarks) in zip(found, told, strict=True):
-        score = replace(item.score, differing=differing_texts, remarks=(*remarks, *_remarks(item.score)))
+    for item, match, (differing_texts, remarks) in zip(found, matches, told, strict=True):
+        score = replace(item.score, differing=differing_texts, failed=_failed(desk, column.tasks[item.score.second]))
+        score = replace(score, remarks=(*remarks, *_remarks(score, match)))
+        if desk.wish.picks:
+            score = _with_picks(desk, column, score, match)
         if desk.wish.flips:
-            score = with_questions(score, desk.side(column.subjects[score.first]))
+            score = with_questions(score, desk.side(column.tasks[score.first]))
         done.append(replace(item, score=score))
     return done
+
+
+def _failed(desk: _Desk, task: RecordedTask) -> int:
+    """How many documents failed, as recorded; of a run that did not get to its end, as reopened for its values."""
+    counts = task.summary.get("denominators")
+    if counts is not None:
+        return int(counts["failed"])
+    side = desk.opened.get(task.record.id, {}).get(task.name)
+    return 0 if side is None or side.result is None else side.result.denominators.failed
+
+
+def _with_picks(desk: _Desk, column: _Column, score: PairedScore, match: Matched) -> PairedScore:
+    """The pair with the agreement of its picks, or a remark that says why there is none."""
+    sides = desk.side(column.tasks[score.first]), desk.side(column.tasks[score.second])
+    documents = [
+        (match.first.kept.documents[mine], match.second.kept.documents[theirs])
+        for mine, theirs in zip(match.mine, match.theirs, strict=True)
+    ]
+    found = picks_agreement(sides, documents, match.clusters, score, desk.wish.seed)
+    if isinstance(found, Agreement):
+        return replace(score, picks=found)
+    return replace(score, remarks=(*score.remarks, f"picks cannot be compared: {found}"))
 
 
 def _match(
     desk: _Desk, column: _Column, group: _Group, first: str, second: str
 ) -> tuple[Matched | None, list[Difference], tuple[str, ...]]:
-    one, other = column.subjects[first], column.subjects[second]
+    one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
     asks_the_same: bool | None = None
     remarks: tuple[str, ...] = ()
@@ -276,19 +313,25 @@ def _match(
         advice = f"If that is the point, add --across {axes}; --force compares whatever differs"
         desk.faults.append(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
         return None, [], ()
-    match = matched(group.entries[first], group.entries[second], common)
-    return match, found, remarks
+    own, theirs = group.entries[first], group.entries[second]
+    if not are_alike(own.kept.aggregation, theirs.kept.aggregation):  # no test knows both, whatever is forced
+        told = f"one run makes {group.metric} by {own.kept.aggregation}, the other by {theirs.kept.aggregation}"
+        desk.faults.append(Fault(f"{first} and {second}, {column.title}", told, "the same aggregation"))
+        return None, [], ()
+    return matched(own, theirs, common), found, remarks
 
 
 def _axes(wish: CompareWish) -> str:
     return " and ".join(wish.across) + " only" if wish.across else "nothing"
 
 
-def _common(desk: _Desk, one: Subject, other: Subject) -> tuple[dict[int, int] | None, bool | None, tuple[str, ...]]:
+def _common(
+    desk: _Desk, one: RecordedTask, other: RecordedTask
+) -> tuple[dict[int, int] | None, bool | None, tuple[str, ...]]:
     """The documents in common by their content, and whether they are asked in the same words."""
     sides = desk.side(one), desk.side(other)
     counts = f"{one.entry['documents']:,} and {other.entry['documents']:,} asked"
-    where = f"runs {one.record.id} and {other.record.id}, {one.task}"
+    where = f"runs {one.record.id} and {other.record.id}, {one.name}"
     first, second = sides[0].posed, sides[1].posed
     if first is None or second is None:
         reasons = "; ".join(dict.fromkeys(side.reason for side in sides if side.reason))
@@ -307,21 +350,30 @@ def _common(desk: _Desk, one: Subject, other: Subject) -> tuple[dict[int, int] |
     return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
 
 
-def _direction(desk: _Desk, subject: Subject, group: _Group) -> bool | None:
-    for item in subject.summary.get("metrics", ()):
+def _direction(desk: _Desk, task: RecordedTask, group: _Group) -> bool | None:
+    for item in task.summary.get("metrics", ()):
         if (item["metric"], item["filter"]) == (group.metric, group.filter):
             found: bool | None = item.get("higher_is_better")
             return found
-    result = desk.side(subject).result
+    result = desk.side(task).result
     return None if result is None else result.metric(group.metric, group.filter).higher_is_better
 
 
-def _remarks(score: PairedScore) -> tuple[str, ...]:
+def _remarks(score: PairedScore, match: Matched) -> tuple[str, ...]:
     found = []
     if any(score.left_out):
         mine, theirs = score.left_out
-        found.append(f"left out, without a value in the other: {mine:,} of {score.first}, {theirs:,} of {score.second}")
-    if score.clusters is not None and score.clusters < FEW:
+        found.append(f"left out, without a value in both: {mine:,} of {score.first}, {theirs:,} of {score.second}")
+    if score.lacks_answers:
+        found.append(
+            f"{score.failed:,} documents of {score.second} failed: a gate (--fail_if_worse) fails with so many"
+        )
+    for entry in (match.first, match.second):
+        if entry.infinite:
+            found.append(f"{entry.infinite:,} of those of {entry.label} are infinite: with them, so is its score")
+    if score.clusters == 1:
+        found.append("all documents are of one cluster, so that there is no interval")
+    elif score.clusters is not None and score.clusters < FEW:
         found.append(f"{score.clusters} clusters are few: the interval may be too narrow")
     return tuple(found)
 
@@ -342,6 +394,11 @@ def _concluded(
 ) -> RunComparison:
     pairs = judged([item.score for own in found for item in own], desk.wish)
     tests = sum(pair.p is not None for pair in pairs)
+    names = {(own.title, own.metric, own.filter): own for own in groups}
+    stuck = sum(_is_stuck(pair, names[pair.task, pair.metric, pair.filter], desk.wish.alpha) for pair in pairs)
+    if stuck:
+        told = f"in {stuck:,} comparisons no redrawn set is on the other side of 0, and even that is not enough"
+        desk.notice(f"{told} after correction over {tests:,} tests: compare fewer runs or metrics, or to a --baseline")
     firsts = [own for group, own in zip(groups, found, strict=True) if group.is_first]
     overall = overall_scores(desk.wish, firsts)
     tables = [*_tables(systems, groups, pairs), *_overall_table(systems, groups, overall)]
@@ -355,6 +412,14 @@ def _concluded(
         notices=tuple(desk.notices),
         verdict=conclusion(pairs, overall),
     )
+
+
+def _is_stuck(pair: PairedScore, group: _Group, alpha: float) -> bool:
+    """Whether a difference is as sure as redrawn sets can make it, and still not found."""
+    if pair.p is None or pair.adjusted is None or not pair.p < alpha <= pair.adjusted:
+        return False
+    replicates = replicates_for(group.entries[pair.first].kept.aggregation)
+    return pair.test.endswith("bootstrap") and pair.p <= smallest_p(replicates, pair.clusters or pair.n)
 
 
 def _tables(systems: Sequence[System], groups: Sequence[_Group], pairs: Sequence[PairedScore]) -> list[Table]:

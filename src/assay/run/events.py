@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Union
 
+from assay.core.fitting import FitProgress
+
 
 @dataclass(frozen=True, slots=True)
 class StageStarted:
@@ -58,18 +60,12 @@ class Trained:
     """A step of training is done.
 
     Attributes:
-        step: how many.
-        steps: of how many.
-        loss: mean loss since the last report; None when not known.
+        progress: how far it has come.
         metric: what is validated.
-        value: its value at the last check; None before the first.
     """
 
-    step: int
-    steps: int
-    loss: float | None
+    progress: FitProgress
     metric: str
-    value: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def _model(record: RunRecord) -> str:
 
 
 def _pairs(first: RunRecord, second: RunRecord, tasks: tuple[str, str] | None) -> list[tuple[str, str]]:
-    names = [list(record.manifest.get("tasks", {})) for record in (first, second)]
+    names = [list(record.tasks) for record in (first, second)]
     if tasks is not None:
         faults = [
             Fault(f"--tasks {name}", f"run {record.id} has no such task{did_you_mean(name, own)}", ", ".join(own))

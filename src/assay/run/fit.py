@@ -159,8 +159,7 @@ def _known(session: Session, key: str, place: Place) -> FittedModel | None:
 
 def _listening(session: Session, wish: FitSpec) -> FitListener:
     def listen(progress: FitProgress) -> None:
-        metric = wish.settings.metric
-        session.listener(Trained(progress.step, progress.steps, progress.loss, metric, progress.value))
+        session.listener(Trained(progress, wish.settings.metric))
 
     return listen
 

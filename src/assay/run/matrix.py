@@ -19,7 +19,7 @@ from assay.core.specs import GroupSpec
 from assay.core.studies import Question
 from assay.run.events import Listener, StageStarted
 from assay.run.fit import fit
-from assay.run.methods import Subject, told_notices
+from assay.run.methods import Subject, named_notices, told_notices
 from assay.run.opening import opened_model
 from assay.run.resolve import (
     asked_tasks,
@@ -31,7 +31,7 @@ from assay.run.resolve import (
 )
 from assay.run.session import LIMITED, Session, run
 from assay.scoring import study
-from assay.scoring.aggregate import aggregate_groups, leaves_of
+from assay.scoring.aggregate import aggregate_groups, clusters_of, leaves_of
 from assay.scoring.matrix import make_matrix
 from assay.scoring.scorers.methods import METHODS
 from assay.store.store import Store
@@ -90,7 +90,7 @@ def fill_matrix(
         [cell for row in rows for cell in row.cells],
         [gap for row in rows for gap in row.gaps],
         [item for row in rows for item in row.runs],
-        _joined(text for row in rows for text in row.notices),
+        named_notices({item.label: _joined(row.notices) for item, row in zip(subjects, rows, strict=True)}),
         _SEED,
     )
     return replace(matrix, steps={subject.label: subject.step for subject in subjects if subject.step is not None})
@@ -168,7 +168,7 @@ def _row(
         tuple(item for item in found if isinstance(item, MatrixCell)),
         tuple(item for item in found if isinstance(item, Gap)),
         () if result is None else (ModelRun(subject.label, result.run_id, result.store, result.counts),),
-        () if result is None else tuple(_notices(subject.label, result)),
+        () if result is None else tuple(_notices(result)),
     )
 
 
@@ -230,13 +230,13 @@ def _refused(model: Model, tasks: Sequence[Task], subject: Subject) -> dict[str,
     return found
 
 
-def _notices(label: str, result: RunResult) -> Iterator[str]:
-    yield from told_notices(label, result)
+def _notices(result: RunResult) -> Iterator[str]:
+    yield from told_notices(result)
     wanted = result.spec.options.num_fewshot
     others = [task for task in result.tasks if task.card.num_fewshot != wanted]
     if wanted is not None and others:
         told = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
-        yield f"{label}: not {wanted} examples per prompt but the task's own number: {told}"
+        yield f"not {wanted} examples per prompt but the task's own number: {told}"
 
 
 # One cell
@@ -270,6 +270,7 @@ def _cell(
         tuple(values),
         tuple(values.values()),
         added([leaf.denominators for leaf in leaves]),
+        _clusters(leaves, values),
     )
 
 
@@ -310,6 +311,16 @@ def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec
     mean = math.fsum(values.values()) / len(values)
     is_mean = math.isclose(mean, metric.estimate.value or 0.0, rel_tol=1e-9, abs_tol=1e-12)
     return {name: float(value) for name, value in values.items()} if is_mean else {}
+
+
+def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[str, ...] | None:
+    """The cluster of every document, each task's for themselves; None where no task has any."""
+    known = {
+        f"{leaf.name}#{place}": f"{leaf.name} {cluster}"
+        for leaf in leaves
+        for place, cluster in (clusters_of(leaf.answered) or {}).items()
+    }
+    return tuple(known.get(name, name) for name in documents) if known else None
 
 
 def _baseline(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> float | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
@@ -22,10 +21,11 @@ from assay.run.events import Listener
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.session import Session, run
 from assay.scoring import study
-from assay.scoring.aggregate import aggregate_task, leaves_of
+from assay.scoring.aggregate import aggregate_task, clusters_of, leaves_of
 from assay.scoring.scorers.choice import choice_view, highest
 from assay.scoring.scorers.methods import METHODS
 from assay.scoring.scorers.rotation import elected, rotated_answers, rotated_view
+from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
@@ -227,17 +227,28 @@ Picked = dict[str, list[tuple[str, int, float]]]
 def _cells(label: str, unit: _Unit, result: RunResult, wish: Wish) -> list[Cell]:
     """One cell per method, over all tasks of a unit."""
     picked: Picked = {}
+    clusters: dict[str, str] = {}
     for name in unit.tasks:
         task = result.task(name)
+        clusters.update(_clusters(task))
         found = _written(task) if task.card.kind == "generate_until" else _scored(task, wish)
         for method, rows in found.items():
             picked.setdefault(method, []).extend(rows)
     cells = []
     for method, rows in picked.items():
         documents, picks, hits = zip(*rows, strict=True) if rows else ((), (), ())
-        estimate = mean_estimate(hits)
-        cells.append(Cell(label, unit.name, unit.style, method, estimate, documents, picks, hits))
+        own = tuple(clusters.get(name, name) for name in documents) if clusters else None
+        estimate = mean_estimate(hits) if own is None else clustered_mean(hits, own).estimate
+        cells.append(Cell(label, unit.name, unit.style, method, estimate, documents, picks, hits, own))
     return cells
+
+
+def _clusters(task: TaskResult) -> Iterator[tuple[str, str]]:
+    """Documents with their clusters, each task's for themselves; nothing where documents stand for themselves."""
+    known = clusters_of(task.answered)
+    if known is not None:
+        for item in task.answered:
+            yield _document_key(task, item), f"{task.name} {known[item.document.id]}"
 
 
 def _scored(task: TaskResult, wish: Wish) -> Picked:
@@ -320,17 +331,34 @@ def _study(
         },
         requests=_extra_requests(runs, wish),
         runs=runs,
-        notices=tuple(
-            dict.fromkeys(chain(wish.notices, *(told_notices(label, result) for label, result in runs.items())))
+        notices=(
+            *wish.notices,
+            *named_notices({label: told_notices(result) for label, result in runs.items()}),
         ),
     )
 
 
-def told_notices(label: str, result: RunResult) -> Iterator[str]:
+def told_notices(result: RunResult) -> Iterator[str]:
     """What a run of one of several models says: its notices, and what failed."""
     yield from result.notices
     for kind, (count, example) in result.failures.items():
-        yield f"{label}: {count} requests failed ({kind}: {example})"
+        yield f"{count} requests failed ({kind}: {example})"
+
+
+def named_notices(told: Mapping[str, Iterable[str]]) -> list[str]:
+    """Every notice once, with the models that it is about.
+
+    Args:
+        told: model → what its run says; models whose run says nothing, too.
+    """
+    about: dict[str, list[str]] = {}
+    for label, texts in told.items():
+        for text in dict.fromkeys(texts):
+            about.setdefault(text, []).append(label)
+    return [
+        f"{'all models' if len(labels) == len(told) > 1 else ', '.join(labels)}: {text}"
+        for text, labels in about.items()
+    ]
 
 
 def _chances(cells: Sequence[Cell], questions: Mapping[str, Question]) -> dict[str, float]:

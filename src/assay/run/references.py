@@ -1,19 +1,24 @@
 """Recorded runs that a run is held against, document by document.
 
 Takes a run's name and tasks, gives every document's value; whether the documents are the same is proven by content.
+A run is reopened only where it kept no values, or where its documents are not today's and the difference is to be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from assay.core.comparisons import DocumentValues
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
-from assay.core.identity import digest
+from assay.core.identity import digest_all, document_digest
 from assay.core.protocols import Task
 from assay.core.sparing import Reference
+from assay.core.specs import RunSpec
 from assay.run.events import ignore
+from assay.run.posing import chosen_documents
 from assay.run.sides import Side, load_sides, values_of
+from assay.store.runs import RunRecord
 from assay.store.store import Store
 
 
@@ -27,12 +32,49 @@ def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) ->
         flag: who asks, for errors.
     """
     record, names = store.runs.get(run), [task.card.name for task in tasks]
-    known = list(record.manifest.get("tasks", {}))
+    known = list(record.tasks)
     lacking = [name for name in names if name not in known]
     if lacking:
         found = ", ".join(f'"{name}"{did_you_mean(name, known)}' for name in lacking)
         raise UserError(Fault(f"{flag} {run}", f"has no task {found}", "the tasks of this run: " + ", ".join(known)))
-    # Scored anew from the stored answers, under the scoring of then.
+    own = {name: kept for task, name in zip(tasks, names, strict=True) if (kept := _kept(store, record, task))}
+    if len(own) < len(names):
+        own = {**_reopened(store, record, tasks, flag), **own}
+    return {name: own[name] for name in names}
+
+
+def _kept(store: Store, record: RunRecord, task: Task) -> Reference | None:
+    """A task from the values that the run kept; None where it kept none, or asked other documents."""
+    name = task.card.name
+    kept = store.values.of_run(record.id, name)
+    documents = _asked(record, task) if kept else ()
+    found = digest_all(document.fields for document in documents)
+    if not kept or found != record.tasks[name]["documents_fingerprint"]:
+        return None
+    values = {(item.metric, item.filter): dict(_numbers(item)) for item in kept}
+    return Reference(record.id, name, contents(documents), values)
+
+
+def _asked(record: RunRecord, task: Task) -> Sequence[Document]:
+    """Today's documents at the places that the run asked about; nothing where there are no such places any more."""
+    everything, places = task.documents(), record.tasks[task.card.name].get("sample")
+    try:
+        if places is not None:
+            return [everything[place] for place in places]
+        return chosen_documents(task.card.name, everything, RunSpec.from_json(record.spec))
+    except (DataError, IndexError):
+        return ()
+
+
+def _numbers(kept: DocumentValues) -> Iterator[tuple[int, float]]:
+    for place, value in zip(kept.documents, kept.values, strict=True):
+        if not isinstance(value, tuple):
+            yield place, float(value)
+
+
+def _reopened(store: Store, record: RunRecord, tasks: Sequence[Task], flag: str) -> dict[str, Reference]:
+    """The tasks scored anew from the stored answers, under the scoring of then."""
+    names, known = [task.card.name for task in tasks], list(record.tasks)
     sides = load_sides(store, record, names, ignore)
     if any(side.result is None for side in sides.values()) and set(known) == set(names):
         sides = load_sides(store, record, names, ignore, tasks)  # the run may be one of objects in Python
@@ -48,7 +90,7 @@ def _reference(side: Side, flag: str) -> Reference:
 
 def contents(documents: Sequence[Document]) -> dict[int, str]:
     """Document → digest of its content."""
-    return {document.id: digest(dict(document.fields)) for document in documents}
+    return {document.id: document_digest(document) for document in documents}
 
 
 def check_documents(reference: Reference, documents: Sequence[Document], flag: str, is_whole: bool) -> None:

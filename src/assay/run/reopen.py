@@ -62,7 +62,7 @@ def recorded_spec(record: RunRecord) -> RunSpec:
             *(Fault(_where(record), f'its folder of task files "{name}" is gone', "", advice) for name in gone)
         )
     tasks = tuple(_from(base, name) if name.endswith((".yaml", ".yml")) else name for name in spec.tasks)
-    known = record.manifest.get("tasks", {})
+    known = record.tasks
     if spec.sparing.may_stop:  # which documents were enough was known at its end only
         spec = replace(spec, samples={name: tuple(entry["sample"]) for name, entry in known.items()})
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
@@ -121,14 +121,14 @@ def _resolved(
 
 def _asked(record: RunRecord, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """The tasks as the run asked them: of a language model, or of a head."""
-    known = record.manifest.get("tasks", {})
+    known = record.tasks
     return tuple(asked_as_recorded(task, known.get(task.card.name, {}).get("config", {})) for task in tasks)
 
 
 def _unknown(record: RunRecord, fault: Fault) -> Fault:
     """A name that the catalog does not have: its file is gone, or the task was an object in Python."""
-    names = [name for name in record.manifest.get("tasks", {}) if f'"{name}"' in fault.found]
-    source = str(record.manifest["tasks"][names[0]].get("source", "")) if names else ""
+    names = [name for name in record.tasks if f'"{name}"' in fault.found]
+    source = str(record.tasks[names[0]].get("source", "")) if names else ""
     if names and not source.endswith((".yaml", ".yml")):
         advice = f'From Python: assay.rescore("{record.id}", tasks=[the object])'
         return Fault(_where(record), f'the task "{names[0]}" was an object in Python ({source})', "the object", advice)
@@ -154,7 +154,7 @@ def _takes(task: Task, wanted: Sequence[str]) -> bool:
 
 
 def _check_names(record: RunRecord, tasks: Sequence[Task]) -> None:
-    then, now = list(record.manifest.get("tasks", {})), [task.card.name for task in tasks]
+    then, now = list(record.tasks), [task.card.name for task in tasks]
     lost, new = [name for name in then if name not in now], [name for name in now if name not in then]
     if lost or new:
         parts = [f"without {', '.join(lost)}"] if lost else []
@@ -167,14 +167,14 @@ def _pose(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[P
     """The task as the changes need it asked, and as the run asked it: one posing where both ask the same."""
     digest = record.fingerprint.digest
     posed = pose_task(changed, spec, digest)
-    if own is changed or posed.keys.prompts == record.manifest["tasks"][own.card.name]["prompts_fingerprint"]:
+    if own is changed or posed.keys.prompts == record.tasks[own.card.name]["prompts_fingerprint"]:
         return posed, posed
     return posed, pose_task(own, spec, digest)
 
 
 def _changes_since(record: RunRecord, posed: PosedTask) -> list[Fault]:
     """What is not as it was when the run asked: the documents, or else the prompts made of them."""
-    then = record.manifest["tasks"][posed.task.card.name]
+    then = record.tasks[posed.task.card.name]
     where, source = f"{_where(record)}, task {posed.task.card.name}", posed.task.card.source
     if posed.fingerprint != then["documents_fingerprint"]:
         count, was = len(posed.documents), then["documents"]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from assay.core.requests import Instance
-from assay.core.responses import Failure
+from assay.core.responses import Failure, Text
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.run.execute import Executed
@@ -14,7 +14,7 @@ from assay.run.posing import PosedTask
 from assay.scoring.aggregate import aggregate_task, clusters_of, directions
 from assay.scoring.documents import DocumentScorer
 from assay.scoring.drawing import draw_counts
-from assay.scoring.rates import answer_rates
+from assay.scoring.rates import answer_rates, is_cut_off
 from assay.scoring.reliability import asks_reliability, task_reliability
 from assay.scoring.texts import text_counts
 from assay.store.responses import Responses
@@ -79,12 +79,14 @@ def _denominators(
     posed: PosedTask, scorer: DocumentScorer, answered: list[Answered], samples: list[Sample]
 ) -> Denominators:
     notes: Counter[str] = Counter()
-    failed = truncated = 0
+    failed = truncated = cut_off = 0
     for item in answered:
         outputs = [output for output in item.outputs if not isinstance(output, Failure)]
         odd = [output for output in outputs if output.truncated or output.notes]
         failed += len(outputs) < len(item.outputs)
         truncated += any(output.truncated for output in odd)
+        if outputs and type(outputs[0]) is Text:
+            cut_off += any(is_cut_off(output) for output in outputs if isinstance(output, Text))
         for output in odd:
             notes.update(output.notes)
         if item.instance.nulls:
@@ -104,6 +106,7 @@ def _denominators(
         unparsed=unparsed,
         notes=dict(notes),
         draws=draw_counts(answered, samples),
+        cut_off=cut_off,
     )
 
 

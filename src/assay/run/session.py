@@ -13,7 +13,7 @@ from assay.core.protocols import Advises, Describes, Model
 from assay.core.requests import Request
 from assay.core.responses import NOTE_TEXTS, Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
-from assay.core.sparing import Reference
+from assay.core.sparing import Reference, Stop
 from assay.core.specs import Axes, RunSpec
 from assay.core.variance_axes import TaskVariance, base_name
 from assay.plan.planning import Plan, make_plan
@@ -21,10 +21,11 @@ from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
 from assay.run.manifest import make_manifest, redacted
-from assay.run.posing import PosedTask, pose_task
+from assay.run.posing import PosedTask, counted, pose_task
 from assay.run.prompting import prompt_axes
 from assay.run.resolve import Setup, resolve
 from assay.run.scoring import score_task
+from assay.run.shared_texts import shared_text_notices
 from assay.scoring.aggregate import aggregate_groups
 from assay.scoring.drawing import draw_notices
 from assay.scoring.keeping import kept_values
@@ -202,7 +203,8 @@ def make_result(
     """All that a run found, with what the user ought to know of it."""
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
-    notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked), *_task_notices(results))
+    notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
+    notices += (*_task_notices(results), *_part_notices(results, session.spec))
     notices += best_of(setup.combined, results, groups)
     notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(
@@ -273,7 +275,7 @@ def _task_notices(results: Sequence[TaskResult]) -> list[str]:
         clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
         if clusters:
             notices += _cluster_notices(result.name, min(clusters))
-    return notices + _part_notices(results)
+    return notices + shared_text_notices(results)
 
 
 def _cluster_notices(name: str, clusters: int) -> list[str]:
@@ -283,20 +285,42 @@ def _cluster_notices(name: str, clusters: int) -> list[str]:
     return [f"{name}: {told}, error and interval are themselves known badly"] if clusters < FEW else []
 
 
-def _part_notices(results: Sequence[TaskResult]) -> list[str]:
+def _part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     """Which tasks were asked in part, and how that part was chosen."""
     parts = [result for result in results if result.denominators.total < result.denominators.available]
-    limited = dict.fromkeys(base_name(result.name) for result in parts if result.spared is None)
-    drawn = {base_name(result.name): result.spared for result in parts if result.spared is not None}
-    notices = [LIMITED + ", ".join(limited)] if limited else []
+    limited, shared, drawn = [], [], {}
+    for result in parts:
+        # A run that may stop draws at random from what a limit leaves.
+        if result.spared is None or spec.limit is not None:
+            limited.append(result)
+        elif _is_of_another(result.denominators.available, result.spared.stop, spec.sparing.sample):
+            shared.append(result)
+        else:
+            drawn[base_name(result.name)] = result.spared
+    notices = [LIMITED + _named(limited)] if limited else []
+    if shared:
+        notices.append(f"only documents that run {spec.sparing.until_decided} has were asked: {_named(shared)}")
     if drawn:
         counts = ", ".join(f"{name} {spared.asked:,} of {spared.available:,}" for name, spared in drawn.items())
         notices.append(f"a random sample of the documents was asked (seed {next(iter(drawn.values())).seed}): {counts}")
-    stopped = [result.name for result in results if result.spared is not None and result.spared.stop is not None]
-    if stopped:
-        told = "the intervals in the table do not hold after stopping by looking at the answers; the anytime-valid do"
-        notices.append(f"{', '.join(stopped)}: {told}")
-    return notices
+    return notices + _stop_notices(results)
+
+
+def _named(results: Sequence[TaskResult]) -> str:
+    return ", ".join(dict.fromkeys(base_name(result.name) for result in results))
+
+
+def _is_of_another(available: int, stop: Stop | None, sample: float | None) -> bool:
+    """Whether the run that a task was held against has fewer documents than would have been asked."""
+    return stop is not None and stop.most < (available if sample is None else counted(sample, available))
+
+
+def _stop_notices(results: Sequence[TaskResult]) -> list[str]:
+    stops = {result.name: result.spared.stop for result in results if result.spared is not None}
+    # A task that was asked to its end has the numbers of a run that never looked.
+    early = [name for name, stop in stops.items() if stop is not None and stop.documents < stop.most]
+    told = "the intervals in the table do not hold after stopping by looking at the answers; the anytime-valid do"
+    return [f"{', '.join(early)}: {told}"] if early else []
 
 
 def _constant_place(result: TaskResult) -> int | None:

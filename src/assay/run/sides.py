@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.core.documents import Document
 from assay.core.errors import UserError
 from assay.core.explanations import Score
-from assay.core.identity import digest
+from assay.core.identity import document_digest
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
@@ -57,8 +56,7 @@ class Side:
     @property
     def entry(self) -> Mapping[str, Any]:
         """What the manifest says of the task."""
-        found: Mapping[str, Any] = self.record.manifest["tasks"][self.name]
-        return found
+        return self.record.tasks[self.name]
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -70,8 +68,7 @@ class Side:
     @property
     def summary(self) -> Mapping[str, Any]:
         """The task's recorded numbers; empty for a run that did not get to its end."""
-        found: Mapping[str, Any] = (self.record.summary or {}).get("tasks", {}).get(self.name, {})
-        return found
+        return self.record.numbers(self.name)
 
     @property
     def scoring(self) -> Scoring | None:
@@ -164,17 +161,13 @@ def paired_documents(first: Side, second: Side) -> list[tuple[int, int]]:
         return [(place, place) for place in range(len(first.posed.documents))]
     places: dict[str, list[int]] = defaultdict(list)
     for place, document in enumerate(second.posed.documents):
-        places[_content(document)].append(place)
+        places[document_digest(document)].append(place)
     pairs = []
     for place, document in enumerate(first.posed.documents):
-        others = places[_content(document)]
+        others = places[document_digest(document)]
         if others:
             pairs.append((place, others.pop(0)))
     return pairs
-
-
-def _content(document: Document) -> str:
-    return digest(dict(document.fields))
 
 
 def asked(instance: Instance) -> tuple[Request, ...]:

@@ -38,6 +38,11 @@ from assay.tasks.selection import Wanted
 _FIRST_LAP, _GROWTH = 32, 1.25
 
 
+def lap_end(asked: int) -> int:
+    """How many documents will have been asked after the next lap: a pure function of how many were before it."""
+    return max(_FIRST_LAP, math.ceil(asked * _GROWTH))
+
+
 @dataclass(slots=True)
 class _Course:
     """A task on its way.
@@ -69,9 +74,8 @@ class _Course:
     stop: Stop | None = None
 
     def next_lap(self) -> Sequence[Document]:
-        """The documents of the next lap; a pure function of how many were asked."""
-        goal = max(_FIRST_LAP, math.ceil(self.asked * _GROWTH))
-        return self.order[self.asked : goal]
+        """The documents of the next lap."""
+        return self.order[self.asked : lap_end(self.asked)]
 
     def take(self, documents: Sequence[Document], values: Mapping[int, float]) -> None:
         """Adds the values of a lap, in the order of asking; a document that failed has none."""
@@ -153,8 +157,8 @@ def _course(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Refere
     found_metric = first_averaged(task.scoring)
     if found_metric is None:
         listed = ", ".join(one.name for one in task.scoring.metrics)
-        found = f"none of its metrics ({listed}) is a mean over documents"
-        raise UserError(Fault(where, found, "one that is, with values from 0 to 1", "Choose another with --metrics"))
+        found = f"none of its metrics ({listed}) is a mean over documents of values from 0 to 1"
+        raise UserError(Fault(where, found, "one that is", "Leave the task out, or choose a metric with --metrics"))
     metric, higher_is_better = found_metric
     pipeline = task.scoring.pipelines[0].name
     order = _ordered(task, spec)

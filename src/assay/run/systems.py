@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
+from assay.core.arguments import LONGEST_IN_NAME
 from assay.core.comparisons import AXES, CORRECTIONS, TESTS, CompareWish, System
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
 from assay.store.runs import RunRecord
@@ -60,18 +62,21 @@ def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tup
 
 
 def _labels(named: Sequence[tuple[RunRecord, str | None]]) -> list[str]:
-    """What to call the systems: the model; of one model, also examples per prompt, the task, or the run."""
+    """What to call the systems: the model; of one model, also its arguments, examples per prompt, the task, the run."""
     models = [_model(record) for record, _ in named]
-    entries = [record.manifest.get("tasks", {}) for record, _ in named]
+    arguments = _arguments([record for record, _ in named], models)
+    entries = [record.tasks for record, _ in named]
     own = [[task] if task else list(known) for (_, task), known in zip(named, entries, strict=True)]
-    shots = [{known[name].get("num_fewshot") for name in names} for names, known in zip(own, entries, strict=True)]
+    shots = [
+        _shots({known[name].get("num_fewshot") for name in names}) for names, known in zip(own, entries, strict=True)
+    ]
+    single = [names[0] if len(names) == 1 else "" for names in own]
     kinds = (
         models,
-        [
-            f"{model} {min(few)}-shot" if len(few) == 1 and None not in few else model
-            for model, few in zip(models, shots, strict=True)
-        ],
-        [f"{model} {names[0]}" if len(names) == 1 else model for model, names in zip(models, own, strict=True)],
+        _joined(models, arguments),
+        _joined(models, shots),
+        _joined(models, arguments, shots),
+        _joined(models, single),
     )
     found = []
     for place, ((record, task), model) in enumerate(zip(named, models, strict=True)):
@@ -82,10 +87,29 @@ def _labels(named: Sequence[tuple[RunRecord, str | None]]) -> list[str]:
     return found if len(set(found)) == len(found) else [f"{_model(r)} ({r.id}{AT + t if t else ''})" for r, t in named]
 
 
+def _joined(*parts: Sequence[str]) -> list[str]:
+    return [" ".join(part for part in own if part) for own in zip(*parts, strict=True)]
+
+
+def _arguments(records: Sequence[RunRecord], models: Sequence[str]) -> list[str]:
+    """The arguments that runs of one model do not share; nothing for all of them where that would be long."""
+    given = [record.spec.get("model_args") or {} for record in records]
+    found = []
+    for model, own in zip(models, given, strict=True):
+        same = [other for other, name in zip(given, models, strict=True) if name == model]
+        differing = [key for key in own if any(other.get(key) != own[key] for other in same)]
+        found.append(",".join(f"{key}={own[key]}" for key in differing))
+    return found if max(map(len, found)) <= LONGEST_IN_NAME else [""] * len(found)
+
+
+def _shots(counts: set[Any]) -> str:
+    return f"{min(counts)}-shot" if len(counts) == 1 and None not in counts else ""
+
+
 def _named(store: Store, name: str) -> tuple[RunRecord, str | None]:
     run, _, task = name.partition(AT)
     record = store.runs.get(run)
-    known = list(record.manifest.get("tasks", {}))
+    known = list(record.tasks)
     if task and task not in known:
         found = f'run {record.id} has no task "{task}"{did_you_mean(task, known)}'
         raise UnknownName(Fault(name, found, ", ".join(known)))
@@ -95,7 +119,8 @@ def _named(store: Store, name: str) -> tuple[RunRecord, str | None]:
 def _model(record: RunRecord) -> str:
     """What the user called the model."""
     arguments = record.spec.get("model_args") or {}
-    return str(arguments.get("pretrained") or record.spec.get("model") or record.model)
+    named = str(arguments.get("pretrained") or record.spec.get("model") or record.model)
+    return " ".join(named.split())  # a line break would break tables
 
 
 def wanted_pairs(systems: Sequence[System], has_baseline: bool) -> list[tuple[str, str]]:

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import UserError
 from assay.core.protocols import Task
-from assay.core.requests import Instance
 from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Sample
-from assay.core.variance_axes import DOCUMENT, DRAW, PROMPT, TaskVariance, VarianceAxis, base_name
+from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, TaskVariance, VarianceAxis, base_name
+from assay.run.picks import picks_of, right_of
+from assay.scoring.aggregate import clusters_of
 from assay.scoring.documents import DocumentScorer
-from assay.scoring.scorers.choice import choice_view, highest
-from assay.scoring.scorers.methods import METHODS
-from assay.tasks.harness.pose import listed_order
 from assay.tasks.harness.task import HarnessTask
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_CHOICE, _GENERATED = "multiple_choice", "generate_until"
+_GENERATED = "generate_until"
 # Filters that make one answer of all draws: what they give is no value of a single draw.
 _OVER_DRAWS = ("take_first_k", "majority_vote")
-# What a metric picks by, of those that are accuracies of a pick.
-_PICKS = {method.metric: method.scores for method in METHODS.values()}
 _NO_MEAN = "the metric is no mean over documents"
+_ONE_DOCUMENT = "one document says nothing of others"
 # Score per document, by its place in the split.
 Column = Mapping[int, float]
 # A metric under a pipeline.
@@ -93,42 +90,12 @@ class _Cell:
 
     def picks(self, key: Key) -> list[Mapping[int, int | None]]:
         """The choice that a metric picks of every document, by its place in the document; a mapping per draw."""
-        if self.result.card.kind == _CHOICE and key[0] in _PICKS:
-            return [dict(self._ranked(_PICKS[key[0]], self._options(key[0])))]
-        if self.result.card.kind == _GENERATED:
-            return [dict(self._said(key[1], samples)) for samples in self.drawn or [self.result.samples]]
-        return []
-
-    def _options(self, metric: str) -> Mapping[str, Any]:
-        return next((spec.options for spec in self.task.scoring.metrics if spec.name == metric), {})
-
-    def _ranked(self, scores: Callable[..., Sequence[float]], options: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-        for item in self.result.answered:
-            is_whole = not any(isinstance(output, Failure) for output in item.outputs)
-            if is_whole and item.instance.choices and not item.instance.orders:
-                picked = highest(scores(choice_view(item.instance, item.outputs), options))
-                yield self.places[item.document.id], self._own_place(item.instance, picked)
-
-    def _said(self, name: str, samples: Sequence[Sample]) -> Iterator[tuple[int, int | None]]:
-        asked = {item.document.id: item.instance for item in self.result.answered}
-        for sample in samples:
-            instance = asked[sample.document_id]
-            if sample.filter == name and instance.choices and not instance.orders:
-                said = sample.filtered[0] if sample.filtered else None
-                picked = instance.choices.index(said) if said in instance.choices else None
-                place = None if picked is None else self._own_place(instance, picked)
-                yield self.places[sample.document_id], place
-
-    def _own_place(self, instance: Instance, picked: int) -> int:
-        """A place among the choices as they were shown, as one among the document's own."""
-        return listed_order(len(instance.choices), self.task.definition.order, instance.task)[picked]
+        found = picks_of(self.task, self.result, *key, self.drawn if self.result.card.kind == _GENERATED else ())
+        return [{self.places[document]: pick for document, pick in picks.items()} for picks in found]
 
     def right(self) -> Mapping[int, tuple[int, Any]]:
         """Per document, how many choices it has and which are right."""
-        return {
-            self.places[item.document.id]: (len(item.instance.choices), item.instance.right_places)
-            for item in self.result.answered
-        }
+        return {self.places[document]: right for document, right in right_of(self.task, self.result).items()}
 
 
 def _scored_draw(answered: Sequence[Answered], scorer: DocumentScorer, draw: int, draws: int) -> list[Sample]:
@@ -195,6 +162,8 @@ def _family(base: str, cells: Sequence[_Cell]) -> Iterator[TaskVariance]:
 
 
 def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
+    if PROMPT in cells[0].levels and len(_levels(cells, PROMPT)) == 1:  # the score is that of this prompt
+        base = f"{base}@{cells[0].levels[PROMPT]}"
     columns = [cell.columns(key) for cell in cells]
     if min(map(len, columns)) < max(map(len, columns)):  # draws can be told apart in some cells only
         columns = [
@@ -203,28 +172,39 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
     axes = _axes(key, cells, columns)
     if not all(columns):
         return TaskVariance(base, *key, axes, reason=_NO_MEAN)
-    names = list(cells[0].levels)
-    table = _table(cells, columns, names)
+    names, rows = list(cells[0].levels), sorted({place for cell in cells for place in _asked(cell)})
+    if len(rows) < 2:
+        return TaskVariance(base, *key, axes, reason=_ONE_DOCUMENT)
+    table, clusters = _table(cells, columns, names, rows), _clusters(cells, rows)
     from assay.stats.variance import decompose
 
     is_drawn = len(columns[0]) > 1
     factors = [DOCUMENT, *names, *([DRAW] if is_drawn else [])]
     try:
-        parts = decompose(table if is_drawn else table[..., 0], factors, nested=DRAW if is_drawn else None)
+        parts = decompose(table if is_drawn else table[..., 0], factors, DRAW if is_drawn else None, clusters)
     except UserError as error:
         return TaskVariance(base, *key, axes, reason=error.faults[0].found)
-    return TaskVariance(base, *key, axes, parts, _naive(table))
+    return TaskVariance(base, *key, axes, parts, _naive(table, clusters), available=_available(cells))
+
+
+def _available(cells: Sequence[_Cell]) -> dict[str, int]:
+    """How many documents there are to ask, and orders of their choices."""
+    found = {DOCUMENT: min(len(cell.places) for cell in cells)}
+    sizes = {len(item.instance.choices) for cell in cells for item in cell.result.answered} - {0, 1}
+    return {**found, ORDER: math.factorial(min(sizes))} if ORDER in cells[0].levels and sizes else found
 
 
 def _levels(cells: Sequence[_Cell], axis: str) -> list[str]:
     return list(dict.fromkeys(cell.levels[axis] for cell in cells))
 
 
-def _table(cells: Sequence[_Cell], columns: Sequence[Sequence[Column]], names: Sequence[str]) -> NDArray[np.float64]:
+def _table(
+    cells: Sequence[_Cell], columns: Sequence[Sequence[Column]], names: Sequence[str], places: Sequence[int]
+) -> NDArray[np.float64]:
     """Scores by document, by the axes of the cells and by draw; NaN where there is none."""
     import numpy as np
 
-    rows = {place: row for row, place in enumerate(sorted({p for cell in cells for p in _asked(cell)}))}
+    rows = {place: row for row, place in enumerate(places)}
     levels = {axis: _levels(cells, axis) for axis in names}
     table = np.full((len(rows), *(len(levels[axis]) for axis in names), len(columns[0])), np.nan)
     for cell, found in zip(cells, columns, strict=True):
@@ -240,13 +220,27 @@ def _asked(cell: _Cell) -> Iterator[int]:
     return (cell.places[item.document.id] for item in cell.result.answered)
 
 
-def _naive(table: NDArray[np.float64]) -> float | None:
+def _clusters(cells: Sequence[_Cell], places: Sequence[int]) -> list[str] | None:
+    """The cluster of every document; None where each stands for itself."""
+    found: dict[int, str] = {}
+    for cell in cells:
+        found |= {cell.places[document]: own for document, own in (clusters_of(cell.result.answered) or {}).items()}
+    return [found[place] for place in places] if found else None
+
+
+def _naive(table: NDArray[np.float64], clusters: Sequence[str] | None) -> float | None:
     """The standard error with documents as the only chance."""
     import numpy as np
 
+    from assay.stats.clustered import clustered_mean
+    from assay.stats.means import standard_error
+
     means = table.reshape(len(table), -1).mean(axis=1)
-    known = means[~np.isnan(means)]
-    return float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+    known = ~np.isnan(means)
+    if clusters is None:
+        return standard_error(means[known].tolist())
+    own = [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
+    return clustered_mean(means[known].tolist(), own).estimate.stderr
 
 
 def _axes(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]]) -> tuple[VarianceAxis, ...]:

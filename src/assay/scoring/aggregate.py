@@ -12,7 +12,9 @@ from assay.core.metric_names import settled
 from assay.core.results import Answered, GroupResult, TaskResult
 from assay.core.scores import MetricResult, Sample, added
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
-from assay.scoring.metrics.aggregations import AGGREGATIONS, own_aggregation
+from assay.core.variance_axes import task_family
+from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.metrics.own_functions import own_aggregation
 from assay.scoring.metrics.reading import Unreadable
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.task_code import raised
@@ -22,6 +24,9 @@ from assay.stats.pooled import group_estimate, harness_group_stderr
 
 # lm-eval resamples metrics of these names, whatever their aggregation, at most so often.
 _SLOW_METRICS, _MOST_RESAMPLES = ("bleu", "chrf", "chrf++", "ter"), 100
+
+# Methods of intervals that only means have.
+_OF_MEANS = ("wilson", "wilson-t", "t", "clustered-wilson", "clustered-t", "wilson-clusters")
 
 
 def aggregate_task(
@@ -116,7 +121,7 @@ def aggregation_names(scoring: Scoring, results: Sequence[MetricResult]) -> dict
     listed = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
     found = {}
     for result in results:
-        is_mean = result.estimate.method in ("wilson", "t")
+        is_mean = result.estimate.method in _OF_MEANS
         name = listed.get(result.metric, "mean" if is_mean else CUSTOM)
         found[result.metric] = CUSTOM if callable(name) else str(name)
     return found
@@ -268,10 +273,11 @@ def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResu
     # lm-eval weighs a leaf by its documents, also where some of them have no value of this metric.
     sizes = [task.sample_len for task, _ in leaves]
     directions = {metric.higher_is_better for _, metric in leaves}
+    families = [task_family(task.name) for task, _ in leaves]
     return MetricResult(
         spec.metric,
         pipeline,
-        group_estimate([metric.estimate for _, metric in leaves], sizes, spec.weight_by_size),
+        group_estimate([metric.estimate for _, metric in leaves], sizes, spec.weight_by_size, families),
         directions.pop() if len(directions) == 1 else None,
         harness_group_stderr([metric.harness_stderr for _, metric in leaves], sizes, spec.weight_by_size),
     )

@@ -6,89 +6,33 @@ In: every system's documents, and which two to compare. Out: a `PairedScore` per
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.comparisons import (
     EVERY_FLIP,
+    Agreement,
     CompareWish,
-    DocumentValues,
     Effect,
     Flip,
     Margin,
     PairedScore,
 )
 from assay.core.scores import Estimate
-from assay.scoring.keeping import CORPORA, MEANS
-from assay.scoring.metrics import reading, resampling
-from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.stats import bootstrap, clustered, equivalence, means, paired, power
+from assay.scoring.keeping import MEANS
+from assay.scoring.matching import Entry, Matched
+from assay.scoring.redrawing import Redrawn, is_redrawable, redrawn_pairs
+from assay.scoring.verdicts import REPLICATES, are_too_few
+from assay.stats import agreement, bootstrap, clustered, equivalence, means, paired, power
 
 Floats = NDArray[np.float64]
 # Fewer pairs than this are flipped one by one.
 _FEW_PAIRS = 3
-# p can be no smaller than two in so many; scoring a redrawn corpus takes long.
-_REPLICATES, _CORPUS_REPLICATES = 10_000, 2_000
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A system's documents under one metric."""
-
-    label: str
-    kept: DocumentValues
-
-    @cached_property
-    def places(self) -> dict[int, int]:
-        """Document → where its value stands."""
-        return {document: place for place, document in enumerate(self.kept.documents)}
-
-    @cached_property
-    def numbers(self) -> Floats:
-        """The values of a mean."""
-        return np.asarray(self.kept.values, dtype=np.float64)
-
-    @cached_property
-    def is_known(self) -> bool:
-        """Whether every value of a mean is a finite number."""
-        return bool(np.all(np.isfinite(self.numbers)))
-
-    @cached_property
-    def estimate(self) -> Estimate:
-        """The score over all documents that the system has."""
-        return _estimate(self.kept, range(len(self.kept.documents)))
-
-
-@dataclass(frozen=True, slots=True)
-class Matched:
-    """Two entries with the places of the documents that both have; the cluster of each where they are known."""
-
-    first: Entry
-    second: Entry
-    mine: Sequence[int]
-    theirs: Sequence[int]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether both have all their documents in it."""
-        return len(self.mine) == len(self.first.kept.documents) == len(self.second.kept.documents)
-
-    @property
-    def numbers(self) -> tuple[Floats, Floats]:
-        """The values of a mean, document by document."""
-        if isinstance(self.mine, range):
-            return self.first.numbers, self.second.numbers
-        return self.first.numbers[list(self.mine)], self.second.numbers[list(self.theirs)]
-
-    @property
-    def clusters(self) -> list[str] | None:
-        known = self.first.kept.clusters or self.second.kept.clusters
-        places = self.mine if self.first.kept.clusters else self.theirs
-        return None if known is None else [known[place] for place in places]
+# A spread so small, beside the values it is made of, is what rounding leaves of 0.
+_HAIR = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +42,17 @@ class Compared:
     score: PairedScore
     differences: Floats | None
     clusters: Sequence[str] | None
+    documents: Sequence[int]
 
 
 def is_comparable(aggregation: str) -> bool:
     """Whether there is a paired test for metrics that are aggregated so."""
-    return aggregation in MEANS or aggregation in CORPORA or aggregation in _STATISTICS
+    return aggregation in MEANS or is_redrawable(aggregation)
 
 
-def matched(first: Entry, second: Entry, common: Mapping[int, int] | None = None) -> Matched:
-    """Documents that both scored, by their place in the split, or by a table: document of the first → of the second."""
-    one, other = first.kept.documents, second.kept.documents
-    is_known = first.kept.aggregation not in MEANS or (first.is_known and second.is_known)
-    if common is None and one == other and is_known:
-        return Matched(first, second, range(len(one)), range(len(one)))
-    links = {document: document for document in one} if common is None else common
-    pairs = [
-        (place, second.places[links[document]])
-        for place, document in enumerate(one)
-        if document in links and links[document] in second.places
-    ]
-    if not is_known:
-        known = np.isfinite(first.numbers), np.isfinite(second.numbers)
-        pairs = [(mine, theirs) for mine, theirs in pairs if known[0][mine] and known[1][theirs]]
-    return Matched(first, second, [mine for mine, _ in pairs], [theirs for _, theirs in pairs])
+def are_alike(first: str, second: str) -> bool:
+    """Whether values that are aggregated so and so mean the same, document by document."""
+    return first == second or (first in MEANS and second in MEANS)
 
 
 def compare_all(matches: Sequence[Matched], higher_is_better: bool | None, wish: CompareWish) -> list[Compared]:
@@ -131,13 +63,21 @@ def compare_all(matches: Sequence[Matched], higher_is_better: bool | None, wish:
         higher_is_better: the metric's direction.
         wish: tests and margin.
     """
-    flips = _flip_table(matches, wish)
-    return [_compared(match, higher_is_better, wish, flips) for match in matches]
+    if matches and matches[0].first.kept.aggregation not in MEANS:
+        drawn = redrawn_pairs(matches, wish.seed)
+        found = [_whole(match, own, higher_is_better, wish) for match, own in zip(matches, drawn, strict=True)]
+    else:
+        flips = _flip_table(matches, wish)
+        found = [
+            _Documents(*match.numbers, match.clusters, match.units).score(higher_is_better, wish, flips.get(id(match)))
+            for match in matches
+        ]
+    return [_compared(match, own, higher_is_better, wish) for match, own in zip(matches, found, strict=True)]
 
 
-def _compared(match: Matched, better: bool | None, wish: CompareWish, flips: Mapping[int, float]) -> Compared:
+def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareWish) -> Compared:
     kept = match.first.kept
-    scores = _scores(match)
+    scores = match.scores
     n = len(match.mine)
     left = len(kept.documents) - n, len(match.second.kept.documents) - n
     is_share = kept.aggregation in MEANS and better is not False and all(map(_is_share, scores))
@@ -145,13 +85,15 @@ def _compared(match: Matched, better: bool | None, wish: CompareWish, flips: Map
     if kept.aggregation in MEANS:
         one, other = match.numbers
         differences = other - one
-        found = _Documents(one, other, match.clusters).score(better, wish, flips.get(id(match)))
-    else:
-        found = _whole(match, better, wish)
     # What is seen depends on how much one document's difference varies, whatever the test.
-    variance = 0.0 if found.difference.stderr is None else n * found.difference.stderr**2
+    error = found.difference.stderr or 0.0
+    variance = n * error * error
     effect = wish.effect if wish.effect is not None else found.difference.value
-    can_see = variance > 0 and effect is not None
+    can_see = 0 < variance < math.inf and effect is not None
+    least = power.minimum_detectable_effect(variance, n, alpha=wish.alpha) if can_see else None
+    units = n if match.units is None else _count(match.units)
+    if are_too_few(found.test, units, wish.alpha) or (is_share and least is not None and least > 1):
+        least = None  # shares cannot be so far apart
     wins, losses, ties = found.counts or (None, None, None)
     head = (kept.task, kept.metric, kept.filter, better, is_share, match.first.label, match.second.label, n, left)
     score = PairedScore(
@@ -164,34 +106,19 @@ def _compared(match: Matched, better: bool | None, wish: CompareWish, flips: Map
         losses=losses,
         ties=ties,
         effect=found.effect,
-        detectable=power.minimum_detectable_effect(variance, n, alpha=wish.alpha) if can_see else None,
+        detectable=least,
         needed=power.documents_needed(effect or 0.0, variance, alpha=wish.alpha) if can_see else None,
-        clusters=None if match.clusters is None else len(set(match.clusters)),
+        clusters=None if match.clusters is None else units,
         margin=found.margin,
+        agreement=found.agreement,
         flips=_flips(match, wish.flips),
     )
-    return Compared(score, differences, match.clusters)
+    documents = kept.documents if match.is_whole else [kept.documents[place] for place in match.mine]
+    return Compared(score, differences, match.clusters, documents)
 
 
 def _is_share(estimate: Estimate) -> bool:
     return estimate.value is not None and 0 <= estimate.value <= 1
-
-
-def _scores(match: Matched) -> tuple[Estimate, Estimate]:
-    """Both scores on the documents in common; those of all documents are made once per system."""
-    if match.is_whole:
-        return match.first.estimate, match.second.estimate
-    return _estimate(match.first.kept, match.mine), _estimate(match.second.kept, match.theirs)
-
-
-def _estimate(kept: DocumentValues, places: Sequence[int]) -> Estimate:
-    values = [kept.values[place] for place in places]
-    if kept.clusters is not None and kept.aggregation in MEANS:
-        return clustered.clustered_mean(values, [kept.clusters[place] for place in places]).estimate  # type: ignore[arg-type]
-    if kept.aggregation == "brier_score":  # kept as the distances that its reading makes of probabilities
-        return means.mean_estimate(values)  # type: ignore[arg-type]
-    aggregation = AGGREGATIONS[kept.aggregation]
-    return aggregation.estimate(aggregation.read(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +131,7 @@ class _Found:
     counts: tuple[int, int, int] | None = None
     effect: Effect | None = None
     margin: Margin | None = None
+    agreement: Agreement | None = None
 
 
 # Means of documents
@@ -211,19 +139,24 @@ class _Found:
 
 def _flip_table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, float]:
     """The p of sign flips by pair: for many pairs on the same documents one draw of flips serves all."""
-    if wish.test not in (None, "permutation") or len(matches) <= _FEW_PAIRS:
+    if wish.test == "bootstrap" or len(matches) <= _FEW_PAIRS:
         return {}
-    usual = [match for match in matches if match.first.kept.aggregation in MEANS and match.clusters is None]
-    entries = {id(entry): entry for match in usual for entry in (match.first, match.second)}
-    documents = {tuple(entry.kept.documents) for entry in entries.values()}
-    if len(documents) != 1 or not all(match.is_whole for match in usual):
+    entries = {id(entry): entry for match in matches for entry in (match.first, match.second)}
+    alike = {(tuple(own.kept.documents), own.kept.clusters and tuple(own.kept.clusters)) for own in entries.values()}
+    if len(alike) != 1 or not all(match.is_whole for match in matches):
         return {}
-    if wish.test is None and all(_is_binary(entry.numbers) for entry in entries.values()):
+    units = matches[0].units
+    if wish.test != "permutation" and units is None and all(_is_binary(entry.numbers) for entry in entries.values()):
         return {}
-    rows = [entry.numbers.tolist() for entry in entries.values()]
+    # A cluster's documents turn together: as many signs as clusters, of their sums.
+    every = [own.numbers if units is None else np.bincount(units, own.numbers) for own in entries.values()]
     order = {name: place for place, name in enumerate(entries)}
-    table = paired.sign_flip_table(rows, np.random.default_rng(wish.seed))
-    return {id(match): table[order[id(match.second)]][order[id(match.first)]] for match in usual}
+    table = paired.sign_flip_table([row.tolist() for row in every], np.random.default_rng(wish.seed))
+    return {id(match): table[order[id(match.second)]][order[id(match.first)]] for match in matches}
+
+
+def _count(units: NDArray[np.int64]) -> int:
+    return int(units.max(initial=-1)) + 1
 
 
 def _is_binary(values: Floats) -> bool:
@@ -237,36 +170,61 @@ class _Documents:
     first: Floats
     second: Floats
     clusters: Sequence[str] | None
+    units: NDArray[np.int64] | None
 
     def score(self, better: bool | None, wish: CompareWish, known_p: float | None) -> _Found:
         gaps = self.second - self.first
         wins, losses = int(np.sum(gaps > 0)), int(np.sum(gaps < 0))
         n = len(gaps)
         binary = _is_binary(self.first) and _is_binary(self.second)
-        difference = self._difference(gaps, wins, losses, binary)
+        spread = self._spread(gaps)
+        difference = self._difference(gaps, spread, (wins, losses), binary)
         test, p = self._test(gaps, (wins, losses), binary, wish, known_p) if n else ("none", None)
-        spread = float(np.std(gaps, ddof=1)) if n > 1 else 0.0
         mean = float(gaps.mean()) if n else None
         size = power.discordant_odds_ratio(wins, losses) if binary else power.dz_of(mean, spread, n)
         effect = Effect(size.name, size.value, size.low, size.high)
-        margin = None if wish.margin is None else self._margin(difference, better, wish.margin, wish.alpha)
-        return _Found(difference, test, p, (wins, losses, n - wins - losses), effect, margin)
+        margin = None
+        if wish.margin is not None:
+            margin = self._margin(difference, (wins, losses) if binary else None, better, wish)
+        agreed = self._agreement(wins, losses) if binary and n else None
+        return _Found(difference, test, p, (wins, losses, n - wins - losses), effect, margin, agreed)
 
-    def _difference(self, gaps: Floats, wins: int, losses: int, binary: bool) -> Estimate:
+    def _agreement(self, wins: int, losses: int) -> Agreement:
+        n = len(self.first)
+        if self.units is not None:
+            kappa = agreement.clustered_kappa(self.first, self.second, self.units)
+            return Agreement((n - wins - losses) / n, kappa)
+        both = int(np.sum(self.first * self.second))
+        table = [[n - both - wins - losses, wins], [losses, both]]
+        return Agreement((n - wins - losses) / n, agreement.kappa_of_table(table))
+
+    def _spread(self, gaps: Floats) -> float:
+        """Standard deviation of the differences; 0 where rounding alone tells them apart."""
+        if len(gaps) < 2:
+            return 0.0
+        spread = float(np.std(gaps, ddof=1))
+        return 0.0 if spread <= _HAIR * float(np.abs([self.first, self.second]).max()) else spread
+
+    def _difference(self, gaps: Floats, spread: float, counts: tuple[int, int], binary: bool) -> Estimate:
         """As `paired_difference`, on arrays: thousands of pairs are compared in a moment."""
         n = len(gaps)
         if self.clusters is not None:
-            found = clustered.clustered_difference(self.second.tolist(), self.first.tolist(), self.clusters)
+            found = None if self.units is None else clustered.difference_of_units(gaps, self.units)
+            if found is None:  # no error, which takes care
+                found = clustered.clustered_difference(self.second.tolist(), self.first.tolist(), self.clusters)
             return found.estimate
         method = "newcombe" if binary else "t"
         if n == 0:
             return means.nothing(method)
+        wins, losses = counts
         mean = (wins - losses) / n if binary else float(gaps.mean())
         if n == 1:
             return Estimate(mean, None, None, None, 1, method)
-        error = float(np.std(gaps, ddof=1)) / math.sqrt(n)
+        error = spread / math.sqrt(n)
         if binary:
             low, high = paired.newcombe_interval(int(np.sum(self.first * self.second)), wins, losses, n)
+        elif n == 2 and error == 0:  # two equal differences say nothing of how far a third would lie from them
+            return Estimate(mean, None, None, None, n, method)
         else:
             reach = means.t_quantile(n - 1) * error
             low, high = mean - reach, mean + reach
@@ -276,10 +234,15 @@ class _Documents:
         self, gaps: Floats, counts: tuple[int, int], binary: bool, wish: CompareWish, known_p: float | None
     ) -> tuple[str, float | None]:
         if wish.test == "bootstrap":
-            sides, how = np.stack([self.first, self.second], axis=1), bootstrap.Resampling(wish.seed, _REPLICATES)
+            sides, how = (
+                np.stack([self.first, self.second], axis=1),
+                bootstrap.Resampling(wish.seed, REPLICATES),
+            )
             name = "bootstrap" if self.clusters is None else "cluster-bootstrap"
             return name, bootstrap.bootstrap_test(sides, _mean_gap, how, self.clusters)[1]
         if self.clusters is not None:
+            if known_p is not None:
+                return "cluster-sign-flip", known_p
             generator = np.random.default_rng(wish.seed)
             return "cluster-sign-flip", clustered.cluster_sign_flip_p(gaps.tolist(), self.clusters, generator)
         if binary and wish.test == "midp":
@@ -290,14 +253,23 @@ class _Documents:
             return "sign-flip", known_p
         return "sign-flip", paired.sign_flip_p(gaps.tolist(), np.random.default_rng(wish.seed))
 
-    def _margin(self, difference: Estimate, better: bool | None, margin: float, alpha: float) -> Margin:
+    def _margin(
+        self, difference: Estimate, counts: tuple[int, int] | None, better: bool | None, wish: CompareWish
+    ) -> Margin:
+        assert wish.margin is not None
         if self.clusters is not None:
-            return _margin_of(_reach(difference, len(set(self.clusters)), alpha), better, margin)
-        one, other = self.first.tolist(), self.second.tolist()
-        equal = equivalence.equivalence(other, one, margin, alpha)
-        worse = (one, other) if better is False else (other, one)
-        not_worse = None if better is None else equivalence.non_inferiority(*worse, margin, alpha).holds
-        return Margin(margin, equal.holds, not_worse, equal.low, equal.high)
+            count = 0 if self.units is None else _count(self.units)
+            return _margin_of(_reach(difference, count, wish.alpha), better, wish.margin)
+        n = len(self.first)
+        if counts is not None:
+            tails = equivalence.outcome_tails(*counts, n, wish.alpha)
+        else:
+            tails = equivalence.measurement_tails(difference.value or 0.0, difference.stderr or 0.0, n, wish.alpha)
+        if tails is None:
+            return _margin_of(None, better, wish.margin)
+        is_above, is_below = tails.is_higher(-wish.margin) <= wish.alpha, tails.is_lower(wish.margin) <= wish.alpha
+        not_worse = None if better is None else is_above if better else is_below
+        return Margin(wish.margin, is_above and is_below, not_worse, tails.low, tails.high)
 
 
 def _mean_gap(rows: Floats) -> Floats:
@@ -329,73 +301,36 @@ def _margin_of(ends: tuple[float, float] | None, better: bool | None, margin: fl
 # Statistics of all documents together
 
 
-def _ratio_rows(pairs: Floats) -> Floats:
-    return np.asarray(-pairs[..., 0].sum(axis=1) / pairs[..., 1].sum(axis=1))
-
-
-def _ratio_perplexity_rows(pairs: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(_ratio_rows(pairs)))
-
-
-def _bits_rows(pairs: Floats) -> Floats:
-    return _ratio_rows(pairs) / math.log(2)
-
-
-_STATISTICS: dict[str, bootstrap.Statistic] = {
-    "perplexity": resampling.perplexity_rows,
-    "median": resampling.median_rows,
-    "median_of_known": resampling.middle_rows,
-    "f1": resampling.f1_rows,
-    "matthews_corrcoef": resampling.matthews_rows,
-    "ece": resampling.ece_rows,
-    "position_bias": resampling.position_rows,
-    "weighted_perplexity": _ratio_perplexity_rows,
-    "weighted_nats": _ratio_rows,
-    "bits_per_byte": _bits_rows,
-}
-
-
-def _whole(match: Matched, better: bool | None, wish: CompareWish) -> _Found:
+def _whole(match: Matched, drawn: tuple[Redrawn, Redrawn], better: bool | None, wish: CompareWish) -> _Found:
     """By redrawing the same documents for both, whatever test is wished: nothing else fits such a metric."""
-    rows, statistic = _joined(match)
-    replicates = _CORPUS_REPLICATES if match.first.kept.aggregation in CORPORA else _REPLICATES
-    how = bootstrap.Resampling(wish.seed, replicates)
-    difference, p = bootstrap.bootstrap_test(rows, statistic, how, match.clusters)
+    one, other = match.values
+    n, clusters = len(one), None if match.units is None else _count(match.units)
+    name = "bootstrap" if clusters is None else "cluster-bootstrap"
+    if n == 0:
+        return _Found(means.nothing(name), "none", None)
+    with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
+        value, gaps = drawn[1].value - drawn[0].value, drawn[1].replicates - drawn[0].replicates
+    difference, p = bootstrap.replicate_test(value, gaps, n, clusters)
+    counts = (0, 0, n) if one == other else None
     margin = None
     if wish.margin is not None:
-        wider = bootstrap.Resampling(wish.seed, replicates, level=1 - 2 * wish.alpha)
-        ends, _ = bootstrap.bootstrap_test(rows, statistic, wider, match.clusters)
+        ends, _ = bootstrap.replicate_test(value, gaps, n, clusters, 1 - 2 * wish.alpha)
         known = None if ends.low is None or ends.high is None else (ends.low, ends.high)
+        if known is not None and known[0] == known[1]:  # redrawing tells nothing: the sign test, as for means
+            known = known if 0.5 ** (clusters or n) <= wish.alpha else None
         margin = _margin_of(known, better, wish.margin)
-    name = "bootstrap" if match.clusters is None else "cluster-bootstrap"
-    return _Found(difference, name if len(rows) else "none", p, margin=margin)
+    return _Found(difference, name, p, counts, margin=margin)
 
 
-def _joined(match: Matched) -> tuple[Floats, bootstrap.Statistic]:
-    """Both systems' values side by side, one row per document, and the difference as a statistic of such rows."""
-    one = [match.first.kept.values[place] for place in match.mine]
-    other = [match.second.kept.values[place] for place in match.theirs]
-    name = match.first.kept.aggregation
-    if name in CORPORA:
-        from assay.scoring.metrics.corpus import Corpus
-
-        corpora = Corpus(one, name), Corpus(other, name)
-        places = np.arange(len(one), dtype=np.float64)
-        return places, lambda rows: corpora[1].scores(rows) - corpora[0].scores(rows)
-    read = reading.label_pairs([*one, *other]) if name == "matthews_corrcoef" else [*one, *other]
-    both = np.asarray(read, dtype=np.float64).reshape(2, len(one), -1)
-    width = both.shape[2]
-    return np.concatenate([both[0], both[1]], axis=1), _gap_of(_STATISTICS[name], width)
+# Documents that are the same in both
 
 
-def _gap_of(statistic: bootstrap.Statistic, width: int) -> bootstrap.Statistic:
-    def gap(rows: Floats) -> Floats:
-        one, other = rows[..., :width], rows[..., width:]
-        parts = (one[..., 0], other[..., 0]) if width == 1 else (one, other)
-        return np.asarray(statistic(parts[1]) - statistic(parts[0]))
-
-    return gap
+def agreement_of(
+    first: Sequence[Hashable], second: Sequence[Hashable], clusters: Sequence[str] | None, seed: int
+) -> Agreement:
+    """How far two systems give the same labels, document by document; there is at least one."""
+    equal = sum(one == other for one, other in zip(first, second, strict=True)) / len(first)
+    return Agreement(equal, agreement.cohen_kappa(first, second, seed=seed, clusters=clusters))
 
 
 # Documents that score otherwise
@@ -423,14 +358,3 @@ def _flips(match: Matched, most: int) -> tuple[Flip, ...]:
 def _number(entry: Entry, place: int) -> float:
     value = entry.kept.values[place]
     return float(value) if not isinstance(value, tuple) else math.nan
-
-
-def gaps_of(compared: Compared) -> list[float]:
-    """Differences to flip the signs of: those of documents, or their sums by cluster."""
-    assert compared.differences is not None
-    if compared.clusters is None:
-        return [float(value) for value in compared.differences]
-    sums: dict[str, float] = {}
-    for cluster, value in zip(compared.clusters, compared.differences, strict=True):
-        sums[cluster] = sums.get(cluster, 0.0) + float(value)
-    return list(sums.values())

@@ -17,7 +17,7 @@ from assay.scoring.metrics import reading
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 
 # Aggregations that are the mean of one number per document.
-MEANS = ("mean", "nanmean", "mean_of_known", "brier_score")
+MEANS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
 # Those that read whole texts.
 CORPORA = ("bleu", "chrf", "chrf++", "ter")
 _PLAIN = {float, int, bool}
@@ -76,4 +76,4 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_value(value: Any) -> bool:
-    return type(value) in _PLAIN or (isinstance(value, tuple) and len(value) == 2)
+    return type(value) in _PLAIN or (isinstance(value, tuple) and len(value) in (2, 3))

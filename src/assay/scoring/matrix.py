@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from assay.core.comparisons import CompareWish, Place
 from assay.core.matrices import Column, Gap, Link, Matrix, MatrixCell, ModelRun, Ranking, Standing, WinRate
-from assay.core.studies import ALPHA, Comparison
-from assay.stats import correlation, multiple, paired, pooled, ranking
+from assay.core.scores import Estimate
+from assay.core.studies import Comparison
+from assay.core.variance_axes import task_family
+from assay.scoring.comparing import Compared, compare_all
+from assay.scoring.matching import matched
+from assay.scoring.overall import overall_scores
+from assay.scoring.pairing import Pairing, told_pair
+from assay.scoring.verdicts import judged, ranked
+from assay.stats import correlation, multiple, pooled, ranking
 
 Cells = dict[tuple[str, str], MatrixCell]
 
@@ -81,10 +90,10 @@ def _oriented(column: Column, cells: Cells) -> dict[str, float]:
 
 def _standing(model: str, columns: Sequence[Column], cells: Cells, wins: WinRate) -> Standing:
     own = [(column, cells[model, column.name]) for column in columns if (model, column.name) in cells]
-    shares = [cell.estimate for column, cell in own if column.is_share and cell.estimate.value is not None]
+    shares = [cell for column, cell in own if column.is_share and cell.estimate.value is not None]
     relative = [cell.relative for _, cell in own if cell.relative is not None]
     bounded = [cell.bounded for _, cell in own if cell.bounded is not None]
-    score = pooled.group_estimate(shares, [estimate.n for estimate in shares], by_size=False)
+    score = _mean_estimate(shares)
     return Standing(model, score, len(shares), _mean(relative), _mean(bounded), len(bounded), wins)
 
 
@@ -97,79 +106,72 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _rankings(models: Sequence[str], columns: Sequence[Column], cells: Cells, seed: int) -> tuple[Ranking, ...]:
     """Per column whose models can all be compared; and over all columns that are shares, where there are several."""
-    found = []
+    wish = CompareWish(seed=seed)
+    found, shares = [], []
     for column in columns:
-        own = [cells[model, column.name] for model in models if (model, column.name) in cells]
-        compared = _compared(own, seed)
+        own = {model: cells[model, column.name] for model in models if (model, column.name) in cells}
+        compared = _compared(own, column, wish)
+        shares += [compared] if column.is_share else []
         # Two models without a test would look as if the data could not tell them apart.
-        if compared and len(compared) == len(own) * (len(own) - 1) // 2 and column.higher_is_better is not None:
-            found.append(
-                _ranking(column.name, [cell.model for cell in own], _oriented(column, cells), compared, column)
-            )
-    shares = [column for column in columns if column.is_share]
-    overall = _overall(models, shares, cells, seed) if len(shares) > 1 else None
+        if compared and len(compared) == math.comb(len(own), 2) and column.higher_is_better is not None:
+            pairs = judged([item.score for item in compared], wish)
+            scores = {model: cell.estimate for model, cell in own.items()}
+            told = [told_pair(pair, pair.task, pair.metric, pair.test) for pair in pairs]
+            found.append(_ranking(column.name, ranked(list(own), scores, pairs, column.higher_is_better), told))
+    overall = _overall(models, [column for column in columns if column.is_share], shares, cells, wish)
     return (*found, overall) if overall is not None else tuple(found)
 
 
-def _ranking(
-    task: str | None,
+def _ranking(task: str | None, places: Sequence[Place], comparisons: Sequence[Comparison]) -> Ranking:
+    ranks, letters = {item.label: item.ranks for item in places}, {item.label: item.letters for item in places}
+    return Ranking(task, ranks, letters, tuple(comparisons))
+
+
+def _compared(cells: Mapping[str, MatrixCell], column: Column, wish: CompareWish) -> list[Compared]:
+    """Every two models of a column that were asked about the same documents, as `assay compare` tests runs."""
+    pairing = Pairing(column.name, column.metric, column.filter)
+    entries = {model: pairing.entry(model, cell.documents, cell.values, cell.clusters) for model, cell in cells.items()}
+    matches = [
+        matched(entries[one], entries[other])
+        for one, other in combinations(cells, 2)
+        if _is_alike(cells[one], cells[other])
+    ]
+    return compare_all([match for match in matches if match.mine], column.higher_is_better, wish)
+
+
+def _is_alike(first: MatrixCell, second: MatrixCell) -> bool:
+    """Whether the two cells are about the same documents and the same number."""
+    return (first.asked, first.metric, first.filter) == (second.asked, second.metric, second.filter)
+
+
+def _overall(
     models: Sequence[str],
-    scores: dict[str, float],
-    comparisons: Sequence[Comparison],
-    column: Column | None = None,
-) -> Ranking:
-    """Ranks from comparisons, after Holm's correction over them."""
-    adjusted = multiple.holm([item.p for item in comparisons])
-    tested = tuple(replace(item, adjusted=p) for item, p in zip(comparisons, adjusted, strict=True))
-    is_less_better = column is not None and column.higher_is_better is False
-    separated = []
-    for item in tested:
-        difference = -(item.difference or 0.0) if is_less_better else item.difference or 0.0
-        if item.adjusted < ALPHA and difference:
-            separated.append((item.first, item.second) if difference > 0 else (item.second, item.first))
-    best_first = sorted(models, key=lambda model: -scores.get(model, 0.0))
-    return Ranking(task, ranking.ranks(best_first, separated), ranking.letters(best_first, separated), tested)
-
-
-def _compared(cells: Sequence[MatrixCell], seed: int) -> list[Comparison]:
-    """Every two models of a column that were asked about the same documents."""
-    found = []
-    for first, second in combinations(cells, 2):
-        one, other = _shared(first, second)
-        if one:
-            test = paired.compare_pair(one, other, seed)
-            ends = (test.difference, test.low, test.high, test.p, test.p, test.method, test.n)
-            found.append(Comparison(first.task, first.metric, first.model, second.model, *ends))
-    return found
-
-
-def _shared(first: MatrixCell, second: MatrixCell) -> tuple[list[float], list[float]]:
-    """The values of both cells on the documents that both have; none where other documents were asked about."""
-    if first.asked != second.asked or (first.metric, first.filter) != (second.metric, second.filter):
-        return [], []
-    known = dict(zip(second.documents, second.values, strict=True))
-    both = [(value, known[name]) for name, value in zip(first.documents, first.values, strict=True) if name in known]
-    return [one for one, _ in both], [other for _, other in both]
-
-
-def _overall(models: Sequence[str], columns: Sequence[Column], cells: Cells, seed: int) -> Ranking | None:
+    columns: Sequence[Column],
+    compared: Sequence[Sequence[Compared]],
+    cells: Cells,
+    wish: CompareWish,
+) -> Ranking | None:
     """Models over all columns, each counted once; only those that have every column can be compared fairly."""
     whole = [model for model in models if all((model, column.name) in cells for column in columns)]
-    if len(whole) < 2:
+    if len(whole) < 2 or len(columns) < 2:
         return None
-    compared = []
-    for first, second in combinations(whole, 2):
-        differences, count = [], 0
-        for column in columns:
-            one, other = _shared(cells[first, column.name], cells[second, column.name])
-            differences.append([x - y for x, y in zip(one, other, strict=True)])
-            count += len(one)
-        if not all(differences):
-            return None
-        difference, p = ranking.macro_test(differences, seed)
-        compared.append(Comparison("all", "mean", first, second, difference, None, None, p, p, "sign-flip", count))
-    scores = {model: sum(_value(cells, model, column) or 0.0 for column in columns) for model in whole}
-    return _ranking(None, whole, scores, compared)
+    own = [[item for item in found if {item.score.first, item.score.second} <= set(whole)] for found in compared]
+    if any(len(found) < math.comb(len(whole), 2) for found in own):
+        return None
+    pairs = overall_scores(wish, own)
+    if len(pairs) < math.comb(len(whole), 2):  # a mean over the documents in common that is no share
+        return None
+    scores = {model: _mean_estimate([cells[model, column.name] for column in columns]) for model in whole}
+    is_clustered = any(pair.difference.clusters is not None for pair in pairs)
+    test = "cluster-sign-flip" if is_clustered else "sign-flip"
+    told = [told_pair(pair, "all", "mean", test) for pair in pairs]
+    return _ranking(None, ranked(whole, scores, pairs, better=True), told)
+
+
+def _mean_estimate(cells: Sequence[MatrixCell]) -> Estimate:
+    estimates = [cell.estimate for cell in cells]
+    families = [task_family(cell.task) for cell in cells]
+    return pooled.group_estimate(estimates, [estimate.n for estimate in estimates], False, families)
 
 
 # Correlations

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TypeVar
 
+from assay.core.comparisons import CompareWish
 from assay.core.studies import (
     ALPHA,
     NONE_PICKED,
@@ -21,6 +22,9 @@ from assay.core.studies import (
     RankChange,
     Spread,
 )
+from assay.scoring.comparing import compare_all
+from assay.scoring.matching import matched
+from assay.scoring.pairing import Pairing, told_pair
 from assay.stats import means, multiple, paired
 
 Key = TypeVar("Key", bound=Hashable)
@@ -52,7 +56,9 @@ def _spread(model: str, task: str, style: str | None, cells: Sequence[Cell]) -> 
     rows = [aligned(cell, common) for cell in cells]
     # The mean over several orders of the choices is neither 0 nor 1, which the test needs.
     is_binary = all(value in (0.0, 1.0) for row in rows for value in row)
-    p = paired.cochran_q(rows).p if is_binary and common else None
+    # Nor does it know documents that belong together.
+    stands_alone = all(cell.clusters is None for cell in cells)
+    p = paired.cochran_q(rows).p if is_binary and stands_alone and common else None
     return Spread(model, task, style, scores[highest] - scores[lowest], lowest, highest, p, len(common))
 
 
@@ -89,15 +95,12 @@ def changes(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[C
 
 def comparisons(cells: Sequence[Cell], seed: int) -> tuple[Comparison, ...]:
     """Every two models under every cell, with p-values corrected over all of them together."""
-    tested = []
+    tested, wish = [], CompareWish(seed=seed)
     for (task, name), own in grouped(cells, lambda cell: (cell.task, cell.name)).items():
-        for first, second in combinations(own, 2):
-            common = shared_documents((first, second))
-            found = paired.compare_pair(aligned(first, common), aligned(second, common), seed)
-            ends = (found.difference, found.low, found.high)
-            tested.append(
-                Comparison(task, name, first.model, second.model, *ends, found.p, found.p, found.method, found.n)
-            )
+        pairing = Pairing(task, name)
+        entries = [pairing.entry(cell.model, cell.documents, cell.hits, cell.clusters) for cell in own]
+        found = compare_all([matched(one, other) for one, other in combinations(entries, 2)], True, wish)
+        tested += [told_pair(item.score, task, name, item.score.test) for item in found]
     adjusted = multiple.holm([item.p for item in tested])
     return tuple(replace(item, adjusted=p) for item, p in zip(tested, adjusted, strict=True))
 

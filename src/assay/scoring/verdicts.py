@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from assay.core.comparisons import CompareWish, OverallScore, PairedScore, Place, Table
 from assay.core.scores import Estimate
-from assay.stats import multiple, ranking
+from assay.stats import multiple, power, ranking
 
 _TEST_NAMES = {
     "mcnemar": "McNemar",
@@ -18,6 +19,8 @@ _TEST_NAMES = {
     "bootstrap": "bootstrap",
     "cluster-bootstrap": "bootstrap by cluster",
 }
+# Sets redrawn by a bootstrap: its p can be no smaller than two in so many.
+REPLICATES = 10_000
 _CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
@@ -94,15 +97,20 @@ def evidence(pair: PairedScore, wish: CompareWish, tests: int) -> str:
 def _sentence(pair: PairedScore, wish: CompareWish, tests: int) -> str:
     first, second, n = pair.first, pair.second, pair.n
     across = f" Differing: {'; '.join(pair.differing)}." if len(pair.differing) > 1 else ""
-    if n == 0 or pair.difference.value is None:
+    if n == 0:
         return f"{second} and {first} have no scored document in common.{across}"
     if pair.outcome == "same":
-        return f"{second} and {first} have the same value on all {n:,} documents{_closeness(pair)}.{across}"
-    if pair.p is None or n < 2:
+        where = f"all {n:,} documents" if n > 1 else "the only document"
+        return f"{second} and {first} have the same value on {where}{_closeness(pair)}.{across}"
+    scoreless = _scoreless(pair)
+    if scoreless:
+        return f"{second} and {first} cannot be compared: {scoreless}.{across}"
+    if pair.difference.value is None or pair.p is None or n < 2:
         return f"{n:,} document{'s say' if n > 1 else ' says'} nothing about {second} and {first}.{across}"
     seen = evidence(pair, wish, tests)
     if pair.outcome == "none":
-        return f"No difference was found between {second} and {first}{seen}{_sight(pair)}{_closeness(pair)}.{across}"
+        sight = _sight(pair, wish.alpha, tests)
+        return f"No difference was found between {second} and {first}{seen}{sight}{_closeness(pair)}.{across}"
     word = "higher" if pair.difference.value > 0 else "lower"
     meaning = {"better": ", which is better", "worse": ", which is worse"}.get(pair.outcome, "")
     meaning = "" if pair.higher_is_better else meaning
@@ -111,11 +119,35 @@ def _sentence(pair: PairedScore, wish: CompareWish, tests: int) -> str:
     return f"{found}{_closeness(pair)}.{across}"
 
 
-def _sight(pair: PairedScore) -> str:
+def are_too_few(test: str, units: int, alpha: float) -> bool:
+    """Whether a test of so many documents, or clusters, has a p of α or more whatever they say."""
+    if test.endswith("bootstrap"):
+        from assay.stats.bootstrap import FEWEST, smallest_p
+
+        return units < FEWEST or smallest_p(REPLICATES, units) >= alpha
+    # A mid-p counts the observed split half.
+    return units < power.fewest_to_show(2 * alpha if test == "mcnemar-midp" else alpha)
+
+
+def _scoreless(pair: PairedScore) -> str:
+    """Whose score is no number on these documents; nothing where both are."""
+    found = []
+    for label, score in zip((pair.first, pair.second), pair.scores, strict=True):
+        if score.value is None or not math.isfinite(score.value):
+            what = "undefined" if score.value is None or math.isnan(score.value) else "infinite"
+            found.append(f"the score of {label} is {what}")
+    return " and ".join(found)
+
+
+def _sight(pair: PairedScore, alpha: float, tests: int) -> str:
+    """What so many documents can show: any difference at all, and how large a one."""
+    units, noun = (pair.n, "document") if pair.clusters is None else (pair.clusters, "cluster")
+    if are_too_few(pair.test, units, alpha):
+        return f": {units:,} {noun}{'s are' if units > 1 else ' is'} too few to show any"
     if pair.detectable is None:
         return ""
     least = amount(pair.detectable, pair.is_share)
-    return f": {pair.n:,} documents would show one of {least} or more"
+    return f": {pair.n:,} documents would show one of {least} or more{' in a single test' if tests > 1 else ''}"
 
 
 def _closeness(pair: PairedScore) -> str:
@@ -159,7 +191,7 @@ def conclusion(pairs: Sequence[PairedScore], overall: Sequence[OverallScore]) ->
         "No difference beyond chance was found" if not found else f"{found:,} differences are more than chance explains"
     )
     told = "1 difference is more than chance explains" if found == 1 else told
-    return f"{told}, of {len(pairs):,} pairs tested."
+    return f"{told}, of {len(pairs):,} comparisons."
 
 
 def ranked(
@@ -174,14 +206,18 @@ def ranked(
         if pair.outcome in ("better", "worse"):
             separated.append((pair.second, pair.first) if pair.outcome == "better" else (pair.first, pair.second))
     sign = -1.0 if better else 1.0
-    best_first = sorted(labels, key=lambda label: sign * (scores[label].value or 0.0))
-    ranks, letters = ranking.ranks(best_first, separated), ranking.letters(best_first, separated)
-    beaten = {label: sum(label == better_one for better_one, _ in separated) for label in labels}
+    best_first = sorted(labels, key=lambda label: _order(scores[label], sign))
+    ranks, letters = ranking.rank_ranges(best_first, separated), ranking.letters(best_first, separated)
     places = [
-        Place(label, scores[label], ranks[label], len(labels) - beaten[label], letters[label]) for label in best_first
+        Place(label, scores[label], ranks[label].first, ranks[label].last, letters[label]) for label in best_first
     ]
     # Stable, so that systems of one rank stand in the order of their scores.
     return tuple(sorted(places, key=lambda place: place.rank))
+
+
+def _order(estimate: Estimate, sign: float) -> float:
+    """Best first; systems without a score last."""
+    return math.inf if estimate.value is None or math.isnan(estimate.value) else sign * estimate.value
 
 
 def table(labels: Sequence[str], scores: dict[str, Estimate], pairs: Sequence[PairedScore]) -> Table | None:

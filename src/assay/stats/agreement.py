@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 from assay.core.errors import DataError, Fault
@@ -28,6 +31,54 @@ Weights = Literal["none", "linear", "quadratic"]
 _CELLS_AT_ONCE = 2_000_000
 # Ordinal ratings are compared in a table of all pairs of values.
 MOST_ORDINAL = 100
+# A spread so small, beside what it is made of, is what rounding leaves of 0.
+_HAIR = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class RaterAgreement:
+    """How far several raters agree on the same items.
+
+    Attributes:
+        raters: their names.
+        items: items that two raters or more have rated.
+        share: of pairs of raters that agree on an item.
+        alpha: Krippendorff's α of all raters together.
+        kappas: Cohen's κ of every two raters, on the items that both have rated.
+    """
+
+    raters: tuple[str, ...]
+    items: int
+    share: Estimate
+    alpha: Estimate
+    kappas: Mapping[tuple[str, str], Estimate]
+
+
+def rater_agreement(
+    ratings: Mapping[str, Sequence[Hashable | None]], scale: Scale = "nominal", seed: int = 0
+) -> RaterAgreement:
+    """Do judges agree, beyond chance? Share of agreeing pairs, Krippendorff's α, and Cohen's κ of every two.
+
+    Args:
+        ratings: rater → a rating per item, in the same order of items; None where there is none.
+        scale: `nominal` for labels; `ordinal` for marks that can be sorted; `interval` for numbers whose distances
+            mean something. κ weighs disagreement by squared distance of the sorted marks on the last two.
+        seed: of the bootstrap.
+    """
+    names = tuple(ratings)
+    if len(names) < 2:
+        raise DataError(Fault("agreement", f"{len(names)} raters", "two or more"))
+    for name in names[1:]:
+        if len(ratings[name]) != len(ratings[names[0]]):
+            raise unequal(f"rater {name}", len(ratings[name]), len(ratings[names[0]]))
+    items = list(zip(*ratings.values(), strict=True))
+    weights: Weights = "none" if scale == "nominal" else "quadratic"
+    kappas = {}
+    for one, other in combinations(names, 2):
+        both = [(a, b) for a, b in zip(ratings[one], ratings[other], strict=True) if a is not None and b is not None]
+        kappas[one, other] = cohen_kappa([a for a, _ in both], [b for _, b in both], weights, seed)
+    share, alpha = percent_agreement(items, seed), krippendorff_alpha(items, scale, seed)
+    return RaterAgreement(names, share.n, share, alpha, kappas)
 
 
 def percent_agreement(ratings: Sequence[Sequence[Hashable | None]], seed: int = 0) -> Estimate:
@@ -47,7 +98,11 @@ def percent_agreement(ratings: Sequence[Sequence[Hashable | None]], seed: int = 
 
 
 def cohen_kappa(
-    first: Sequence[Hashable], second: Sequence[Hashable], weights: Weights = "none", seed: int = 0
+    first: Sequence[Hashable],
+    second: Sequence[Hashable],
+    weights: Weights = "none",
+    seed: int = 0,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
     """Cohen's κ of two raters: agreement beyond what their habits alone would give. None where chance explains all.
 
@@ -56,6 +111,7 @@ def cohen_kappa(
         second: the other's, in the same order.
         weights: `none`, or disagreement by distance or squared distance of sorted ratings.
         seed: of the bootstrap.
+        clusters: the cluster of each item, to redraw whole clusters; None for single items.
     """
     import numpy as np
 
@@ -63,25 +119,145 @@ def cohen_kappa(
         raise unequal("second rater", len(second), len(first))
     if not first:
         return nothing("bootstrap")
+    kappas, places = _kappas(first, second, weights)
+    if clusters is None:
+        return _redrawn_kappas(kappas, places, seed)
+    from assay.stats.bootstrap import numbered
+
+    own = numbered(clusters, len(first))
+    columns = np.zeros((int(own.max()) + 1, len(kappas.known)))
+    np.add.at(columns, (own, places), 1.0)
+    found = _bootstrapped(columns, lambda sums, _: kappas(sums), seed)
+    return replace(found, n=len(first), clusters=len(columns), method="cluster-bootstrap")
+
+
+def kappa_of_times(first: Sequence[Hashable], second: Sequence[Hashable]) -> Callable[[Floats], Floats]:
+    """Cohen's κ of sets in which each item comes so often, one row per set; NaN where chance explains all."""
+    from assay.stats.bootstrap import group_sums
+
+    kappas, places = _kappas(first, second, "none")
+    counted = group_sums(places)
+    return lambda times: kappas(counted(times))
+
+
+def _kappas(
+    first: Sequence[Hashable], second: Sequence[Hashable], weights: Weights
+) -> tuple[_Kappas, NDArray[np.int64]]:
+    """κ of counts of the cells that two raters' items fall into, and the cell of each item."""
+    import numpy as np
+
     values = _values([first, second], is_sorted=weights != "none")
     size = len(values)
     cells = np.array([values[a] * size + values[b] for a, b in zip(first, second, strict=True)])
-    gaps = np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64)
-    cost = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[weights]
-    known, counts = np.unique(cells, return_counts=True)
-    generator, n = np.random.default_rng(seed), len(cells)
+    known, places = np.unique(cells, return_inverse=True)
+    return _Kappas(size, known, weights), places
 
-    def kappas(tables: Floats) -> Floats:
-        rows = np.zeros((len(tables), size))
-        columns = np.zeros((len(tables), size))
-        for place, cell in enumerate(known):
-            rows[:, cell // size] += tables[:, place]
-            columns[:, cell % size] += tables[:, place]
-        seen = tables @ cost.reshape(-1)[known]
-        return _beyond_chance(seen * n, np.einsum("ri,ij,rj->r", rows, cost, columns, optimize=True))
 
-    drawn = generator.multinomial(n, counts / n, size=REPLICATES).astype(np.float64)
-    return _estimate(float(kappas(counts[None].astype(np.float64))[0]), kappas(drawn), n)
+def kappa_of_table(table: Sequence[Sequence[int]]) -> Estimate:
+    """Cohen's κ from counts, with its large-sample error: no resampling, for thousands of tables.
+
+    Equation 13 of Fleiss, Cohen and Everitt (1969), Psychological Bulletin 72, 323-327.
+
+    Args:
+        table: how many items the first rater gave the row's rating and the second the column's.
+    """
+    n = sum(map(sum, table))
+    if not n:
+        return nothing("delta")
+    places = range(len(table))
+    shares = [[count / n for count in row] for row in table]
+    first, second = [sum(row) for row in shares], [sum(column) for column in zip(*shares, strict=True)]
+    seen, chance = sum(shares[i][i] for i in places), sum(first[i] * second[i] for i in places)
+    if chance >= 1:
+        return Estimate(None, None, None, None, n, "delta", LEVEL)
+    agreed = sum(shares[i][i] * ((1 - chance) - (second[i] + first[i]) * (1 - seen)) ** 2 for i in places)
+    differing = sum(shares[i][j] * (second[i] + first[j]) ** 2 for i in places for j in places if i != j)
+    whole = agreed + (1 - seen) ** 2 * differing
+    spread = whole - (seen * chance - 2 * chance + seen) ** 2
+    value, error = (seen - chance) / (1 - chance), math.sqrt(max(0.0, spread) / n) / (1 - chance) ** 2
+    if spread <= _HAIR * whole:  # all items agree, or a rater has one rating for all: the spread tells nothing
+        return Estimate(value, None, None, None, n, "delta", LEVEL)
+    reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
+    return Estimate(value, error, max(-1.0, value - reach), min(1.0, value + reach), n, "delta", LEVEL)
+
+
+def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> Estimate:
+    """Cohen's κ of outcomes of 0 and 1 in clusters, with its large-sample error: no resampling, for thousands of pairs.
+
+    What each item adds to κ, by the delta method, is summed within clusters, as in `clustered.clustered_mean`; the
+    interval is Student's with clusters − 1 degrees.
+
+    Args:
+        first: one rater's outcomes; there is at least one.
+        second: the other's.
+        units: the cluster of each item as a number, none left out from 0 on.
+    """
+    import numpy as np
+
+    from assay.stats.means import t_quantile
+
+    n, clusters = len(first), int(units.max()) + 1
+    p, q = float(first.mean()), float(second.mean())
+    seen, chance = float((first == second).mean()), p * q + (1 - p) * (1 - q)
+    if chance >= 1:
+        return Estimate(None, None, None, None, n, "clustered-delta", LEVEL, clusters)
+    value = (seen - chance) / (1 - chance)
+    by_chance = np.where(first == 1, q, 1 - q) + np.where(second == 1, p, 1 - p) - 2 * chance
+    added = ((first == second) - seen) / (1 - chance) - (1 - seen) / (1 - chance) ** 2 * by_chance
+    sums = np.bincount(units, added)
+    spread = float((sums * sums).sum())
+    if clusters < 2 or spread <= _HAIR * n:  # all items agree, or clusters are alike: the spread tells nothing
+        return Estimate(value, None, None, None, n, "clustered-delta", LEVEL, clusters)
+    error = math.sqrt(clusters / (clusters - 1) * spread) / n
+    reach = t_quantile(clusters - 1) * error
+    ends = max(-1.0, value - reach), min(1.0, value + reach)
+    return Estimate(value, error, *ends, n, "clustered-delta", LEVEL, clusters)
+
+
+class _Kappas:
+    """κ of tables of counts, one table per row; columns are the cells that have any."""
+
+    def __init__(self, size: int, known: NDArray[np.int64], weights: Weights) -> None:
+        import numpy as np
+
+        gaps = np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64)
+        self.known = known
+        # Cells of one row are side by side, those of one column after reordering: sums of stretches.
+        self.by_column = np.argsort(known % size, kind="stable")
+        self.rows, self.row_starts = np.unique(known // size, return_index=True)
+        self.columns, self.column_starts = np.unique(known[self.by_column] % size, return_index=True)
+        self.cost = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[weights]
+
+    def __call__(self, tables: Floats) -> Floats:
+        import numpy as np
+
+        rows = np.add.reduceat(tables, self.row_starts, axis=1)
+        columns = np.add.reduceat(np.take(tables, self.by_column, axis=1), self.column_starts, axis=1)
+        seen = tables @ self.cost.reshape(-1)[self.known]
+        expected = np.einsum("ri,ri->r", rows @ self.cost[np.ix_(self.rows, self.columns)], columns)
+        # Redrawn clusters differ in size, so every table has a total of its own.
+        return _beyond_chance(seen * tables.sum(axis=1), expected)
+
+
+def _redrawn_kappas(kappas: _Kappas, cells: NDArray[np.int64], seed: int) -> Estimate:
+    """κ with items redrawn: how often each cell is drawn is multinomial, which is quick where there are few."""
+    import numpy as np
+
+    from assay.stats.bootstrap import are_few
+
+    n, size, generator = len(cells), len(kappas.known), np.random.default_rng(seed)
+    counts = np.bincount(cells, minlength=size)
+    parts, left = [], REPLICATES
+    while left:
+        rows = min(left, max(1, _CELLS_AT_ONCE // max(n, size)))
+        if are_few(size, n):
+            drawn = generator.multinomial(n, counts / n, size=rows)
+        else:
+            places = np.take(cells, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
+            drawn = np.bincount(places.reshape(-1), minlength=rows * size).reshape(rows, size)
+        parts.append(kappas(drawn.astype(np.float64)))
+        left -= rows
+    return _estimate(float(kappas(counts[None].astype(np.float64))[0]), np.concatenate(parts), n)
 
 
 def krippendorff_alpha(
@@ -202,13 +378,15 @@ def _estimate(value: float, replicates: Floats, n: int) -> Estimate:
     """Redrawn items that all agree on one value have no coefficient; they are left out of error and interval."""
     import numpy as np
 
+    from assay.stats.bootstrap import FEWEST, expanded_tails, spread
+
     known = replicates[np.isfinite(replicates)]
     if math.isnan(value):
         return Estimate(None, None, None, None, n, "bootstrap", LEVEL)
-    if n == 1 or len(known) < 2:
+    if n < FEWEST or len(known) < 2:
         return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, "bootstrap", LEVEL)
+    low, high = np.quantile(known, expanded_tails(n))
+    return spread(Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, "bootstrap", LEVEL))
 
 
 def _rated(ratings: Sequence[Sequence[Hashable | None]]) -> list[list[Hashable]]:

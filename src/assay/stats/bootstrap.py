@@ -1,17 +1,14 @@
-"""Resampling: our seeded intervals of any statistic, and lm-eval's bootstrap error with its very random stream.
+"""Resampling: seeded errors, intervals and tests of any statistic of documents.
 
 Documents are redrawn, singly, in pairs (the same ones for both systems) or by whole clusters. Intervals are percentiles
-or BCa (bias-corrected and accelerated; Efron 1987), which also follows a skewed statistic.
-
-lm-eval draws with Python's generator in chunks of 1000 replicates, chunk i seeded with i. numpy's Mersenne
-Twister, given the same state, yields the same numbers, so the replicates agree and come many at a time.
+or BCa (bias-corrected and accelerated; Efron 1987), which also follows a skewed statistic. Both are read further out
+with few documents, because redrawn ones vary too little (Hesterberg 2015, The American Statistician 69, 371-386).
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -25,14 +22,16 @@ Values = NDArray[np.float64]
 # Takes resampled values of shape (replicates, n) or (replicates, n, columns), gives one number per replicate.
 Statistic = Callable[[Values], Values]
 
-_CHUNK = 1000
-_CELLS_AT_ONCE = 2_000_000
+# Few enough to stay in the cache.
+_CELLS_AT_ONCE = 200_000
 OWN_REPLICATES = 2000
 # Fewer documents, or clusters, can be redrawn in so few ways that no interval of 95 % is among them: of two, it would
 # reach from the one to the other, between which the truth lies half the time.
 FEWEST = 3
 # A category of a multinomial draw costs as much as eight redrawn documents.
 _DRAWS_PER_CATEGORY = 8
+# With a larger share of redrawn sets that have no such statistic, an interval would be made up.
+MOST_WITHOUT = 0.05
 # More documents are left out in so many groups at a time, as in Efron and Narasimhan (2020).
 _MOST_LEFT_OUT = 1000
 Seed = int | bytes | Sequence[int]
@@ -57,21 +56,62 @@ class Resampling:
 
 def percentile_estimate(values: Values, statistic: Statistic, seed: int = 0) -> Estimate:
     """A statistic of the values, its bootstrap error (not divided again) and percentile interval."""
+    return bootstrap_statistic(values, statistic, Resampling(seed))
+
+
+def counted_estimate(counts: Values, statistic: Statistic, seed: Seed = 0) -> Estimate:
+    """The same for documents that are alike in groups: how often each group is redrawn is multinomial, which is quick.
+
+    Args:
+        counts: how many documents each group has.
+        statistic: of many such counts at once, one row per replicate.
+        seed: of the bootstrap.
+    """
+    n = int(counts.sum())
+    value = float(statistic(counts[None])[0])
+    if n < FEWEST:
+        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
+    generator, parts = seeded(seed), []
+    for rows in row_blocks(OWN_REPLICATES, len(counts)):
+        parts.append(statistic(generator.multinomial(n, counts / n, size=rows).astype(np.float64)))
+    return _estimate(value, np.concatenate(parts), np.empty(0), n, Resampling())
+
+
+def median_estimate(values: Values, is_upper: bool = False, seed: Seed = 0) -> Estimate:
+    """The median, bootstrapped without redrawing a document.
+
+    Of n documents sorted, a redrawn set has the median at the place ⌊n·U⌋, where U is that of n uniform numbers: a beta
+    variable (David and Nagaraja 2003, Order Statistics, 2.1), so that a replicate costs one number or two.
+
+    Args:
+        values: one per document.
+        is_upper: whether the upper of two middle values is the median, and not their mean.
+        seed: of the bootstrap.
+    """
     n = len(values)
     if n == 0:
         return nothing("bootstrap")
-    value = float(statistic(values[None])[0])
+    ranked, middle, generator = np.sort(values), n // 2, seeded(seed)
+    is_one = is_upper or n % 2 == 1
+    value = float(ranked[middle] if is_one else (ranked[middle - 1] + ranked[middle]) / 2)
     if n < FEWEST:
         return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
-    generator = np.random.default_rng(seed)
-    parts = []
-    for rows in _row_blocks(OWN_REPLICATES, n):
-        parts.append(statistic(values[generator.integers(0, n, size=(rows, n))]))
-    replicates = np.concatenate(parts)
-    if not np.all(np.isfinite(replicates)):  # some redrawn sets have no such statistic
-        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
-    low, high = np.quantile(replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, float(np.std(replicates, ddof=1)), float(low), float(high), n, "bootstrap", LEVEL)
+    if is_one:
+        found = _at(ranked, generator.beta(middle + 1, n - middle, OWN_REPLICATES))
+    else:
+        lower = generator.beta(middle, n - middle + 1, OWN_REPLICATES)
+        upper = lower + (1 - lower) * generator.beta(1, n - middle, OWN_REPLICATES)
+        found = (_at(ranked, lower) + _at(ranked, upper)) / 2
+    return _estimate(value, found, np.empty(0), n, Resampling())
+
+
+def _at(ranked: Values, shares: Values) -> Values:
+    return np.take(ranked, np.minimum((shares * len(ranked)).astype(np.int64), len(ranked) - 1))
+
+
+def are_few(groups: int, n: int) -> bool:
+    """Whether documents fall into so few groups that drawing how often each comes is quicker than redrawing them."""
+    return groups * _DRAWS_PER_CATEGORY <= n
 
 
 def bootstrap_mean(values: Values, how: Resampling) -> Estimate:
@@ -94,7 +134,7 @@ def bootstrap_statistic(values: Values, statistic: Statistic, how: Resampling) -
         statistic: of many resampled sets of documents at once.
         how: seed, replicates and interval.
     """
-    return _bootstrapped(len(values), lambda places: statistic(values[places]), how)
+    return _bootstrapped(len(values), lambda places: statistic(redrawn(values, places)), how)
 
 
 def paired_bootstrap(a: Values, b: Values, statistic: Statistic, how: Resampling) -> Estimate:
@@ -108,7 +148,7 @@ def paired_bootstrap(a: Values, b: Values, statistic: Statistic, how: Resampling
     """
     if len(a) != len(b):
         raise unequal("second system", len(b), len(a))
-    return _bootstrapped(len(a), lambda places: statistic(a[places]) - statistic(b[places]), how)
+    return _bootstrapped(len(a), lambda places: statistic(redrawn(a, places)) - statistic(redrawn(b, places)), how)
 
 
 def bootstrap_test(
@@ -116,10 +156,7 @@ def bootstrap_test(
 ) -> tuple[Estimate, float | None]:
     """A statistic that is 0 where nothing differs, such as a difference: its estimate, and the two-sided p of 0.
 
-    p is below α exactly when the percentile interval of level 1 − α leaves 0 out, so that the two never contradict each
-    other, and it stays the same where both systems' statistics are carried over to another scale (a perplexity or its
-    logarithm). The data itself counts as one more on either side, so that p is never 0; p is None where some redrawn
-    sets have no such statistic.
+    See `replicate_test` for the p.
 
     Args:
         values: one row per document; both systems' values side by side.
@@ -138,12 +175,84 @@ def bootstrap_test(
         found = bootstrap_statistic(values, watched, plain)
     else:
         found = cluster_bootstrap(values, clusters, watched, plain)
-    if found.value is None or found.low is None:
+    if found.value is None:
         return found, None
     # The first call is the statistic of the data itself.
-    replicates = np.concatenate(seen[1:])
-    fewest = min(int(np.sum(replicates <= 0)), int(np.sum(replicates >= 0)))
-    return found, min(1.0, 2 * (fewest + 1) / (len(replicates) + 1))
+    return replicate_test(found.value, np.concatenate([np.empty(0), *seen[1:]]), found.n, found.clusters, how.level)
+
+
+def replicate_test(
+    value: float, replicates: Values, n: int, clusters: int | None = None, level: float = LEVEL
+) -> tuple[Estimate, float | None]:
+    """A difference from redrawn ones: its estimate with percentiles, and the two-sided p of 0.
+
+    p is below α exactly when the percentile interval of level 1 − α leaves 0 out, so that the two never contradict each
+    other, and it stays the same where both systems' statistics are carried over to another scale (a perplexity or its
+    logarithm). The data itself counts as one more on either side, so that p is never 0. There is neither p nor interval
+    where there is no finite difference, or where many redrawn sets have none.
+
+    Args:
+        value: the difference found.
+        replicates: those of redrawn sets of documents; NaN where a set has none.
+        n: documents.
+        clusters: how many, where whole clusters were redrawn.
+        level: probability that the interval claims to cover.
+    """
+    found = replicates_estimate(value, replicates, n, clusters, level)
+    if found.low is None:
+        return found, None
+    known = replicates[np.isfinite(replicates)]
+    fewest = min(int(np.sum(known <= 0)), int(np.sum(known >= 0)))
+    units = n if clusters is None else clusters
+    return found, _expanded_p(min(1.0, 2 * (fewest + 1) / (len(known) + 1)), units)
+
+
+def replicates_estimate(
+    value: float, replicates: Values, n: int, clusters: int | None = None, level: float = LEVEL
+) -> Estimate:
+    """An estimate with percentiles of redrawn sets; arguments as in `replicate_test`.
+
+    There is neither error nor interval where the value is not finite, where documents are too few, or where many
+    redrawn sets have no value.
+    """
+    units, method = (n, "bootstrap") if clusters is None else (clusters, "cluster-bootstrap")
+    known = replicates[np.isfinite(replicates)]
+    is_told = units >= FEWEST and len(known) >= (1 - MOST_WITHOUT) * len(replicates)
+    if not np.isfinite(value) or not is_told:
+        return Estimate(None if np.isnan(value) else value, None, None, None, n, method, level, clusters)
+    low, high = np.quantile(known, expanded_tails(units, level))
+    return Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, method, level, clusters)
+
+
+def smallest_p(replicates: int, units: int) -> float:
+    """The p where every redrawn set lies on the same side of 0: no test by so many replicates gives a smaller one."""
+    return _expanded_p(2 / (replicates + 1), units)
+
+
+def redrawn_times(units: int, replicates: int, seed: Seed, cells: int | None = None) -> Iterator[Values]:
+    """How often each document (or cluster) is in a redrawn set: blocks of rows, one per set.
+
+    Args:
+        units: documents, or clusters.
+        replicates: rows in all.
+        seed: of the draws.
+        cells: what a row will be made into, where that is more than units; bounds the memory.
+    """
+    generator = seeded(seed)
+    for rows in row_blocks(replicates, cells or units):
+        places = generator.integers(0, units, size=(rows, units)) + units * np.arange(rows)[:, None]
+        yield np.bincount(places.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
+
+
+def group_sums(groups: NDArray[np.int64]) -> Statistic:
+    """How often documents of each group are in redrawn sets, from how often each document is.
+
+    Args:
+        groups: the group of each document, as a number; none is left out from 0 on.
+    """
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    return lambda times: np.asarray(np.add.reduceat(times[:, order], starts, axis=1))
 
 
 def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: Statistic, how: Resampling) -> Estimate:
@@ -155,19 +264,62 @@ def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: S
         statistic: of many resampled sets of documents at once; replicates with equally many documents come together.
         how: seed, replicates and interval.
     """
-    if len(values) != len(clusters):
-        raise unequal("clusters", len(clusters), len(values))
-    gathered: dict[Hashable, list[int]] = {}
-    for place, cluster in enumerate(clusters):
-        gathered.setdefault(cluster, []).append(place)
-    members = [np.array(own) for own in gathered.values()]
+    own = numbered(clusters, len(values))
+    sizes = np.bincount(own)
+    # Documents of a cluster side by side, so that a cluster is a stretch of places.
+    gathered = np.take(values, np.argsort(own, kind="stable"), axis=0)
+    ends = np.cumsum(sizes)
 
     def of_clusters(chosen: NDArray[np.int64]) -> Values:
-        return _by_size([np.concatenate([members[one] for one in row]) for row in chosen], values, statistic)
+        return _by_size([_stretches(row, sizes, ends) for row in chosen], gathered, statistic)
 
-    found = _bootstrapped(len(members), of_clusters, how)
-    method, ends = "cluster-" + found.method, (found.low, found.high)
-    return Estimate(found.value, found.stderr, *ends, len(values), method, how.level, len(members))
+    found = _bootstrapped(len(sizes), of_clusters, how, len(values))
+    return replace(found, n=len(values), method="cluster-" + found.method, clusters=len(sizes))
+
+
+def _stretches(chosen: NDArray[np.int64], sizes: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of the documents of these clusters, one cluster after the other."""
+    own = sizes[chosen]
+    after = np.cumsum(own)
+    return np.asarray(np.repeat(ends[chosen] - after, own) + np.arange(after[-1]))
+
+
+def expanded_tails(n: int, level: float = LEVEL) -> Values:
+    """The shares of replicates below the ends of an interval: beyond 2.5 and 97.5 % with few documents.
+
+    Replicates spread by √((n−1)/n) of what they should, and their quantiles are the normal law's where Student's are
+    meant. For a mean, percentiles at Φ(∓√(n/(n−1)) · t) make good for both.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    tail = float(ndtr(-np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 + level) / 2)))
+    return np.array([tail, 1 - tail])
+
+
+def _expanded_p(p: float, n: int) -> float:
+    """The two-sided p that belongs to such intervals."""
+    from scipy.special import ndtri, stdtr
+
+    return float(2 * stdtr(n - 1, np.sqrt((n - 1) / n) * ndtri(p / 2)))
+
+
+def numbered(clusters: Sequence[Hashable], n: int) -> NDArray[np.int64]:
+    """The cluster of each of n documents as a number, from 0 in the order in which they come."""
+    if len(clusters) != n:
+        raise unequal("clusters", len(clusters), n)
+    places: dict[Hashable, int] = {}
+    return np.array([places.setdefault(cluster, len(places)) for cluster in clusters], dtype=np.int64)
+
+
+def spread(found: Estimate) -> Estimate:
+    """A score's estimate, without error and interval where every redrawn set scores the same.
+
+    A correlation of picks that are all alike, or F1 where all is right: redrawing cannot tell how far another set of
+    documents would lie from these, and an interval of no width would say that it can.
+    """
+    if found.low is None or found.low != found.high:
+        return found
+    return Estimate(found.value, None, None, None, found.n, found.method, found.level, found.clusters)
 
 
 def seeded(seed: Seed) -> np.random.Generator:
@@ -176,16 +328,19 @@ def seeded(seed: Seed) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(b"\1" + seed, "big") if isinstance(seed, bytes) else seed)
 
 
-def _bootstrapped(n: int, of_places: Callable[[NDArray[np.int64]], Values], how: Resampling) -> Estimate:
-    """A statistic of n units by their places, bootstrapped."""
+def _bootstrapped(
+    n: int, of_places: Callable[[NDArray[np.int64]], Values], how: Resampling, documents: int | None = None
+) -> Estimate:
+    """A statistic of n units by their places, bootstrapped; in blocks of as many documents as these units hold."""
     if n == 0:
         return nothing("bootstrap")
     value = float(of_places(np.arange(n)[None])[0])
     if n < FEWEST:
         return Estimate(value, None, None, None, n, "bootstrap", how.level)
     generator = seeded(how.seed)
-    parts = [of_places(generator.integers(0, n, size=(rows, n))) for rows in _row_blocks(how.replicates, n)]
-    left_out = _left_out(n, of_places) if how.interval == "bca" else np.empty(0)
+    size = n if documents is None else documents
+    parts = [of_places(generator.integers(0, n, size=(rows, n))) for rows in row_blocks(how.replicates, size)]
+    left_out = _left_out(n, of_places, size) if how.interval == "bca" else np.empty(0)
     return _estimate(value, np.concatenate(parts), left_out, n, how)
 
 
@@ -193,7 +348,7 @@ def _estimate(value: float, replicates: Values, left_out: Values, n: int, how: R
     method = "bca" if how.interval == "bca" else "bootstrap"
     if not np.all(np.isfinite(replicates)):  # some redrawn sets have no such statistic: an interval would be made up
         return Estimate(value, None, None, None, n, method, how.level)
-    tails = np.array([(1 - how.level) / 2, (1 + how.level) / 2])
+    tails = expanded_tails(n, how.level)
     if how.interval == "bca":
         tails = _bca_tails(tails, value, replicates, left_out)
     low, high = np.quantile(replicates, tails)
@@ -215,13 +370,13 @@ def _bca_tails(tails: Values, value: float, replicates: Values, left_out: Values
     return np.asarray(ndtr(bias + z / (1 - acceleration * z)))
 
 
-def _left_out(n: int, of_places: Callable[[NDArray[np.int64]], Values]) -> Values:
+def _left_out(n: int, of_places: Callable[[NDArray[np.int64]], Values], documents: int) -> Values:
     """The statistic without each unit in turn; of many units, without each of a thousand groups of equal size."""
     groups = min(n, _MOST_LEFT_OUT)
     size = n // groups
     # Units beyond the last full group stay in throughout.
     parts, done = [], 0
-    for rows in _row_blocks(groups, n):
+    for rows in row_blocks(groups, documents):
         starts = (np.arange(done, done + rows) * size)[:, None]
         kept = np.arange(n - size)[None]
         parts.append(of_places(np.where(kept < starts, kept, kept + size)))
@@ -234,12 +389,12 @@ def _redrawn_means(values: Values, how: Resampling) -> Values:
     generator, n = seeded(how.seed), len(values)
     distinct, counts = np.unique(values, return_counts=True)
     parts: list[Values] = []
-    if len(distinct) * _DRAWS_PER_CATEGORY <= n:
-        for rows in _row_blocks(how.replicates, len(distinct)):
+    if are_few(len(distinct), n):
+        for rows in row_blocks(how.replicates, len(distinct)):
             parts.append(generator.multinomial(n, counts / n, size=rows) @ distinct / n)
         return np.concatenate(parts)
-    for rows in _row_blocks(how.replicates, n):
-        parts.append(values[generator.integers(0, n, size=(rows, n))].mean(axis=1))
+    for rows in row_blocks(how.replicates, n):
+        parts.append(redrawn(values, generator.integers(0, n, size=(rows, n))).mean(axis=1))
     return np.concatenate(parts)
 
 
@@ -251,34 +406,16 @@ def _by_size(rows: Sequence[NDArray[np.int64]], values: Values, statistic: Stati
         places = np.flatnonzero(lengths == length)
         for start in range(0, len(places), most := max(1, _CELLS_AT_ONCE // int(length))):
             block = places[start : start + most]
-            found[block] = statistic(values[np.stack([rows[place] for place in block])])
+            found[block] = statistic(redrawn(values, np.stack([rows[place] for place in block])))
     return found
 
 
-def harness_stderr(values: Values, statistic: Statistic, iterations: int) -> float | None:
-    """lm-eval's bootstrap standard error: same seeds, same chunks, the remainder of the last chunk dropped."""
-    n = len(values)
-    if n <= 1 or iterations <= 1:
-        return None
-    chunk = min(_CHUNK, iterations)
-    parts = []
-    for number in range(iterations // chunk):
-        generator = _python_stream(number)
-        for rows in _row_blocks(chunk, n):
-            places = np.floor(generator.random_sample((rows, n)) * n).astype(np.int64)
-            parts.append(statistic(values[places]))
-    return float(np.std(np.concatenate(parts), ddof=1))
+def redrawn(values: Values, places: NDArray[np.int64]) -> Values:
+    """values[places], ten times as fast where a document has several columns."""
+    return np.take(values, places, axis=0)
 
 
-def _python_stream(seed: int) -> np.random.RandomState:
-    """numpy's generator in the state of Python's after seeding."""
-    _, words, _ = random.Random(seed).getstate()
-    stream = np.random.RandomState()
-    stream.set_state(("MT19937", np.array(words[:-1], dtype=np.uint32), int(words[-1]), 0, 0.0))
-    return stream
-
-
-def _row_blocks(rows: int, n: int) -> list[int]:
+def row_blocks(rows: int, n: int) -> list[int]:
     """Row counts that add up to `rows` and keep each block's memory bounded."""
     most = max(1, _CELLS_AT_ONCE // n)
     full, rest = divmod(rows, most)

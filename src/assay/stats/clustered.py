@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from assay.core.scores import Estimate
 from assay.stats.inputs import finite, is_binary, same_documents, unequal
-from assay.stats.means import LEVEL, nothing, t_quantile, wilson_interval
-from assay.stats.paired import PairedTest, newcombe_interval, sign_flip_p
+from assay.stats.means import LEVEL, bounded_interval, is_bounded, is_hair, nothing, t_quantile, wilson_interval
+from assay.stats.paired import newcombe_interval, sign_flip_p
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 # Below this many clusters the clustered error itself is known too badly.
 FEW = 20
@@ -30,7 +31,8 @@ class ClusteredEstimate:
 
     Attributes:
         estimate: value, clustered error and interval; error and interval are None where one cluster cannot tell them.
-            Its method is `clustered-t`, or `wilson-clusters` or `newcombe-clusters` where the error is 0.
+            Its method is `clustered-t`, `clustered-wilson` for values from 0 to 1, or `wilson-clusters` or
+            `newcombe-clusters` where the error is 0.
         clusters: how many there are.
         is_few: whether they are too few to trust error and interval.
     """
@@ -40,26 +42,11 @@ class ClusteredEstimate:
     is_few: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteredTest:
-    """One system against another on the same clustered documents.
-
-    Attributes:
-        test: difference, interval and p, by `cluster-sign-flip`.
-        clusters: how many there are.
-        is_few: whether they are too few to trust the interval; the p-value is exact with any number.
-    """
-
-    test: PairedTest
-    clusters: int
-    is_few: bool
-
-
 def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
     """The mean over documents, with the error that clusters leave and Student's interval with clusters − 1 degrees.
 
-    Outcomes of 0 and 1 whose clustered error is 0, such as all equal, get Wilson's interval as of one document per
-    cluster.
+    Values from 0 to 1 get Wilson's interval as of so many independent outcomes as have that error. Outcomes of 0 and 1
+    whose clustered error is 0, such as all equal, get Wilson's interval as of one document per cluster.
 
     Args:
         values: one per document.
@@ -74,11 +61,10 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
     if is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
         ends = wilson_interval(mean * count, count)
         return _estimate(mean, error, ends, len(data), "wilson-clusters", count)
-    error = _known(error, count)
-    reach = _student(mean, error, count)
-    if reach is not None and is_binary(data):
-        reach = max(0.0, reach[0]), min(1.0, reach[1])
-    return _estimate(mean, error, reach, len(data), "clustered-t", count)
+    error = error or None  # clusters that are alike say nothing of how far another would lie from them
+    if error and is_bounded(data):
+        return _estimate(mean, error, bounded_interval(mean, error, count - 1), len(data), "clustered-wilson", count)
+    return _estimate(mean, error, _student(mean, error, count), len(data), "clustered-t", count)
 
 
 def clustered_ratio(
@@ -98,7 +84,7 @@ def clustered_ratio(
     ratio = math.fsum(top) / total
     residuals = [a - ratio * b for a, b in zip(top, bottom, strict=True)]
     error = _error(list(_sums(residuals, clusters).values()), n)
-    error = _known(None if error is None else error * n / abs(total), count)
+    error = None if error is None or is_hair(error * n / abs(total), ratio) else error * n / abs(total)
     return _estimate(ratio, error, _student(ratio, error, count), n, "clustered-delta", count)
 
 
@@ -123,33 +109,32 @@ def clustered_difference(a: Sequence[float], b: Sequence[float], clusters: Seque
     return _estimate(mean, error, _student(mean, error, count), n, "clustered-t", count)
 
 
+def difference_of_units(differences: NDArray[np.float64], units: NDArray[np.int64]) -> ClusteredEstimate | None:
+    """As `clustered_difference`, on arrays, for thousands of pairs; None where the clustered error is 0 or unknown.
+
+    Args:
+        differences: finite, one per document.
+        units: the cluster of each document as a number, none left out from 0 on.
+    """
+    import numpy as np
+
+    n = len(differences)
+    if n == 0:
+        return None
+    mean = float(differences.mean())
+    sums = np.bincount(units, differences - mean)
+    error = _error(sums.tolist(), n)
+    if not error:
+        return None
+    return _estimate(mean, error, _student(mean, error, len(sums)), n, "clustered-t", len(sums))
+
+
 def cluster_sign_flip_p(
     differences: Sequence[float], clusters: Sequence[Hashable], generator: np.random.Generator
 ) -> float:
     """The p of sign flips of whole clusters: a cluster's documents turn together."""
     data = finite(differences, "cluster sign flips")
     return sign_flip_p(list(_sums(data, clusters).values()), generator)
-
-
-def compare_clustered(a: Sequence[float], b: Sequence[float], clusters: Sequence[Hashable], seed: int) -> ClusteredTest:
-    """Tests a against b by flipping the signs of whole clusters.
-
-    Args:
-        a: the first system's value per document.
-        b: the second system's, in the same order.
-        clusters: the cluster of each document.
-        seed: of the sign flips.
-    """
-    import numpy as np
-
-    first, second = same_documents(a, b)
-    differences = [x - y for x, y in zip(first, second, strict=True)]
-    wins, losses = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
-    p = cluster_sign_flip_p(differences, clusters, np.random.default_rng(seed))
-    found = clustered_difference(first, second, clusters)
-    own = found.estimate
-    test = PairedTest(own.value, own.low, own.high, p, "cluster-sign-flip", own.n, wins, losses)
-    return ClusteredTest(test, found.clusters, found.is_few)
 
 
 def _estimate(
@@ -164,11 +149,6 @@ def _student(mean: float, error: float | None, clusters: int) -> tuple[float, fl
         return None
     reach = t_quantile(clusters - 1) * error
     return mean - reach, mean + reach
-
-
-def _known(error: float | None, clusters: int) -> float | None:
-    """Two clusters that are alike say nothing of how far a third would lie from them."""
-    return None if clusters == 2 and error == 0 else error
 
 
 def _error(sums: Sequence[float], n: int) -> float | None:

@@ -7,7 +7,7 @@ running sums: no set is sorted again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
@@ -24,60 +24,89 @@ if TYPE_CHECKING:
     _Measure = Callable[[Floats, Floats, Floats], Floats]
 
 REPLICATES = 1000
-_CELLS_AT_ONCE = 1_000_000
-# With more redrawn sets than this that have no such measure, an interval would be made up.
-_MOST_WITHOUT = 0.05
 
 
 def confidence_estimate(
-    confidences: Sequence[float], hits: Sequence[float], measure: str, coverage: float | None = None, seed: int = 0
+    confidences: Sequence[float],
+    hits: Sequence[float],
+    measure: str,
+    coverage: float | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    seed: int = 0,
 ) -> Estimate:
-    """A measure with bootstrap error and percentile interval over documents; nulls where it is undefined.
+    """A measure with bootstrap error and interval over documents; nulls where it is undefined.
+
+    Percentiles; for `ece_adaptive`, whose noise is all upward, the ends of `gaps.gaps_estimate`.
 
     Args:
         confidences: from 0 to 1.
         hits: 0 or 1, in the same order.
         measure: `ece_adaptive`, `auroc`, `aurc` or `selective_acc`.
         coverage: of `selective_acc`, the share of documents to answer.
+        clusters: the cluster of each document, to redraw whole clusters; None for single documents.
         seed: of the bootstrap.
     """
     import numpy as np
+
+    from assay.stats.bootstrap import FEWEST, numbered, redrawn_times, replicates_estimate, spread
+    from assay.stats.gaps import gaps_estimate
 
     sure, hit = (np.array(part) for part in checked(confidences, hits))
     n = len(sure)
     if n == 0:
         return nothing("bootstrap")
+    if measure == "ece_adaptive":
+        return gaps_estimate(gap_parts(sure, hit), np.ones(n), clusters, seed)
+    order = np.argsort(sure, kind="stable")
+    units = np.arange(n) if clusters is None else numbered(numbered(clusters, n)[order].tolist(), n)
+    count, method = (n, "bootstrap") if clusters is None else (int(units.max()) + 1, "cluster-bootstrap")
+    of_times = measure_of_times(sure[order], hit[order], measure, coverage)
+    value, told = float(of_times(np.ones((1, n)))[0]), None if clusters is None else count
+    if math.isnan(value) or count < FEWEST:
+        return Estimate(None if math.isnan(value) else value, None, None, None, n, method, LEVEL, told)
+    replicates = [
+        of_times(times if clusters is None else np.take(times, units, axis=1))
+        for times in redrawn_times(count, REPLICATES, seed, n)
+    ]
+    return spread(replicates_estimate(value, np.concatenate(replicates), n, told))
+
+
+def measure_of_times(
+    sure: Floats, hit: Floats, measure: str, coverage: float | None = None
+) -> Callable[[Floats], Floats]:
+    """The measure of sets in which each document comes so often, one row per set; NaN where it is undefined.
+
+    Args:
+        sure: confidence of each document.
+        hit: 0 or 1.
+        measure: `auroc`, `aurc` or `selective_acc`.
+        coverage: of `selective_acc`.
+    """
+    import numpy as np
+
     found = _measure(measure, coverage)
     order = np.argsort(sure, kind="stable")
+    is_sorted = bool(np.all(np.diff(order) == 1))
     sure, hit = sure[order], hit[order]
     starts = np.flatnonzero(np.concatenate([[True], np.diff(sure) > 0]))
 
+    def by_group(per_document: Floats) -> Floats:
+        return per_document if len(starts) == len(sure) else np.add.reduceat(per_document, starts, axis=1)
+
     def of_times(times: Floats) -> Floats:
-        counts = np.add.reduceat(times, starts, axis=1)
-        return found(sure[starts], counts, np.add.reduceat(times * hit, starts, axis=1))
+        own = times if is_sorted else times[:, order]
+        return found(sure[starts], by_group(own), by_group(own * hit))
 
-    value = float(of_times(np.ones((1, n)))[0])
-    if math.isnan(value) or n == 1:
-        return Estimate(None if math.isnan(value) else value, None, None, None, n, "bootstrap", LEVEL)
-    replicates = _redrawn(n, of_times, seed)
-    known = replicates[np.isfinite(replicates)]
-    if len(known) < (1 - _MOST_WITHOUT) * len(replicates):
-        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, "bootstrap", LEVEL)
+    return of_times
 
 
-def _redrawn(n: int, of_times: Callable[[Floats], Floats], seed: int) -> Floats:
+def gap_parts(sure: Floats, hit: Floats) -> Floats:
+    """What each document brings to each bin of `ece_adaptive`, one row per document."""
     import numpy as np
 
-    generator, parts, left = np.random.default_rng(seed), [], REPLICATES
-    while left:
-        rows = min(left, max(1, _CELLS_AT_ONCE // n))
-        places = generator.integers(0, n, size=(rows, n)) + np.arange(rows)[:, None] * n
-        times = np.bincount(places.reshape(-1), minlength=rows * n).reshape(rows, n)
-        parts.append(of_times(times.astype(np.float64)))
-        left -= rows
-    return np.concatenate(parts)
+    parts = np.zeros((len(sure), BINS))
+    parts[np.arange(len(sure)), _bins(sure)] = sure - hit
+    return parts
 
 
 def _measure(name: str, coverage: float | None) -> _Measure:
@@ -86,30 +115,30 @@ def _measure(name: str, coverage: float | None) -> _Measure:
             raise DataError(Fault("selective accuracy", f"a coverage of {coverage}", "a number above 0, 1 at most"))
         share = coverage
         return lambda sure, counts, hits: _selective(counts, hits, share)
-    known: dict[str, _Measure] = {"ece_adaptive": _calibration_gap, "auroc": _auroc, "aurc": _risk}
+    known: dict[str, _Measure] = {"auroc": _auroc, "aurc": _risk}
     if name not in known:
-        raise DataError(Fault("calibration", f'the measure "{name}"', ", ".join((*known, "selective_acc"))))
+        names = ", ".join(("ece_adaptive", *known, "selective_acc"))
+        raise DataError(Fault("calibration", f'the measure "{name}"', names))
     return known[name]
 
 
-def _calibration_gap(sure: Floats, counts: Floats, hits: Floats) -> Floats:
+def _bins(sure: Floats) -> NDArray[np.int64]:
     """Bins of equal mass, as `calibration.reliability_table` makes them: a tied group goes where its middle rank is."""
     import numpy as np
 
-    rows, n = len(counts), counts[0].sum()
-    middles = np.cumsum(counts, axis=1) - counts / 2
-    places = np.minimum((middles * BINS / n).astype(np.int64), BINS - 1) + BINS * np.arange(rows)[:, None]
-    gaps = np.bincount(places.reshape(-1), (counts * sure - hits).reshape(-1), rows * BINS)
-    return np.asarray(np.abs(gaps).reshape(rows, BINS).sum(axis=1) / n)
+    _, group, counts = np.unique(sure, return_inverse=True, return_counts=True)
+    middles = np.cumsum(counts) - counts / 2
+    return np.asarray(np.minimum((middles * BINS / len(sure)).astype(np.int64), BINS - 1)[group])
 
 
 def _auroc(sure: Floats, counts: Floats, hits: Floats) -> Floats:
     import numpy as np
 
     misses = counts - hits
-    below = np.cumsum(misses, axis=1) - misses
     pairs = hits.sum(axis=1) * misses.sum(axis=1)
-    won = (hits * (below + misses / 2)).sum(axis=1)
+    below = np.cumsum(misses, axis=1)
+    below -= misses / 2
+    won = np.einsum("rg,rg->r", hits, below)
     return np.asarray(np.where(pairs > 0, won / np.maximum(pairs, 1), np.nan))
 
 
@@ -118,8 +147,8 @@ def _selective(counts: Floats, hits: Floats, coverage: float) -> Floats:
     import numpy as np
 
     before, own, found = _ranked(counts, hits)
-    answered = math.ceil(coverage * counts[0].sum() - 1e-9)
-    last = np.argmax(before + own >= answered, axis=1)
+    answered = np.ceil(coverage * counts.sum(axis=1) - 1e-9)
+    last = np.argmax(before + own >= answered[:, None], axis=1)
     rows = np.arange(len(counts))
     share = (answered - before[rows, last]) / own[rows, last]
     within = found[rows, last] * share
@@ -131,14 +160,20 @@ def _risk(sure: Floats, counts: Floats, hits: Floats) -> Floats:
     (H − m·a)·(1/(a+1) + … + 1/b) + m·(b − a), with H hits before it."""
     import numpy as np
 
-    before, own, found = _ranked(counts, hits)
-    n = int(counts[0].sum())
-    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, n + 1))])
-    mean = np.where(own > 0, found / np.maximum(own, 1), 0.0)
-    reached = harmonic[(before + own).astype(np.int64)] - harmonic[before.astype(np.int64)]
-    earlier = np.cumsum(found, axis=1) - found
-    sums = ((earlier - mean * before) * reached + mean * own).sum(axis=1)
-    return np.asarray(1 - sums / n)
+    n, total = counts.sum(axis=1), hits.sum(axis=1)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, int(n.max()) + 1))])
+    # In place where it can be: fresh memory takes longer than the sums.
+    above = np.cumsum(counts, axis=1)
+    np.subtract(n[:, None], above, out=above)
+    reached = np.take(harmonic, above.astype(np.int64))
+    above *= hits
+    above /= np.maximum(counts, 1.0)
+    above += np.cumsum(hits, axis=1)
+    rest = np.subtract(total[:, None], above, out=above)
+    first = rest[:, 0] * (harmonic[n.astype(np.int64)] - reached[:, 0])
+    sums = np.einsum("rg,rg->r", rest[:, 1:], reached[:, :-1] - reached[:, 1:]) + first
+    # m·(b − a) are the group's hits: all of them together.
+    return np.asarray(1 - (sums + total) / n)
 
 
 def _ranked(counts: Floats, hits: Floats) -> tuple[Floats, Floats, Floats]:

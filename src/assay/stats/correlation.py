@@ -6,6 +6,7 @@ order in three is as extreme.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from itertools import permutations
@@ -59,6 +60,10 @@ def kendall(a: Sequence[float], b: Sequence[float]) -> Correlation:
 def _says_nothing(a: Sequence[float], b: Sequence[float]) -> bool:
     if len(a) != len(b):
         raise DataError(Fault("correlation", f"lists of {len(a)} and {len(b)} values", "one value of each per pair"))
+    if not all(map(math.isfinite, (*a, *b))):
+        raise DataError(
+            Fault("correlation", "values that are no finite numbers", "finite ones", "Leave their pairs out")
+        )
     return len(a) < FEWEST or len(set(a)) == 1 or len(set(b)) == 1
 
 

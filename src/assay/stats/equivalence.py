@@ -48,7 +48,7 @@ class MarginTest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tails:
+class Tails:
     """A paired difference: its interval, and the probability of so low and so high a one under a true difference."""
 
     difference: float
@@ -121,21 +121,26 @@ def _tested(claim: str, a: Sequence[float], b: Sequence[float], margin: float, a
     first, second = same_documents(a, b)
     binary = is_binary(first) and is_binary(second)
     n = len(first)
-    if n < 2:
-        difference = first[0] - second[0] if n else None
-        method = "score" if binary else "t"
-        return MarginTest(claim, False, None, difference, None, None, margin, method, n, level)
     differences = [x - y for x, y in zip(first, second, strict=True)]
-    tails = _outcomes(differences, level) if binary else _measurements(differences, level)
+    mean = math.fsum(differences) / n if n else None
+    if binary:
+        wins, losses = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
+        tails = outcome_tails(wins, losses, n, alpha)
+    else:
+        tails = measurement_tails(mean or 0.0, standard_error(differences) or 0.0, n, alpha)
+    if tails is None:
+        method = "score" if binary else "t"
+        return MarginTest(claim, False, None, mean, None, None, margin, method, n, level)
     above = tails.is_higher(-margin)
     p = above if claim == "not worse" else max(above, tails.is_lower(margin))
     return MarginTest(claim, p <= alpha, p, tails.difference, tails.low, tails.high, margin, tails.method, n, level)
 
 
-def _outcomes(differences: Sequence[float], level: float) -> _Tails:
-    n = len(differences)
-    wins, losses = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
-    low, high = score_interval(wins, losses, n, level)
+def outcome_tails(wins: int, losses: int, n: int, alpha: float = ALPHA) -> Tails | None:
+    """Tails of the difference of outcomes of 0 and 1, with its 1 − 2α interval; None below two documents."""
+    if n < 2:
+        return None
+    low, high = score_interval(wins, losses, n, 1 - 2 * alpha)
     normal = NormalDist()
 
     def is_higher(true: float) -> float:
@@ -144,17 +149,18 @@ def _outcomes(differences: Sequence[float], level: float) -> _Tails:
     def is_lower(true: float) -> float:
         return normal.cdf(score_statistic(wins, losses, n, true)) if true < 1 else 0.0
 
-    return _Tails((wins - losses) / n, low, high, "score", is_lower, is_higher)
+    return Tails((wins - losses) / n, low, high, "score", is_lower, is_higher)
 
 
-def _measurements(differences: Sequence[float], level: float) -> _Tails:
-    n = len(differences)
-    mean, error = math.fsum(differences) / n, standard_error(differences) or 0.0
+def measurement_tails(mean: float, error: float, n: int, alpha: float = ALPHA) -> Tails | None:
+    """The same of measurements, from mean and standard error of their differences."""
+    if n < 2:
+        return None
     if error <= 1e-12 * abs(mean):
         return _all_equal(mean, n)
     from scipy.special import stdtr
 
-    reach = t_quantile(n - 1, level) * error
+    reach = t_quantile(n - 1, 1 - 2 * alpha) * error
 
     def is_higher(true: float) -> float:
         return float(stdtr(n - 1, (true - mean) / error))
@@ -162,13 +168,13 @@ def _measurements(differences: Sequence[float], level: float) -> _Tails:
     def is_lower(true: float) -> float:
         return float(stdtr(n - 1, (mean - true) / error))
 
-    return _Tails(mean, mean - reach, mean + reach, "t", is_lower, is_higher)
+    return Tails(mean, mean - reach, mean + reach, "t", is_lower, is_higher)
 
 
-def _all_equal(mean: float, n: int) -> _Tails:
+def _all_equal(mean: float, n: int) -> Tails:
     """All differences are equal, so Student's t says nothing. Were the median beyond the margin, each document would
     lie inside it with probability ½ at most: the sign test."""
-    return _Tails(
+    return Tails(
         mean,
         mean,
         mean,

@@ -1,7 +1,8 @@
 """Means, proportions and ratios of sums, each with standard error and an interval fitted to the data.
 
-Wilson's interval for proportions, because the normal one covers 40 to 90 % instead of 95 % near 0 and 1;
-Student's t for other means; the delta method for ratios of sums.
+Wilson's interval for proportions, because the normal one covers 40 to 90 % instead of 95 % near 0 and 1; the same, as
+of so many outcomes as have that error, for other values from 0 to 1; Student's t for other means; the delta method for
+ratios of sums.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from statistics import NormalDist
 from assay.core.scores import Estimate
 
 LEVEL = 0.95
+# What rounding leaves of an error of 0, beside the value.
+_HAIR = 1e-12
 
 
 def normal_quantile(level: float = LEVEL) -> float:
@@ -20,7 +23,7 @@ def normal_quantile(level: float = LEVEL) -> float:
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
-def t_quantile(degrees: int, level: float = LEVEL) -> float:
+def t_quantile(degrees: float, level: float = LEVEL) -> float:
     """The same under Student's t."""
     from scipy.special import stdtrit  # imported here: scipy costs more to import than a small run takes
 
@@ -37,46 +40,83 @@ def standard_error(values: Sequence[float]) -> float | None:
     n = len(values)
     if n < 2:
         return None
-    mean = math.fsum(values) / n
-    return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (n - 1)) / math.sqrt(n)
+    try:
+        mean = math.fsum(values) / n
+        return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (n - 1)) / math.sqrt(n)
+    except OverflowError:  # squares of hopeless perplexities
+        largest = max(map(abs, values))
+        return largest * (standard_error([value / largest for value in values]) or 0.0)
 
 
 def mean_estimate(values: Sequence[float]) -> Estimate:
-    """The mean. Wilson's interval when every value is 0 or 1, Student's t otherwise."""
+    """The mean. Wilson's interval when every value is 0 or 1, its kin when all lie between, Student's t otherwise."""
     data = [float(value) for value in values]
     if data and set(data) <= {0.0, 1.0}:
         low, high = wilson_interval(sum(data), len(data))
         return Estimate(sum(data) / len(data), standard_error(data), low, high, len(data), "wilson", LEVEL)
-    return _measured(data)
+    return _measured(data, may_be_share=True)
 
 
-def _measured(data: Sequence[float]) -> Estimate:
-    """The mean of measurements, with Student's interval."""
+def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
+    """The mean of measurements, with Student's interval; that of shares where they may be and all lie from 0 to 1."""
     if len(data) == 0:
         return nothing("t")
-    mean, error = math.fsum(data) / len(data), standard_error(data)
-    if error is None or _tells_nothing(error, len(data)):
+    mean, error = _mean(data), standard_error(data)
+    if error is None or min(data) == max(data):  # equal ones say nothing of how far another would lie from them
         return Estimate(mean, None, None, None, len(data), "t", LEVEL)
+    if may_be_share and is_bounded(data):
+        ends = bounded_interval(mean, error, len(data) - 1)
+        return Estimate(mean, error, *ends, len(data), "wilson-t", LEVEL)
     reach = t_quantile(len(data) - 1) * error
     return Estimate(mean, error, mean - reach, mean + reach, len(data), "t", LEVEL)
 
 
-def _tells_nothing(error: float, n: int) -> bool:
-    """Two equal measurements say nothing of how far a third would lie from them."""
-    return n == 2 and error == 0
+def _mean(data: Sequence[float]) -> float:
+    try:
+        return math.fsum(data) / len(data)
+    except OverflowError:
+        return math.fsum([value / len(data) for value in data])
+
+
+def is_hair(error: float, value: float) -> bool:
+    """Whether an error is 0 but for rounding."""
+    return error <= _HAIR * abs(value)
 
 
 def wilson_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
     """Wilson's score interval for a proportion."""
-    z = normal_quantile(level)
-    p = successes / n
+    low, high = _wilson(successes / n, n, normal_quantile(level))
+    # Exactly 0 and 1 at the ends, where rounding would leave a hair's breadth on either side.
+    return low if successes > 0 else 0.0, high if successes < n else 1.0
+
+
+def is_bounded(data: Sequence[float]) -> bool:
+    """Whether every value lies from 0 to 1."""
+    return min(data) >= 0.0 and max(data) <= 1.0
+
+
+def bounded_interval(mean: float, error: float, degrees: float) -> tuple[float, float]:
+    """Interval for the mean of values from 0 to 1, or of clustered outcomes, from its standard error.
+
+    Wilson's, with Student's quantile, as of so many independent outcomes of 0 and 1 as have the same error:
+    m(1 − m)/error². The error of few values near 0 or 1 comes out too small just where the mean does, which Student's
+    interval does not heed: 9 of 10 values 0 on 100 documents cover 91 % by it, 94 % by this. It never leaves 0 to 1.
+
+    Args:
+        mean: from 0 to 1.
+        error: its standard error.
+        degrees: of freedom: documents, or clusters, less one.
+    """
+    if error == 0 or not 0 < mean < 1:  # a mean that rounds to 1 leaves an error of a hair
+        return mean, mean
+    return _wilson(mean, mean * (1 - mean) / error / error, t_quantile(degrees))
+
+
+def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
     scale = 1 + z * z / n
     centre = (p + z * z / (2 * n)) / scale
     reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / scale
-    # Exactly 0 and 1 at the ends, where rounding would leave a hair's breadth on either side.
-    low = max(0.0, centre - reach) if successes > 0 else 0.0
-    high = min(1.0, centre + reach) if successes < n else 1.0
-    return low, high
+    return max(0.0, centre - reach), min(1.0, centre + reach)
 
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:
@@ -96,7 +136,7 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
         return Estimate(ratio, None, None, None, 1, "delta", LEVEL)
     squares = math.fsum([(a - ratio * b) ** 2 for a, b in zip(top, bottom, strict=True)])
     error = math.sqrt(n / (n - 1) * squares) / abs(total)
-    if _tells_nothing(error, n):
+    if is_hair(error, ratio):
         return Estimate(ratio, None, None, None, n, "delta", LEVEL)
     reach = t_quantile(n - 1) * error
     return Estimate(ratio, error, ratio - reach, ratio + reach, n, "delta", LEVEL)

@@ -7,6 +7,7 @@ All take one value per document, in the same order of documents.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,31 +27,6 @@ _CELLS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class PairedTest:
-    """One system against another on the same documents.
-
-    Attributes:
-        difference: mean of the first minus mean of the second; None without documents.
-        low: lower end of its 95 % interval; None below two documents.
-        high: upper end.
-        p: two-sided probability of a difference at least as large if neither were better.
-        method: `mcnemar` or `sign-flip`.
-        n: documents.
-        wins: documents on which the first is higher.
-        losses: documents on which it is lower.
-    """
-
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float
-    method: str
-    n: int
-    wins: int
-    losses: int
-
-
-@dataclass(frozen=True, slots=True)
 class CochranTest:
     """Whether any of several methods differs from the others. None where there is nothing to compare.
 
@@ -65,27 +41,6 @@ class CochranTest:
     degrees: int
     p: float | None
     n: int
-
-
-def compare_pair(a: Sequence[float], b: Sequence[float], seed: int) -> PairedTest:
-    """Tests a against b: McNemar's test when every value is 0 or 1, sign flips otherwise.
-
-    Args:
-        a: the first system's value per document.
-        b: the second system's, in the same order.
-        seed: of the sign flips.
-    """
-    first, second = same_documents(a, b)
-    differences = [x - y for x, y in zip(first, second, strict=True)]
-    wins, losses = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
-    estimate = paired_difference(first, second)
-    if is_binary(first) and is_binary(second):
-        method, p = "mcnemar", mcnemar_p(wins, losses)
-    else:
-        import numpy as np
-
-        method, p = "sign-flip", sign_flip_p(differences, np.random.default_rng(seed))
-    return PairedTest(estimate.value, estimate.low, estimate.high, p, method, len(first), wins, losses)
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
@@ -166,7 +121,8 @@ def sign_flip_p(differences: Sequence[float], generator: np.random.Generator) ->
     """Share of sign flips of the differences whose sum is at least as far from 0 as theirs.
 
     Every flip is tried up to 12 differences other than 0. Above that 10,000 are drawn, and the data itself counts
-    as one more, so that the result is never 0.
+    as one more, so that the result is never 0. Where the share of all flips is below what so many draws can show, it
+    is bounded instead, see `flip_bound`.
     """
     import numpy as np
 
@@ -186,7 +142,21 @@ def sign_flip_p(differences: Sequence[float], generator: np.random.Generator) ->
         flips = generator.integers(0, 2, size=(rows, count), dtype=np.int8).astype(np.float64)
         hits += int(np.sum(np.abs(2 * (flips @ values) - total) >= bar))
         left -= rows
-    return (hits + 1) / (FLIPS + 1)
+    return min((hits + 1) / (FLIPS + 1), flip_bound(values))
+
+
+def flip_bound(differences: NDArray[np.float64]) -> float:
+    """What the share of all flips, of any differences, is at most: 2·exp(−(Σd)²/2Σd²), by Hoeffding's inequality.
+
+    Without it a hundred systems could not be told apart, however far they are: the smallest share that 10,000 draws
+    show is not small enough for a correction over thousands of pairs.
+    """
+    import numpy as np
+
+    most = float(np.abs(differences).max())
+    scaled = differences / most  # squares of very large or small numbers are none
+    bound = 2 * math.exp(-(float(scaled.sum()) ** 2) / (2 * float((scaled * scaled).sum())))
+    return min(1.0, max(bound, sys.float_info.min))  # never 0
 
 
 def sign_flip_table(systems: Sequence[Sequence[float]], generator: np.random.Generator) -> list[list[float]]:
@@ -216,7 +186,7 @@ def sign_flip_table(systems: Sequence[Sequence[float]], generator: np.random.Gen
             if np.count_nonzero(differences) <= MOST_ENUMERATED:
                 p = sign_flip_p(differences.tolist(), generator)
             else:
-                p = (float(hits[first, second]) + 1) / (FLIPS + 1)
+                p = min((float(hits[first, second]) + 1) / (FLIPS + 1), flip_bound(differences))
             found[first, second] = found[second, first] = p
     return [[float(p) for p in row] for row in found]
 

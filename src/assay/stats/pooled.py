@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from assay.core.scores import Estimate
 from assay.stats.means import LEVEL, nothing
 
 
-def group_estimate(leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bool) -> Estimate:
-    """Mean over leaves, each counted by its size or once. Leaves are independent samples.
+def group_estimate(
+    leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bool, families: Sequence[Hashable] | None = None
+) -> Estimate:
+    """Mean over leaves, each counted by its size or once. Leaves are independent samples, but for those of one family.
 
     The interval combines the leaves' own intervals (MOVER; Zou and Donner 2008), so that a group whose leaves
     all score 0 or 1 still has one of honest width.
@@ -19,6 +21,8 @@ def group_estimate(leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bo
         leaves: the leaves' estimates, each with a value.
         sizes: documents per leaf.
         by_size: whether a leaf counts by its documents.
+        families: of each leaf; those of one family are of the same documents, such as prompts of one task, and taken
+            as if they erred together: their errors add up, which is the most that they can. None where none are.
     """
     if not leaves or not sum(sizes):
         return nothing("group")
@@ -26,14 +30,14 @@ def group_estimate(leaves: Sequence[Estimate], sizes: Sequence[int], by_size: bo
     total = math.fsum(weights)
     value = math.fsum(w * (leaf.value or 0.0) for w, leaf in zip(weights, leaves, strict=True)) / total
     n = sum(sizes)
-    shares = [weight / total for weight in weights]
+    shares, kin = [weight / total for weight in weights], families or range(len(leaves))
     error = None
     if all(leaf.stderr is not None for leaf in leaves):
-        error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves])
+        error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves], kin)
     if any(leaf.low is None or leaf.high is None for leaf in leaves):
         return Estimate(value, error, None, None, n, "group", LEVEL, _clusters(leaves))
-    below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves])
-    above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves])
+    below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves], kin)
+    above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves], kin)
     return Estimate(value, error, value - below, value + above, n, "mover", LEVEL, _clusters(leaves))
 
 
@@ -44,9 +48,12 @@ def _clusters(leaves: Sequence[Estimate]) -> int | None:
     return sum(leaf.n if leaf.clusters is None else leaf.clusters for leaf in leaves)
 
 
-def _combined(shares: Sequence[float], reaches: Sequence[float]) -> float:
+def _combined(shares: Sequence[float], reaches: Sequence[float], families: Sequence[Hashable]) -> float:
+    sums: dict[Hashable, float] = {}
+    for family, share, reach in zip(families, shares, reaches, strict=True):
+        sums[family] = sums.get(family, 0.0) + share * reach
     # hypot, because the squares of hopeless perplexities overflow.
-    return math.hypot(*(share * reach for share, reach in zip(shares, reaches, strict=True)))
+    return math.hypot(*sums.values())
 
 
 def harness_group_stderr(errors: Sequence[float | None], sizes: Sequence[int], by_size: bool) -> float | None:

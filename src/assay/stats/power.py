@@ -79,6 +79,11 @@ def minimum_detectable_effect(
     return _reach(power, alpha) * math.sqrt(_positive(variance_of_one) / n)
 
 
+def fewest_to_show(alpha: float = ALPHA) -> int:
+    """With fewer documents, all of them won, a test of signs still has a p of α or more: 2·½ⁿ."""
+    return math.floor(math.log2(2 / share(alpha, "alpha"))) + 1
+
+
 def documents_needed(effect: float, variance_of_one: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
     """How many documents a two-sided test needs to find this difference; None for no difference.
 

@@ -1,12 +1,13 @@
-"""Who is ahead: mean win rates, and ranks that models share as long as the data cannot tell them apart."""
+"""Who is ahead: mean win rates, and ranges of ranks that overlap as long as the data cannot tell models apart."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import permutations
 from string import ascii_lowercase
 
+from assay.core.comparisons import RankRange
 from assay.core.matrices import WinRate
-from assay.stats.paired import sign_flip_p
 
 
 def win_rates(models: Sequence[str], columns: Sequence[Mapping[str, float]]) -> dict[str, WinRate]:
@@ -27,14 +28,23 @@ def win_rates(models: Sequence[str], columns: Sequence[Mapping[str, float]]) -> 
     return {model: WinRate(sum(own) / len(own) if own else None, len(own)) for model, own in shares.items()}
 
 
-def ranks(models: Sequence[str], separated: Collection[tuple[str, str]]) -> dict[str, int]:
-    """1 + how many models are better beyond chance.
+def rank_ranges(models: Sequence[str], separated: Collection[tuple[str, str]]) -> dict[str, RankRange]:
+    """From 1 + how many models are better beyond chance, to all models less those that are worse beyond chance.
+
+    One number per model would not do: a model between two others is tied with both, though these are told apart.
 
     Args:
         models: all models.
         separated: pairs that the data can tell apart, the better one first.
     """
-    return {model: 1 + sum(worse == model for _, worse in separated) for model in models}
+    pairs = set(separated)
+    first = {model: 1 + sum(worse == model for _, worse in pairs) for model in models}
+    last = {model: len(models) - sum(better == model for better, _ in pairs) for model in models}
+    # Tests need not be transitive: with a better than b, b than c, and a and c tied, c could begin behind a's end.
+    for one, other in permutations(models, 2):
+        if (one, other) not in pairs and (other, one) not in pairs:
+            last[one] = max(last[one], first[other])
+    return {model: RankRange(first[model], last[model]) for model in models}
 
 
 def letters(models: Sequence[str], separated: Collection[tuple[str, str]]) -> dict[str, str]:
@@ -63,19 +73,3 @@ def letters(models: Sequence[str], separated: Collection[tuple[str, str]]) -> di
 def _letter(place: int) -> str:
     more, first = divmod(place, len(ascii_lowercase))
     return ascii_lowercase[first] + "'" * more
-
-
-def macro_test(columns: Sequence[Sequence[float]], seed: int) -> tuple[float | None, float]:
-    """Two models over several columns, each counted once: the mean difference, and the p of sign flips.
-
-    Args:
-        columns: per column, the difference of every document.
-        seed: of the sign flips.
-    """
-    import numpy as np
-
-    known = [column for column in columns if column]
-    if not known:
-        return None, 1.0
-    weighted = [value / (len(known) * len(column)) for column in known for value in column]
-    return sum(weighted), sign_flip_p(weighted, np.random.default_rng(seed))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
 from assay.stats.inputs import finite, is_binary
-from assay.stats.means import LEVEL, nothing, standard_error, t_quantile, wilson_interval
+from assay.stats.means import LEVEL, is_hair, nothing, standard_error, t_quantile, wilson_interval
 from assay.stats.paired import newcombe_interval
 
 
@@ -58,9 +58,9 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
         return Estimate(mean, 0.0, mean, mean, n, method, LEVEL)
     error = None if spread is None else spread * math.sqrt(1 - n / total)
     if not binary:
-        reach = None if error is None else t_quantile(n - 1) * error
-        if reach is None:
+        if error is None or is_hair(error, mean):
             return Estimate(mean, None, None, None, n, method, LEVEL)
+        reach = t_quantile(n - 1) * error
         return Estimate(mean, error, mean - reach, mean + reach, n, method, LEVEL)
     worth = n * (total - 1) / (total - n)
     low, high = wilson_interval(mean * worth, worth)
@@ -94,7 +94,7 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
     spread = standard_error(differences)
     if n == total:
         return Estimate(value, 0.0, value, value, n, method, LEVEL)
-    if spread is None:
+    if spread is None or (not binary and is_hair(spread, value)):
         return Estimate(value, None, None, None, n, method, LEVEL)
     if not binary:
         reach = t_quantile(n - 1) * spread * unseen

@@ -1,4 +1,4 @@
-"""What is remembered: one SQLite file with responses, models and runs; the only user of sqlite3.
+"""What is remembered: one SQLite file with responses, models, runs and documents' values; the only user of sqlite3.
 
-Takes responses and run records, gives them back by key. May import: core.
+Takes responses, run records and values, gives them back by key. May import: core.
 """

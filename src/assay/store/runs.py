@@ -53,6 +53,17 @@ class RunRecord:
         """The run whose answers this one scored anew; None for a run that asked for itself."""
         return self.manifest.get("parent")
 
+    @property
+    def tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """Task → what the manifest says of it."""
+        found: Mapping[str, Mapping[str, Any]] = self.manifest.get("tasks", {})
+        return found
+
+    def numbers(self, task: str) -> Mapping[str, Any]:
+        """A task's recorded numbers; empty for a run that did not get to its end."""
+        found: Mapping[str, Any] = (self.summary or {}).get("tasks", {}).get(task, {})
+        return found
+
 
 class Runs:
     """The table of runs."""

@@ -139,15 +139,27 @@ class RandomSampler:
             if self._sample is None:
                 self._sample = repeated_sample(self._random, size, count)
             return self._sample()
-        places = self._random.sample(range(size), wanted)
-        document = self._excluded(document_id)
-        kept = [place for place in places if self._pool[place] != document]
-        if len(kept) < count:  # copies of the document were drawn: draw again from all other rows
-            others = [place for place in range(size) if self._pool[place] != document]
-            if len(others) < count:
-                raise too_few_examples(self._where, count, len(others))
-            kept = self._random.sample(others, count)
-        return kept[:count]
+        return _draw_others(self._random, self._pool, count, self._excluded(document_id), self._where)
+
+
+def _draw_others(generator: random.Random, pool: Sequence[Row], count: int, document: Row, where: str) -> list[int]:
+    """Places of rows that are not the document: one more is drawn, and copies of the document are passed over.
+
+    Args:
+        generator: where the draws come from.
+        pool: the rows to draw from, more than `count`.
+        count: how many.
+        document: the row to leave out.
+        where: the task, for errors.
+    """
+    drawn = generator.sample(range(len(pool)), count + 1)
+    kept = [place for place in drawn if pool[place] != document]
+    if len(kept) < count:  # several copies of the document were drawn: draw again from all other rows
+        others = [place for place, row in enumerate(pool) if row != document]
+        if len(others) < count:
+            raise too_few_examples(where, count, len(others))
+        kept = generator.sample(others, count)
+    return kept[:count]
 
 
 def repeated_sample(generator: random.Random, size: int, count: int) -> Callable[[], list[int]]:
@@ -255,16 +267,9 @@ class SeededSampler:
         if size < count + spare:
             raise too_few_examples(self._where, count, size, spare)
         generator = random.Random(self._seed(document_id))
-        places = generator.sample(range(size), count + spare)
         if self._excluded is not None:
-            document = self._excluded(document_id)
-            places = [place for place in places if self._pool[place] != document]
-            if len(places) < count:  # copies of the document were drawn: draw again from all other rows
-                others = [place for place in range(size) if self._pool[place] != document]
-                if len(others) < count:
-                    raise too_few_examples(self._where, count, len(others))
-                places = generator.sample(others, count)
-        return tuple(places[:count])
+            return tuple(_draw_others(generator, self._pool, count, self._excluded(document_id), self._where))
+        return tuple(generator.sample(range(size), count + spare)[:count])
 
 
 class BalancedSampler:

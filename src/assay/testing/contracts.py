@@ -115,12 +115,20 @@ def _check_measures(model: Measures, requests: Sequence[Request]) -> None:
 
 
 def _ask(model: Model, requests: Sequence[Request]) -> list[Output]:
-    """The outputs in the order of the requests, after checking that each place came once."""
-    found: dict[int, Output] = {}
+    """The outputs in the order of the requests, after checking that none failed."""
+    found: list[Output] = []
+    for request, answer in zip(requests, answers(model, requests), strict=True):
+        assert not isinstance(answer, Failure), f"{request} failed: {answer}"
+        found.append(answer)
+    return found
+
+
+def answers(model: Model, requests: Sequence[Request]) -> list[Output | Failure]:
+    """A model's answers in the order of the requests, after checking that each place came once."""
+    found: dict[int, Output | Failure] = {}
     for index, answer in model.respond(requests):
         assert 0 <= index < len(requests), f"answer to place {index} of {len(requests)} requests"
         assert index not in found, f"request {index} was answered twice"
-        assert not isinstance(answer, Failure), f"{requests[index]} failed: {answer}"
         found[index] = answer
     missing = sorted(set(range(len(requests))) - set(found))
     assert not missing, f"requests without an answer: {missing}"

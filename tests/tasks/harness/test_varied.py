@@ -78,6 +78,7 @@ def test_axes_survive_the_record() -> None:
         ("demo_questions", {"fewshot_seeds": [1, 1]}, "names a seed twice: 1, 1"),
         ("demo_questions", {"fewshot_seeds": 1}, "--seeds: is 1; expected 2 seeds or more"),
         ("demo_questions", {"fewshot_seeds": []}, "2 seeds or more"),
+        ("demo_questions", {"fewshot_seeds": 1234}, "asks for 1,234 seeds; .* Say --seed 1234 for one run"),
         ("demo_questions", {"orders": 1, "draws": 0}, r"(?s)--orders: is 1.*--draws: is 0"),
     ],
 )

@@ -107,6 +107,11 @@ def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Ch
     return Choice(SINGLE, found, worst=0.0)
 
 
+def may_share(asked: str, arithmetic: str) -> bool:
+    """Whether `choose` tries to read what texts share only once."""
+    return asked == TREE or (asked != PADDED and arithmetic != "lm_eval")
+
+
 def _demand(asked: str, reason: str) -> None:
     if asked == TREE:
         raise ModelError(Fault("engine", 'found "tree"', "a model that packs can be read with", f"{reason}. Use: auto"))

@@ -11,6 +11,7 @@ from assay.models.checkpoints import Checkpoint, precision
 from assay.models.encoding import Job
 from assay.models.engine.account import USUAL_SHARE, WRITING_WORTH, Amount, Rates, alone_amount, rates_of, tree_amount
 from assay.models.engine.tree import build_tree
+from assay.models.logs import unlogged
 from assay.models.network import choose_device, quiet
 from assay.models.tokens import as_texts
 
@@ -23,14 +24,16 @@ MEASURE_SECONDS = 0.3
 ROWS = 1024
 
 
-def forecast(job: Job, checkpoint: Checkpoint, args: CausalArguments, device: str | None) -> Workload:
-    """The work of a job, and how long it may take."""
+def forecast(
+    job: Job, checkpoint: Checkpoint, args: CausalArguments, device: str | None, shares_prefixes: bool = True
+) -> Workload:
+    """The work of a job, and how long it may take; in padded batches nothing that texts share is read only once."""
     groups = list(job.groups())
     if job.prompts:
         groups.append(as_texts(job.prompts))
     shared, alone = Amount(), Amount()
     for group in groups:
-        shared = shared + tree_amount(build_tree(group))
+        shared = shared + (tree_amount(build_tree(group)) if shares_prefixes else alone_amount(group))
         alone = alone + alone_amount(group)
     written = sum(prompt.max_tokens for prompt in job.prompts)
     rates = _rates(checkpoint, args)
@@ -49,7 +52,7 @@ def _rates(checkpoint: Checkpoint, args: CausalArguments) -> Rates:
     options: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, "local_files_only": True}
     if args.gguf_file:
         options["gguf_file"] = args.gguf_file
-    with quiet(), torch.device("meta"):
+    with quiet(), unlogged(), torch.device("meta"):
         config = AutoConfig.from_pretrained(str(checkpoint.folder), **options)
         return rates_of(AutoModelForCausalLM.from_config(config, trust_remote_code=args.trust_remote_code))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from assay.models.engine.loops import Loops, are_flat, can_rotate
 from assay.models.engine.memory import free_bytes
+from assay.models.quantizing import is_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -101,7 +102,11 @@ def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> Tu
 
     tuning = Tuning()
     head = module.get_output_embeddings()
-    layers = [layer for layer in module.modules() if type(layer) is torch.nn.Linear and layer is not head]
+    layers = [
+        layer
+        for layer in module.modules()
+        if type(layer) is torch.nn.Linear and layer is not head and is_plain(layer.weight)
+    ]
     size = sum(layer.weight.numel() * layer.weight.itemsize for layer in layers)
     if not is_tunable(module) or size > PACKED_SHARE * free_bytes(module.device):
         return tuning

@@ -23,7 +23,6 @@ from assay.models.network import load_tokenizer
 PARTIAL = ".partial-model"
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
-FURTHER_FILES = ("chat_template.jinja", GENERATION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from assay.core.scores import Estimate
@@ -136,12 +136,7 @@ def _without_error(values: Sequence[float], statistic: Callable[[Sequence[float]
 def _drawn(values: Sequence[Any]) -> Estimate:
     from assay.stats.draws import draws_estimate
 
-    known = _known(values)
-    found = draws_estimate(known).estimate
-    if found.low is None or found.high is None or not all(0 <= value <= 1 for value in known):
-        return found
-    # Shares lie between 0 and 1, and so does their mean: what an interval says beyond that is empty.
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+    return draws_estimate(_known(values)).estimate
 
 
 def _drawn_stderr(values: Sequence[Any], iterations: int) -> float | None:
@@ -155,19 +150,19 @@ def _known(values: Sequence[float]) -> list[float]:
 def _by_confidence(measure: str, read: Callable[[Sequence[Any]], Any] = reading.number_pairs) -> Aggregation:
     """A measure of confidences against hits, resampled."""
 
-    def estimate(values: Sequence[Any]) -> Estimate:
+    def estimate(values: Sequence[Any], clusters: Sequence[str] | None = None) -> Estimate:
         from assay.stats.confidence import confidence_estimate
 
         coverage = values[0][2] if values and len(values[0]) > 2 else None
-        return confidence_estimate(*_columns(values), measure, coverage)
+        return confidence_estimate(*_columns(values), measure, coverage, clusters)
 
-    return Aggregation(estimate, _no_stderr, read)
+    return Aggregation(estimate, _no_stderr, read, clustered=estimate)
 
 
-def _cohen_kappa(values: Sequence[Any]) -> Estimate:
+def _cohen_kappa(values: Sequence[Any], clusters: Sequence[str] | None = None) -> Estimate:
     from assay.stats.agreement import cohen_kappa
 
-    return cohen_kappa(*_columns(values))
+    return cohen_kappa(*_columns(values), clusters=clusters)
 
 
 def _bits_per_byte(values: Sequence[Any]) -> Estimate:
@@ -243,12 +238,12 @@ AGGREGATIONS: dict[str, Aggregation] = {
     # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
     "f1": _by_bootstrap("f1", reading.number_pairs),
     "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),
-    "draws": Aggregation(_drawn, _drawn_stderr, reading.numbers_or_gaps),
+    "draws": Aggregation(_drawn, _drawn_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known),
     "ece_adaptive": _by_confidence("ece_adaptive"),
     "auroc": _by_confidence("auroc"),
     "aurc": _by_confidence("aurc"),
     "selective_acc": _by_confidence("selective_acc", reading.number_triples),
-    "cohen_kappa": Aggregation(_cohen_kappa, _no_stderr, reading.label_pairs),
+    "cohen_kappa": Aggregation(_cohen_kappa, _no_stderr, reading.label_pairs, clustered=_cohen_kappa),
     "ece": _by_bootstrap("ece", reading.number_pairs, is_harness=False),
     "position_bias": _by_bootstrap("position_bias", reading.number_pairs, is_harness=False),
     "bleu": _over_corpus("bleu"),
@@ -257,15 +252,3 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "ter": _over_corpus("ter"),
     "bypass": Aggregation(_bypassed, _no_stderr, list),
 }
-
-
-def own_aggregation(function: Callable[[list[Any]], Any]) -> Aggregation:
-    """A task's own function of all values. Nothing is known about its error; lm-eval reports none either."""
-
-    def estimate(values: Sequence[Any]) -> Estimate:
-        if not values:
-            return means.nothing("custom")
-        found = reading.as_number(function(list(values)))
-        return Estimate(found, None, None, None, len(values), "custom", means.LEVEL)
-
-    return Aggregation(estimate, _no_stderr, list)

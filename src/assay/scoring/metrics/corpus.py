@@ -15,24 +15,25 @@ from numpy.typing import NDArray
 from assay.core.scores import Estimate
 from assay.scoring.metrics.reading import Unreadable
 from assay.scoring.packages import require
-from assay.stats import bootstrap
+from assay.stats import bootstrap, harness_bootstrap
 
 _EXPECTED = "[right text or texts, generated text]"
 
 
 def estimate(corpus: Corpus) -> Estimate:
     """The score, with bootstrap error and interval."""
-    return bootstrap.percentile_estimate(corpus.places, corpus.scores)
+    return bootstrap.spread(bootstrap.percentile_estimate(corpus.places, corpus.scores))
 
 
 def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
     """The same, resampled by whole clusters."""
-    return bootstrap.cluster_bootstrap(corpus.places, clusters, corpus.scores, bootstrap.Resampling())
+    found = bootstrap.cluster_bootstrap(corpus.places, clusters, corpus.scores, bootstrap.Resampling())
+    return bootstrap.spread(found)
 
 
 def harness_stderr(corpus: Corpus, iterations: int) -> float | None:
     """lm-eval's bootstrap error: its resamples are of documents, so places are resampled in their stead."""
-    return bootstrap.harness_stderr(corpus.places, corpus.scores, iterations)
+    return harness_bootstrap.harness_stderr(corpus.places, corpus.scores, iterations)
 
 
 class Corpus:
@@ -51,11 +52,16 @@ class Corpus:
 
     def scores(self, resamples: NDArray[np.float64]) -> NDArray[np.float64]:
         """The score of each row of places."""
-        return np.array([self._score(row.astype(np.int64)) for row in resamples])
+        size = len(self._segments)
+        return np.array([self._score(np.bincount(row.astype(np.int64), minlength=size)) for row in resamples])
 
-    def _score(self, places: NDArray[np.int64]) -> float:
+    def scores_of_times(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The score of sets in which each segment comes so often, one row per set."""
+        return np.array([self._score(row) for row in times])
+
+    def _score(self, times: NDArray[Any]) -> float:
         # How often each segment was drawn, times its counts: sums of whole numbers, so floats are exact.
-        totals = np.bincount(places, minlength=len(self._segments)) @ self._segments
+        totals = times @ self._segments
         return float(self._metric._compute_score_from_stats([_whole(total) for total in totals.tolist()]).score)
 
 

@@ -5,14 +5,15 @@ The only part of the metrics that needs numpy; loaded when such a metric is aske
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
-from assay.stats import bootstrap
+from assay.stats import bootstrap, gaps, harness_bootstrap
 
 Floats = NDArray[np.float64]
 # Bins of calibration.
@@ -21,18 +22,30 @@ BINS = 10
 
 def estimate(values: Sequence[Any], statistic: str) -> Estimate:
     """The named statistic, with bootstrap error and interval."""
-    return bootstrap.percentile_estimate(np.asarray(values, dtype=np.float64), STATISTICS[statistic])
+    if statistic in GAPS and len(values):
+        return gaps.gaps_estimate(*GAPS[statistic](np.asarray(values, dtype=np.float64)))
+    array = np.asarray(values, dtype=np.float64)
+    if statistic in COUNTED and len(values):
+        pairs, counts = np.unique(array, axis=0, return_counts=True)
+        if bootstrap.are_few(len(pairs), len(array)):
+            of_counts = partial(COUNTED[statistic], pairs)
+            return bootstrap.spread(bootstrap.counted_estimate(counts.astype(np.float64), of_counts))
+    if statistic in _MEDIANS:
+        return bootstrap.spread(bootstrap.median_estimate(array, is_upper=statistic == "median"))
+    return bootstrap.spread(bootstrap.percentile_estimate(array, STATISTICS[statistic]))
 
 
 def clustered_estimate(values: Sequence[Any], statistic: str, clusters: Sequence[str]) -> Estimate:
     """The same, resampled by whole clusters."""
     array = np.asarray(values, dtype=np.float64)
-    return bootstrap.cluster_bootstrap(array, clusters, STATISTICS[statistic], bootstrap.Resampling())
+    if statistic in GAPS and len(values):
+        return gaps.gaps_estimate(*GAPS[statistic](array), clusters)
+    return bootstrap.spread(bootstrap.cluster_bootstrap(array, clusters, STATISTICS[statistic], bootstrap.Resampling()))
 
 
 def harness_stderr(values: Sequence[Any], statistic: str, iterations: int) -> float | None:
     """lm-eval's bootstrap error of the named statistic."""
-    return bootstrap.harness_stderr(np.asarray(values, dtype=np.float64), STATISTICS[statistic], iterations)
+    return harness_bootstrap.harness_stderr(np.asarray(values, dtype=np.float64), STATISTICS[statistic], iterations)
 
 
 def perplexity_rows(values: Floats) -> Floats:
@@ -42,7 +55,9 @@ def perplexity_rows(values: Floats) -> Floats:
 
 def median_rows(values: Floats) -> Floats:
     # The upper of the two middle values where n is even: lm-eval's definition.
-    return np.asarray(np.sort(values, axis=1)[:, values.shape[1] // 2])
+    middle = values.shape[1] // 2
+    # A copy: a view would keep every redrawn set in memory.
+    return np.array(np.partition(values, middle, axis=1)[:, middle])
 
 
 def middle_rows(values: Floats) -> Floats:
@@ -65,14 +80,40 @@ def f1_rows(pairs: Floats) -> Floats:
     return np.asarray(np.where(total > 0, 2 * hits / np.maximum(total, 1), 0.0))
 
 
+def f1_of_counts(pairs: Floats, counts: Floats) -> Floats:
+    """The same per row of counts, of pairs that are all different."""
+    right, picked = pairs[:, 0] == 1, pairs[:, 1] == 1
+    hits, total = counts[:, right & picked].sum(axis=1), counts[:, right].sum(axis=1) + counts[:, picked].sum(axis=1)
+    return np.asarray(np.where(total > 0, 2 * hits / np.maximum(total, 1), 0.0))
+
+
 def matthews_rows(pairs: Floats) -> Floats:
     """Matthews' correlation for any number of labels (Gorodkin's R_K); 0 where it is undefined."""
-    n = pairs.shape[1]
-    right, picked = pairs[..., 0], pairs[..., 1]
-    labels = np.unique(pairs)
+    codes = _codes(pairs)
+    size, right, picked = int(codes.max()) + 1, codes[..., 0], codes[..., 1]
     hits = (right == picked).sum(axis=1).astype(np.float64)
-    true_counts = np.stack([(right == label).sum(axis=1) for label in labels], axis=1).astype(np.float64)
-    guess_counts = np.stack([(picked == label).sum(axis=1) for label in labels], axis=1).astype(np.float64)
+    return _matthews(pairs.shape[1], hits, _sums_by_place(right, size), _sums_by_place(picked, size))
+
+
+def _codes(labels: Floats) -> NDArray[np.int64]:
+    """Labels as small whole numbers: as they are where they are such, else numbered, for which they must be sorted."""
+    if labels.min() >= 0 and labels.max() <= labels.shape[1]:
+        codes = labels.astype(np.int64)
+        if np.array_equal(codes, labels):
+            return codes
+    return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64, copy=False)
+
+
+def matthews_of_counts(pairs: Floats, counts: Floats) -> Floats:
+    """The same per row of counts, of pairs that are all different."""
+    labels = np.unique(pairs)
+    right, picked = pairs[:, :1] == labels, pairs[:, 1:] == labels
+    hits = counts[:, pairs[:, 0] == pairs[:, 1]].sum(axis=1)
+    n = counts.sum(axis=1)  # redrawn clusters differ in size
+    return _matthews(n, hits, counts @ right.astype(np.float64), counts @ picked.astype(np.float64))
+
+
+def _matthews(n: int | Floats, hits: Floats, true_counts: Floats, guess_counts: Floats) -> Floats:
     covariance = hits * n - (true_counts * guess_counts).sum(axis=1)
     spread = (n * n - (guess_counts**2).sum(axis=1)) * (n * n - (true_counts**2).sum(axis=1))
     return np.asarray(np.where(spread > 0, covariance / np.sqrt(np.maximum(spread, 1e-300)), 0.0))
@@ -81,9 +122,19 @@ def matthews_rows(pairs: Floats) -> Floats:
 def ece_rows(pairs: Floats) -> Floats:
     """Expected calibration error per row of (probability, hit) pairs, in bins of equal width (Guo et al. 2017)."""
     probability, hit = pairs[..., 0], pairs[..., 1]
-    places = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
-    gaps = np.abs(_sums_by_place(places, BINS, probability - hit)).sum(axis=1)
+    gaps = np.abs(_sums_by_place(_bins(probability), BINS, probability - hit)).sum(axis=1)
     return np.asarray(gaps / pairs.shape[1])
+
+
+def _bins(probability: Floats) -> NDArray[np.int64]:
+    return np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+
+
+def _ece_parts(pairs: Floats) -> tuple[Floats, Floats]:
+    """What each document brings to its bin, and its weight."""
+    parts = np.zeros((len(pairs), BINS))
+    parts[np.arange(len(pairs)), _bins(pairs[:, 0])] = pairs[:, 0] - pairs[:, 1]
+    return parts, np.ones(len(pairs))
 
 
 def position_rows(pairs: Floats) -> Floats:
@@ -99,6 +150,17 @@ def position_rows(pairs: Floats) -> Floats:
     known = is_known.sum(axis=1)
     gaps = np.abs(right - picked)[:, 1:].sum(axis=1)
     return np.asarray(np.where(known > 0, gaps / (2 * np.maximum(known, 1)), np.nan))
+
+
+def _position_parts(pairs: Floats) -> tuple[Floats, Floats]:
+    """½ for the right place and −½ for the picked one of each document, and whether its right place is known."""
+    known = np.flatnonzero(pairs[:, 0] >= 0)
+    right, picked = pairs[known].astype(np.int64).T
+    parts = np.zeros((len(pairs), max(1, int(pairs.max()) + 1)))
+    np.add.at(parts, (known, right), 0.5)
+    has_picked = picked >= 0
+    np.add.at(parts, (known[has_picked], picked[has_picked]), -0.5)
+    return parts, (pairs[:, 0] >= 0).astype(np.float64)
 
 
 def _sums_by_place(places: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:
@@ -119,3 +181,9 @@ STATISTICS: dict[str, bootstrap.Statistic] = {
     "ece": ece_rows,
     "position_bias": position_rows,
 }
+_MEDIANS = ("median", "middle")
+# The same of counts of distinct values.
+COUNTED: dict[str, Callable[[Floats, Floats], Floats]] = {"f1": f1_of_counts, "matthews": matthews_of_counts}
+# Sums of gaps without their signs → what each document brings to them. Noise makes such a sum larger, which its
+# interval must heed.
+GAPS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {"ece": _ece_parts, "position_bias": _position_parts}

@@ -46,8 +46,8 @@ from assay.tasks.harness.values import (
     metric_value_faults,
     pattern_faults,
     plain_text_faults,
+    show,
 )
-from assay.tasks.harness.values import show as _show
 from assay.tasks.templates import check_syntax, undefined_names
 
 # Metrics of the `evaluate` package that task files name without saying so.
@@ -184,7 +184,7 @@ def _class_faults(file: TaskFile) -> list[Fault]:
     """Faults of a file that names a Python class; the class has a say about all other keys."""
     faults = list(_code_faults(file))
     if not isinstance(file.data["class"], FunctionReference):
-        faults.append(Fault(file.where("class"), f"is {_show(file.data['class'])}", "!function module.ClassName"))
+        faults.append(Fault(file.where("class"), f"is {show(file.data['class'])}", "!function module.ClassName"))
     if not isinstance(file.data.get("task"), str):
         faults.append(Fault(file.where("task"), "has no name", "task: some_name"))
     return faults
@@ -216,7 +216,7 @@ def _window_faults(file: TaskFile, given: Mapping[Any, Any]) -> list[Fault]:
     faults = key_faults(file, PERPLEXITY_KEYS, given, ("perplexity",))
     kind = file.data.get("output_type")
     if kind != "loglikelihood_rolling" and "task" in file.data:
-        found = f"is for tasks that read whole texts, and this one's output_type is {_show(kind)}"
+        found = f"is for tasks that read whole texts, and this one's output_type is {show(kind)}"
         faults.append(Fault(file.where("perplexity"), found, "output_type: loglikelihood_rolling"))
     window, stride = given.get("window"), given.get("stride")
     if not faults and window is not None and stride is not None and stride > window:
@@ -326,11 +326,11 @@ def _metric_faults(file: TaskFile, names: KnownNames) -> list[Fault]:
             faults += _metric_name_faults(file.where(*where, "metric"), metric, kind, names)
             faults += name_faults(entry, file.where(*where))
         elif not isinstance(metric, (FunctionReference, str)):
-            faults.append(Fault(file.where(*where, "metric"), f"is {_show(metric)}", "a metric's name"))
+            faults.append(Fault(file.where(*where, "metric"), f"is {show(metric)}", "a metric's name"))
         if aggregation is None or isinstance(aggregation, FunctionReference):
             continue
         if not isinstance(aggregation, str):
-            faults.append(Fault(file.where(*where, "aggregation"), f"is {_show(aggregation)}", "an aggregation's name"))
+            faults.append(Fault(file.where(*where, "aggregation"), f"is {show(aggregation)}", "an aggregation's name"))
         elif aggregation not in names.aggregations:
             hint = did_you_mean(aggregation, names.aggregations)
             faults.append(

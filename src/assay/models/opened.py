@@ -1,0 +1,120 @@
+"""What models of transformers share, whatever their family: files, identity, training; and padded batches.
+
+A family says how it is loaded and asked, and what it makes of lessons.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from assay.core.errors import Fault, ModelError
+from assay.core.fingerprints import Capabilities, Fingerprint
+from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
+from assay.models import checkpoints
+from assay.models.batches import Batching, BatchLimit
+from assay.models.causal_arguments import CausalArguments
+from assay.models.fitting.courses import CourseMaker, Parent
+from assay.models.fitting.fit import fit
+from assay.models.network import Network, automatic_limit, choose_device
+
+if TYPE_CHECKING:
+    import torch
+
+
+class OpenedModel(ABC):
+    """A model of transformers.
+
+    Args:
+        arguments: the user's arguments.
+        device: where to run; None for the best there is.
+        limit: rows per batch; None for what fits and is fast.
+    """
+
+    def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
+        self.arguments = arguments
+        self.device = device
+        self.limit = limit
+        self._notices: dict[str, str] = {}
+
+    @cached_property
+    def checkpoint(self) -> checkpoints.Checkpoint:
+        """The folder and its small files; a Hub model is fetched here."""
+        return checkpoints.find_checkpoint(self.arguments)
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        return checkpoints.fingerprint(self.checkpoint, self.arguments)
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        return checkpoints.capabilities(self.checkpoint, self.arguments)
+
+    @property
+    @abstractmethod
+    def _course(self) -> CourseMaker:
+        """Turns lessons into what the family learns from."""
+
+    def fit(
+        self,
+        lessons: Sequence[Lesson],
+        checks: Sequence[Lesson],
+        settings: FitSettings,
+        folder: Path,
+        listener: FitListener,
+    ) -> FitReport:
+        """Trains a copy of the model and saves it; see docs/finetuning.md."""
+        if self.arguments.quantize is not None:
+            found, hint = f"found {self.arguments.quantize}", "Train it without; the result can be opened with quantize"
+            raise ModelError(Fault("model_args.quantize", found, "a model that is not quantised to train", hint))
+        digest = self.fingerprint.digest
+        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, self._course, self.device)
+        return fit(parent, lessons, checks, settings, folder, listener)
+
+    def notices(self) -> Iterable[str]:
+        """What the user should know after the model was loaded and asked."""
+        return tuple(self._notices.values())
+
+
+class HasBase(Protocol):
+    """A network of a family, around the transformers model and its device."""
+
+    @property
+    def base(self) -> Network: ...
+
+
+AnyNetwork = TypeVar("AnyNetwork", bound=HasBase)
+
+
+class PaddedModel(OpenedModel, Generic[AnyNetwork]):
+    """A model that is asked in padded batches. Its weights are loaded when it is first asked."""
+
+    def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
+        super().__init__(arguments, device, limit)
+        self._network: AnyNetwork | None = None
+
+    @abstractmethod
+    def _load(self, device: torch.device) -> AnyNetwork:
+        """The network with its weights."""
+
+    def _loaded(self) -> AnyNetwork:
+        """The network, loaded at first use."""
+        if self._network is None:
+            device, notice = choose_device(self.device)
+            self._network = self._load(device)
+            if notice:
+                self._notices["device"] = notice
+        return self._network
+
+    def _batching(self, network: AnyNetwork, for_generation: bool = False) -> Batching:
+        return Batching(self.limit or automatic_limit(network.base, for_generation), self._note_shrink)
+
+    def _note_shrink(self, limit: BatchLimit) -> None:
+        self._notices["memory"] = f"memory ran out; batches were made smaller, down to {limit}"
+
+    def close(self) -> None:
+        """Lets go of the weights; asked again, they are loaded again."""
+        self._network = None

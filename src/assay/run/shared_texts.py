@@ -1,0 +1,63 @@
+"""Tells of documents that share a text and were yet counted as if each stood for itself.
+
+Takes tasks' results, gives a notice where the error by the shared texts would be clearly larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+from assay.core.results import TaskResult
+from assay.core.scores import Estimate, MetricResult
+from assay.core.variance_axes import task_family
+from assay.tasks.clusters import shared_column
+
+# Means of documents, whose error clusters change.
+_METHODS = ("wilson", "wilson-t", "t")
+# Errors by some hundred clusters differ by less from those by documents where neither is better.
+_LARGER = 1.2
+
+
+def shared_text_notices(results: Sequence[TaskResult]) -> list[str]:
+    """One notice per task at most: ways of asking a task have the same documents."""
+    told: dict[str, str | None] = {}
+    for result in results:
+        family = task_family(result.name)
+        if told.get(family) is None:
+            told[family] = _notice(result)
+    return [notice for notice in told.values() if notice is not None]
+
+
+def _notice(result: TaskResult) -> str | None:
+    if any(metric.estimate.clusters is not None for metric in result.metrics):
+        return None
+    metric = next((item for item in result.metrics if _has_error(item)), None)
+    column = shared_column([item.document for item in result.answered]) if metric is not None else None
+    if metric is None or column is None:
+        return None
+    found, own = _clustered(result, metric, column), metric.estimate.stderr or 0.0
+    if found is None or found.stderr is None or found.stderr < _LARGER * own:
+        return None
+    told = f'{found.n:,} documents share {found.clusters:,} texts in the column "{column}"'
+    errors = f"the standard error of {metric.metric} is {found.stderr:.4f} by these and not {own:.4f}"
+    return f"{result.name}: {told}; {errors}: say --cluster {column}, or --cluster auto"
+
+
+def _has_error(metric: MetricResult) -> bool:
+    return metric.estimate.method in _METHODS and bool(metric.estimate.stderr)
+
+
+def _clustered(result: TaskResult, metric: MetricResult, column: str) -> Estimate | None:
+    """The metric with the error by the texts of a column; None where documents have no plain number."""
+    from assay.stats.clustered import clustered_mean  # most runs have no use for it
+
+    texts: dict[int, Hashable] = {}
+    for document in (item.document for item in result.answered):
+        text = document.fields.get(column)
+        texts[document.id] = text if text and isinstance(text, str) else document.id
+    own = [sample for sample in result.samples if sample.filter == metric.filter and metric.metric in sample.values]
+    values = [sample.values[metric.metric] for sample in own]
+    if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in values):
+        return None
+    return clustered_mean(values, [texts[sample.document_id] for sample in own]).estimate

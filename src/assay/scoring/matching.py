@@ -1,0 +1,141 @@
+"""Documents that two systems have in common, with what each brings to a metric; the score of a system on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.comparisons import DocumentValues, Value
+from assay.core.scores import Estimate
+from assay.scoring.keeping import MEANS
+from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.stats.bootstrap import numbered
+
+Floats = NDArray[np.float64]
+# Documents without a number have no say in these.
+_OF_KNOWN = (*MEANS, "median_of_known")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system's documents under one metric."""
+
+    label: str
+    kept: DocumentValues
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Document → where its value stands."""
+        return {document: place for place, document in enumerate(self.kept.documents)}
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """The values, where each is a number."""
+        return np.asarray(self.kept.values, dtype=np.float64)
+
+    @cached_property
+    def has_value(self) -> NDArray[np.bool_]:
+        """Per document, whether its value can be compared: a finite one for a mean, any number for a median."""
+        if self.kept.aggregation in MEANS:
+            return np.isfinite(self.numbers)
+        if self.kept.aggregation in _OF_KNOWN:
+            return ~np.isnan(self.numbers)
+        return np.ones(len(self.kept.values), dtype=np.bool_)
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether every document has such a value."""
+        return bool(np.all(self.has_value))
+
+    @cached_property
+    def units(self) -> NDArray[np.int64] | None:
+        """The cluster of each document as a number; None where none are known."""
+        return None if self.kept.clusters is None else numbered(self.kept.clusters, len(self.kept.clusters))
+
+    @cached_property
+    def infinite(self) -> int:
+        """Documents that a mean leaves out, because their value is infinite."""
+        return int(np.isinf(self.numbers).sum()) if self.kept.aggregation in MEANS else 0
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The score over all documents that the system has."""
+        return _estimate(self.kept, range(len(self.kept.documents)))
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Two entries with the places of the documents that both have; the cluster of each where they are known."""
+
+    first: Entry
+    second: Entry
+    mine: Sequence[int]
+    theirs: Sequence[int]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both have all their documents in it."""
+        return len(self.mine) == len(self.first.kept.documents) == len(self.second.kept.documents)
+
+    @property
+    def numbers(self) -> tuple[Floats, Floats]:
+        """The values of a mean, document by document."""
+        if isinstance(self.mine, range):
+            return self.first.numbers, self.second.numbers
+        return self.first.numbers[list(self.mine)], self.second.numbers[list(self.theirs)]
+
+    @property
+    def values(self) -> tuple[list[Value], list[Value]]:
+        """The values of any metric, document by document."""
+        one, other = self.first.kept.values, self.second.kept.values
+        return [one[place] for place in self.mine], [other[place] for place in self.theirs]
+
+    @property
+    def clusters(self) -> Sequence[str] | None:
+        entry, places = (self.first, self.mine) if self.first.kept.clusters else (self.second, self.theirs)
+        known = entry.kept.clusters
+        return known if known is None or isinstance(places, range) else [known[place] for place in places]
+
+    @property
+    def units(self) -> NDArray[np.int64] | None:
+        """The cluster of each document as a number, from 0 on."""
+        entry, places = (self.first, self.mine) if self.first.kept.clusters else (self.second, self.theirs)
+        if entry.units is None or isinstance(places, range):
+            return entry.units
+        return numbered(entry.units[list(places)].tolist(), len(places))
+
+    @property
+    def scores(self) -> tuple[Estimate, Estimate]:
+        """Both scores on the documents in common; those of all documents are made once per system."""
+        if self.is_whole:
+            return self.first.estimate, self.second.estimate
+        return _estimate(self.first.kept, self.mine), _estimate(self.second.kept, self.theirs)
+
+
+def matched(first: Entry, second: Entry, common: Mapping[int, int] | None = None) -> Matched:
+    """Documents that both scored, by their place in the split, or by a table: document of the first → of the second."""
+    one, other = first.kept.documents, second.kept.documents
+    is_known = first.is_known and second.is_known
+    if common is None and one == other and is_known:
+        return Matched(first, second, range(len(one)), range(len(one)))
+    links = {document: document for document in one} if common is None else common
+    pairs = [
+        (place, second.places[links[document]])
+        for place, document in enumerate(one)
+        if document in links and links[document] in second.places
+    ]
+    if not is_known:
+        pairs = [(mine, theirs) for mine, theirs in pairs if first.has_value[mine] and second.has_value[theirs]]
+    return Matched(first, second, [mine for mine, _ in pairs], [theirs for _, theirs in pairs])
+
+
+def _estimate(kept: DocumentValues, places: Sequence[int]) -> Estimate:
+    aggregation = AGGREGATIONS[kept.aggregation]
+    values = aggregation.read([kept.values[place] for place in places])
+    if kept.clusters is None or aggregation.clustered is None or not len(places):
+        return aggregation.estimate(values)
+    return aggregation.clustered(values, [kept.clusters[place] for place in places])

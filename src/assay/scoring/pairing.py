@@ -1,0 +1,33 @@
+"""Models of a matrix or study, paired as `assay compare` pairs runs: documents by name, each with its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay.core.comparisons import DocumentValues, OverallScore, PairedScore
+from assay.core.studies import Comparison
+from assay.scoring.matching import Entry
+
+
+class Pairing:
+    """Makes entries whose documents have the same numbers wherever they have the same names."""
+
+    def __init__(self, task: str, metric: str, filter: str = "none") -> None:
+        self._head = (task, metric, filter, "mean")
+        self._numbers: dict[str, int] = {}
+
+    def entry(
+        self, model: str, documents: Sequence[str], values: Sequence[float], clusters: Sequence[str] | None
+    ) -> Entry:
+        """A model's documents, their values and the cluster of each."""
+        places = [self._numbers.setdefault(name, len(self._numbers)) for name in documents]
+        return Entry(model, DocumentValues(*self._head, places, values, clusters))
+
+
+def told_pair(pair: PairedScore | OverallScore, task: str, cell: str, test: str) -> Comparison:
+    """A pair as a matrix or study tells it: first less second."""
+    gap = pair.difference
+    value, low, high = (None if end is None else -end for end in (gap.value, gap.high, gap.low))
+    p, adjusted = (1.0 if found is None else found for found in (pair.p, pair.adjusted))
+    names = (task, cell, pair.first, pair.second)
+    return Comparison(*names, value, low, high, p, adjusted, test, gap.n, gap.clusters)

@@ -1,0 +1,202 @@
+"""Metrics that are no mean of documents, compared by redrawing: F1, calibration, perplexities, BLEU.
+
+Every redrawn set has the same documents for all systems, so each system is redrawn once, however many pairs there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.comparisons import Value
+from assay.scoring.keeping import CORPORA
+from assay.scoring.matching import Entry, Matched
+from assay.scoring.metrics import reading, resampling
+from assay.scoring.verdicts import REPLICATES
+from assay.stats import agreement, bootstrap, confidence
+
+Floats = NDArray[np.float64]
+# How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
+OfTimes = Callable[[Floats], Floats]
+# Scoring a redrawn corpus takes long.
+_CORPUS_REPLICATES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Redrawn:
+    """A system's score on some documents, and on redrawn sets of them."""
+
+    value: float
+    replicates: Floats
+
+
+def replicates_for(aggregation: str) -> int:
+    """How many sets are redrawn for a metric that is aggregated so."""
+    return _CORPUS_REPLICATES if aggregation in CORPORA else REPLICATES
+
+
+def redrawn_pairs(matches: Sequence[Matched], seed: int) -> list[tuple[Redrawn, Redrawn]]:
+    """Per pair, both systems' scores on the same redrawn sets of the documents in common."""
+    sides: dict[tuple[Hashable, ...], Redrawn] = {}
+    gathered: dict[tuple[int, tuple[str, ...] | None], dict[tuple[Hashable, ...], Sequence[Value]]] = {}
+    named = []
+    for match in matches:
+        clusters = match.clusters
+        own = None if clusters is None else tuple(clusters)
+        group = gathered.setdefault((len(match.mine), own), {})
+        names = _name(match.first, match.mine, own), _name(match.second, match.theirs, own)
+        for place, name in enumerate(names):
+            if name not in group:
+                group[name] = match.values[place]
+        named.append(names)
+    for (_, own), group in gathered.items():
+        found = _redrawn(list(group.values()), matches[0].first.kept.aggregation, own, seed)
+        sides.update(zip(group, found, strict=True))
+    return [(sides[one], sides[other]) for one, other in named]
+
+
+def _name(entry: Entry, places: Sequence[int], clusters: Hashable) -> tuple[Hashable, ...]:
+    """The same for the same documents of a system in the same clusters."""
+    return id(entry), places if isinstance(places, range) else tuple(places), clusters
+
+
+def _redrawn(
+    systems: Sequence[Sequence[Value]], aggregation: str, clusters: Sequence[str] | None, seed: int
+) -> list[Redrawn]:
+    n = len(systems[0])
+    if n == 0:
+        return [Redrawn(math.nan, np.empty(0)) for _ in systems]
+    makers = [statistic_of_times(aggregation, values) for values in systems]
+    with np.errstate(over="ignore", invalid="ignore"):  # scores that are infinite or undefined are told as such
+        own = [float(of_times(np.ones((1, n)))[0]) for of_times in makers]
+        units = None if clusters is None else bootstrap.numbered(clusters, n)
+        count = n if units is None else int(units.max()) + 1
+        parts: list[list[Floats]] = [[np.empty(0)] for _ in systems]
+        if count >= bootstrap.FEWEST:
+            for times in bootstrap.redrawn_times(count, replicates_for(aggregation), seed, n):
+                of_documents = times if units is None else times[:, units]
+                for part, of_times, value in zip(parts, makers, own, strict=True):
+                    part.append(of_times(of_documents) if math.isfinite(value) else np.full(len(times), np.nan))
+    return [Redrawn(value, np.concatenate(part)) for value, part in zip(own, parts, strict=True)]
+
+
+def is_redrawable(aggregation: str) -> bool:
+    """Whether scores that are aggregated so can be redrawn."""
+    return aggregation in CORPORA or aggregation in _STATISTICS
+
+
+def statistic_of_times(aggregation: str, values: Sequence[Value]) -> OfTimes:
+    """The score of sets in which each document comes so often.
+
+    Args:
+        aggregation: how the values become one number.
+        values: one per document; there is at least one.
+    """
+    if aggregation in CORPORA:
+        from assay.scoring.metrics.corpus import Corpus
+
+        return Corpus(values, aggregation).scores_of_times
+    return _STATISTICS[aggregation](values)
+
+
+def _perplexity(values: Sequence[Any]) -> OfTimes:
+    numbers = np.asarray(values, dtype=np.float64)
+    return lambda times: np.asarray(np.exp(-(times @ numbers) / times.sum(axis=1)))
+
+
+def _median(values: Sequence[Any], is_upper: bool) -> OfTimes:
+    """lm-eval's, the upper of the two middle values where there are two; or their mean."""
+    numbers = np.asarray(values, dtype=np.float64)
+    order = np.argsort(numbers, kind="stable")
+    rising = numbers[order]
+
+    def of_times(times: Floats) -> Floats:
+        reached, n = np.cumsum(times[:, order], axis=1), times.sum(axis=1)
+        upper = rising[np.argmax(reached > (n // 2)[:, None], axis=1)]
+        lower = upper if is_upper else rising[np.argmax(reached > ((n - 1) // 2)[:, None], axis=1)]
+        return np.asarray(np.where(lower == upper, upper, lower / 2 + upper / 2))
+
+    return of_times
+
+
+def _counted(values: Sequence[Any], of_counts: Callable[[Floats, Floats], Floats]) -> OfTimes:
+    """Of pairs of labels: how often each pair comes is all that matters."""
+    pairs, groups = np.unique(np.asarray(values, dtype=np.float64), axis=0, return_inverse=True)
+    counted = bootstrap.group_sums(groups.reshape(-1))
+    return lambda times: of_counts(pairs, counted(times))
+
+
+def _matthews(values: Sequence[Any]) -> OfTimes:
+    return _counted(reading.label_pairs(values), resampling.matthews_of_counts)
+
+
+def _gaps(parts: Floats, weights: Floats) -> OfTimes:
+    """Σ|gap|, each Σparts/Σweights."""
+
+    def of_times(times: Floats) -> Floats:
+        weight = times @ weights
+        # Not by BLAS, whose threads get in each other's way on a busy machine, for so narrow a product.
+        whole = np.abs(np.einsum("ru,uk->rk", times, parts)).sum(axis=1)
+        return np.asarray(np.where(weight > 0, whole / np.maximum(weight, 1e-300), np.nan))
+
+    return of_times
+
+
+def _gaps_of(name: str, values: Sequence[Any]) -> OfTimes:
+    return _gaps(*resampling.GAPS[name](np.asarray(values, dtype=np.float64)))
+
+
+def _adaptive(values: Sequence[Any]) -> OfTimes:
+    sure, hit = np.asarray(values, dtype=np.float64).T
+    return _gaps(confidence.gap_parts(sure, hit), np.ones(len(sure)))
+
+
+def _by_confidence(measure: str, values: Sequence[Any]) -> OfTimes:
+    columns = np.asarray(values, dtype=np.float64).T
+    coverage = float(columns[2][0]) if len(columns) > 2 else None
+    return confidence.measure_of_times(columns[0], columns[1], measure, coverage)
+
+
+def _kappa(values: Sequence[Any]) -> OfTimes:
+    return agreement.kappa_of_times([right for right, _ in values], [picked for _, picked in values])
+
+
+def _ratio(values: Sequence[Any], scale: float = 1.0) -> OfTimes:
+    """−Σa/Σb."""
+    top, bottom = np.asarray(values, dtype=np.float64).T
+
+    def of_times(times: Floats) -> Floats:
+        weight = times @ bottom
+        return np.asarray(np.where(weight > 0, -scale * (times @ top) / np.maximum(weight, 1e-300), np.nan))
+
+    return of_times
+
+
+def _ratio_perplexity(values: Sequence[Any]) -> OfTimes:
+    nats = _ratio(values)
+    return lambda times: np.asarray(np.exp(nats(times)))
+
+
+_STATISTICS: dict[str, Callable[[Sequence[Any]], OfTimes]] = {
+    "perplexity": _perplexity,
+    "median": partial(_median, is_upper=True),
+    "median_of_known": partial(_median, is_upper=False),
+    "f1": partial(_counted, of_counts=resampling.f1_of_counts),
+    "matthews_corrcoef": _matthews,
+    "cohen_kappa": _kappa,
+    "ece": partial(_gaps_of, "ece"),
+    "ece_adaptive": _adaptive,
+    "position_bias": partial(_gaps_of, "position_bias"),
+    "auroc": partial(_by_confidence, "auroc"),
+    "aurc": partial(_by_confidence, "aurc"),
+    "selective_acc": partial(_by_confidence, "selective_acc"),
+    "weighted_perplexity": _ratio_perplexity,
+    "weighted_nats": _ratio,
+    "bits_per_byte": partial(_ratio, scale=1 / math.log(2)),
+}
