@@ -22,6 +22,11 @@ SHARED = HERE.parents[2] / "shared"
 MODEL = SHARED / "data" / "models" / "stories260k"
 CASES = ("arc_easy_0shot", "arc_easy_2shot", "wikitext", "gsm8k", "story", "lambada")
 TOLERANCE = 1e-4
+# The golden files come from one processor. lm-eval itself, on another make of processor, moves its totals by 5e-5 on
+# short texts, by 3e-8 of themselves on long ones (1.7e-3 of 72,604), and the error of LAMBADA's perplexity, which hangs
+# on its worst document, by 1.2e-6. Golden files made where the tests run are met to 1e-4 and 1e-6.
+TOLERANCE_OF_ITSELF = 1e-7
+TOLERANCE_OF_RESULTS = 5e-6
 # Our own arithmetic is not lm-eval's: its float32 log_softmax and sums carry an error that grows with length.
 TOLERANCE_PER_TOKEN = 2e-5
 
@@ -83,7 +88,7 @@ def test_documents_prompts_and_targets_are_the_same(case: str, compatible: dict[
 @pytest.mark.parametrize("case", ["arc_easy_0shot", "arc_easy_2shot", "wikitext", "lambada"])
 def test_log_likelihoods_are_the_same(case: str, compatible: dict[str, Any]) -> None:
     for ours, theirs in zip(compatible[case]["documents"], golden(case)["documents"], strict=True):
-        assert ours["loglikelihoods"] == pytest.approx(theirs["loglikelihoods"], abs=TOLERANCE, rel=0)
+        assert ours["loglikelihoods"] == pytest.approx(theirs["loglikelihoods"], abs=TOLERANCE, rel=TOLERANCE_OF_ITSELF)
         assert ours["is_greedy"] == theirs.get("is_greedy", ours["is_greedy"])
 
 
@@ -112,7 +117,7 @@ def test_every_document_has_the_same_scores(case: str, compatible: dict[str, Any
         for ours, theirs in zip(found[case]["documents"], golden(case)["documents"], strict=True):
             assert list(ours["metrics"]) == list(theirs["metrics"])
             for name, value in theirs["metrics"].items():
-                assert ours["metrics"][name] == pytest.approx(value, abs=tolerance, rel=0)
+                assert ours["metrics"][name] == pytest.approx(value, abs=tolerance, rel=TOLERANCE_OF_ITSELF)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -120,7 +125,7 @@ def test_results_and_standard_errors_are_the_same(case: str, compatible: dict[st
     ours, theirs = compatible[case]["results"], golden(case)["results"]
     assert list(ours) == list(theirs)
     for key, value in theirs.items():
-        assert ours[key] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value)
+        assert ours[key] == (pytest.approx(value, rel=TOLERANCE_OF_RESULTS) if isinstance(value, float) else value)
 
 
 def test_truncated_prompts_are_counted(compatible: dict[str, Any]) -> None:
