@@ -107,7 +107,7 @@ EQUAL: dict[str, tuple[str | None, str, Drawn]] = {
     "bootstrap of means": ("bootstrap", "mean", _measured(lambda own, n: own.laplace(size=n))),
     "bootstrap of F1": (None, "f1", _label_pairs),
     "bootstrap of MCC": (None, "matthews_corrcoef", _label_pairs),
-    "bootstrap of bits per byte": (None, "bits_per_byte", _text_pairs),
+    "sign flips of bits per byte": (None, "bits_per_byte", _text_pairs),
 }
 PAIR_SIZES = (30, 100)
 _SLOW = ("bootstrap of MCC",)

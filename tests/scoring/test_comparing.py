@@ -125,13 +125,59 @@ def test_perplexities_are_compared_as_ratios_of_sums() -> None:
     assert [score.value for score in found.scores] == [pytest.approx(math.exp(2)), pytest.approx(math.exp(1))]
 
 
+@pytest.mark.parametrize("aggregation", ["weighted_perplexity", "weighted_nats", "bits_per_byte"])
+def test_scores_that_are_sums_over_the_same_texts_flip_the_signs_of_what_each_adds(aggregation: str) -> None:
+    one = entry("a", [(-2.0, 1.0), (-6.0, 3.0), (-5.0, 2.0), (-1.0, 9.0)], aggregation)
+    other = entry("b", [(-1.0, 1.0), (-3.0, 3.0), (-5.5, 2.0), (-1.0, 9.0)], aggregation)
+    found = compare(one, other, False)
+    # Of 8 ways to sign 1, 3 and ½ only those without and with all but the last, each either way, reach 3½.
+    assert (found.test, found.p) == ("sign-flip", 4 / 8)
+    assert found.difference.method == "bootstrap" and found.difference.low is not None
+    in_pairs = compare(
+        entry("a", one.kept.values, aggregation, clusters=("x", "x", "y", "y")),
+        entry("b", other.kept.values, aggregation, clusters=("x", "x", "y", "y")),
+        False,
+    )
+    assert (in_pairs.test, in_pairs.p) == ("cluster-sign-flip", 1.0)  # 4 and −½: two of four ways reach 3½, either way
+
+
+def test_perplexities_of_answers_flip_the_signs_of_log_likelihoods() -> None:
+    one, other = ([-1.0, -2.0, -1.5, -1.5, -1.0], [-0.5, -1.0, -1.2, -1.1, -0.3])
+    found = compare(entry("a", one, "perplexity"), entry("b", other, "perplexity"), False)
+    assert (found.test, found.p) == ("sign-flip", 2 / 32)
+    assert (
+        compare(entry("a", one, "perplexity"), entry("b", other, "perplexity"), False, test="bootstrap").test
+        == "bootstrap"
+    )
+
+
+def test_sums_over_other_lengths_are_redrawn() -> None:
+    values = [(-2.0, 1.0), (-6.0, 3.0), (-5.0, 2.0)]
+    longer = [(total, length + 1) for total, length in values]
+    found = compare(entry("a", values, "weighted_perplexity"), entry("b", longer, "weighted_perplexity"), False)
+    assert found.test == "bootstrap"
+
+
+def test_many_pairs_of_perplexities_have_the_same_p_as_each_alone() -> None:
+    generator = random.Random(1)
+    systems = [
+        entry(str(place), [(-generator.expovariate(1), float(length)) for length in range(1, 9)], "bits_per_byte")
+        for place in range(4)
+    ]
+    matches = [matched(one, other) for place, one in enumerate(systems) for other in systems[:place]]
+    together = compare_all(matches, False, CompareWish())
+    alone = [compare_all([match], False, CompareWish())[0] for match in matches]
+    assert [found.score.p for found in together] == [found.score.p for found in alone]
+    assert {found.score.test for found in together} == {"sign-flip"}
+
+
 def test_bootstrap_and_interval_never_contradict_each_other() -> None:
     generator = random.Random(5)
     for shift in (0.0, 0.3, 0.6, 3.0):
         ends = [-generator.expovariate(0.2) for _ in range(40)]
         one = entry("a", ends, "perplexity")
         other = entry("b", [value + shift + generator.gauss(0, 1) for value in ends], "perplexity")
-        found = compare(one, other, False)
+        found = compare(one, other, False, test="bootstrap")
         assert found.difference.low is not None and found.difference.high is not None and found.p is not None
         assert (found.p < 0.05) == (not found.difference.low <= 0 <= found.difference.high)
 

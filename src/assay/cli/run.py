@@ -115,13 +115,14 @@ def _finish(options: argparse.Namespace, result: RunResult, model: _OneOf | None
     show_result(_with_names(result, model), console)
     if options.reliability_figure:
         result = _with_reliability(result)
-    show_written(_write_figures(options, result, model), console)
     lines, audit = _audited(result, options.audit)
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     if options.output_path:
         log_samples = options.log_samples or options.predict_only
         show_written(write_results(result, options.output_path, log_samples, audit), console)
+    # Last: a figure for which the run has nothing to show must not cost the files.
+    show_written(_write_figures(options, result, model), console)
     return 3 if result.counts.failed else 0
 
 

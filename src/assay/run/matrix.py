@@ -20,6 +20,7 @@ from assay.core.studies import Question
 from assay.run.events import Listener, StageStarted
 from assay.run.fit import fit
 from assay.run.methods import Subject, named_notices, told_notices
+from assay.run.notices import LIMITED
 from assay.run.opening import opened_model
 from assay.run.resolve import (
     asked_tasks,
@@ -29,7 +30,7 @@ from assay.run.resolve import (
     resolve_tasks,
     with_metrics,
 )
-from assay.run.session import LIMITED, Session, run
+from assay.run.session import Session, run
 from assay.scoring import study
 from assay.scoring.aggregate import aggregate_groups, clusters_of, leaves_of
 from assay.scoring.matrix import make_matrix

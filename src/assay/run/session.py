@@ -11,35 +11,28 @@ from typing import Any
 
 from assay.core.protocols import Advises, Describes, Model
 from assay.core.requests import Request
-from assay.core.responses import NOTE_TEXTS, Failure
+from assay.core.responses import Failure
 from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
-from assay.core.sparing import Reference, Stop
+from assay.core.sparing import Reference
 from assay.core.specs import Axes, RunSpec
-from assay.core.variance_axes import TaskVariance, base_name
+from assay.core.variance_axes import TaskVariance
 from assay.plan.planning import Plan, make_plan
 from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
 from assay.run.manifest import make_manifest, redacted
-from assay.run.posing import PosedTask, counted, pose_task
+from assay.run.notices import part_notices, task_notices
+from assay.run.posing import PosedTask, pose_task
 from assay.run.prompting import prompt_axes
 from assay.run.resolve import Setup, resolve
 from assay.run.scoring import score_task
-from assay.run.shared_texts import shared_text_notices
 from assay.scoring.aggregate import aggregate_groups
-from assay.scoring.drawing import draw_notices
 from assay.scoring.keeping import kept_values
 from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.selection import Wanted
-from assay.tasks.styles import OWN, find_style, is_style
-
-# Begins the notice that names the tasks of which not all documents were asked.
-LIMITED = "only a part of the documents was asked, which is no random sample: "
-# Fewer documents may well have the right choice at one place by chance.
-_FEW_DOCUMENTS = 10
 
 
 @dataclass(slots=True)
@@ -204,7 +197,7 @@ def make_result(
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
-    notices += (*_task_notices(results), *_part_notices(results, session.spec))
+    notices += (*task_notices(results), *part_notices(results, session.spec))
     notices += best_of(setup.combined, results, groups)
     notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(
@@ -249,101 +242,3 @@ def _model_run(model: Model, executed: Executed) -> dict[str, Any]:
 def _model_notices(model: Model, asked: int) -> list[str]:
     """What a model says of itself; it has only something to say when it was loaded."""
     return list(model.notices()) if asked and isinstance(model, Advises) else []
-
-
-def _task_notices(results: Sequence[TaskResult]) -> list[str]:
-    """What the numbers do not show: truncation, oddities of prompts, answers not found, limits."""
-    notices = []
-    for result in results:
-        counts = result.denominators
-        if counts.failed:
-            told = f"{counts.failed} of {counts.total} documents failed and count in no score"
-            notices.append(f"{result.name}: {told} ({counts.scored} do)")
-        if counts.truncated:
-            notices.append(f"{result.name}: {counts.truncated} of {counts.total} documents were cut to fit the model")
-        place = _constant_place(result)
-        if place is not None:
-            told = f"the right choice stands at place {place} in all {counts.total} documents, so listing them tells it"
-            notices.append(f"{result.name}: {told}; ask in all orders with --rotations")
-        for note, count in counts.notes.items():
-            text = _NOTE_TEXTS.get(note, f"{note}")
-            notices.append(f"{result.name}: {text} ({count})")
-        for pipeline, count in counts.unparsed.items():
-            if count:
-                notices.append(f"{result.name}: no answer was found in {count} of {counts.scored} ({pipeline})")
-        notices += draw_notices(result)
-        clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
-        if clusters:
-            notices += _cluster_notices(result.name, min(clusters))
-    return notices + shared_text_notices(results)
-
-
-def _cluster_notices(name: str, clusters: int) -> list[str]:
-    from assay.stats.clustered import FEW  # most runs have no use for it
-
-    told = f"its documents lie in {clusters} clusters; with fewer than {FEW}"
-    return [f"{name}: {told}, error and interval are themselves known badly"] if clusters < FEW else []
-
-
-def _part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
-    """Which tasks were asked in part, and how that part was chosen."""
-    parts = [result for result in results if result.denominators.total < result.denominators.available]
-    limited, shared, drawn = [], [], {}
-    for result in parts:
-        # A run that may stop draws at random from what a limit leaves.
-        if result.spared is None or spec.limit is not None:
-            limited.append(result)
-        elif _is_of_another(result.denominators.available, result.spared.stop, spec.sparing.sample):
-            shared.append(result)
-        else:
-            drawn[base_name(result.name)] = result.spared
-    notices = [LIMITED + _named(limited)] if limited else []
-    if shared:
-        notices.append(f"only documents that run {spec.sparing.until_decided} has were asked: {_named(shared)}")
-    if drawn:
-        counts = ", ".join(f"{name} {spared.asked:,} of {spared.available:,}" for name, spared in drawn.items())
-        notices.append(f"a random sample of the documents was asked (seed {next(iter(drawn.values())).seed}): {counts}")
-    return notices + _stop_notices(results)
-
-
-def _named(results: Sequence[TaskResult]) -> str:
-    return ", ".join(dict.fromkeys(base_name(result.name) for result in results))
-
-
-def _is_of_another(available: int, stop: Stop | None, sample: float | None) -> bool:
-    """Whether the run that a task was held against has fewer documents than would have been asked."""
-    return stop is not None and stop.most < (available if sample is None else counted(sample, available))
-
-
-def _stop_notices(results: Sequence[TaskResult]) -> list[str]:
-    stops = {result.name: result.spared.stop for result in results if result.spared is not None}
-    # A task that was asked to its end has the numbers of a run that never looked.
-    early = [name for name, stop in stops.items() if stop is not None and stop.documents < stop.most]
-    told = "the intervals in the table do not hold after stopping by looking at the answers; the anytime-valid do"
-    return [f"{', '.join(early)}: {told}"] if early else []
-
-
-def _constant_place(result: TaskResult) -> int | None:
-    """The place that is right in every document of a task whose style lists the choices in one order; None for none.
-
-    Some benchmarks leave the order of the choices to the reader: the right one always comes first.
-    """
-    style = str(result.card.config.get("style") or OWN)
-    if style == OWN or len(result.answered) < _FEW_DOCUMENTS or not is_style(style):
-        return None
-    found = find_style(style)
-    if found.rotates or not found.shows_options:
-        return None
-    instances = [item.instance for item in result.answered]
-    found_places = {item.right_places for item in instances if item.choices}
-    places = found_places.pop() if len(found_places) == 1 else ()
-    return places[0] if len(places) == 1 and isinstance(places[0], int) and places[0] >= 0 else None
-
-
-_NOTE_TEXTS = {
-    **NOTE_TEXTS,
-    "invalid_gold": "the right answer is none of the choices, so documents count as wrong",
-    "equal_choices": "documents have equal choices, of which only the first can be picked",
-    "empty_choice": "documents have an empty choice, which no score by length picks",
-    "single_choice": "documents have one choice only, so every answer to them is the same",
-}

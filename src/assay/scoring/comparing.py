@@ -63,11 +63,14 @@ def compare_all(matches: Sequence[Matched], higher_is_better: bool | None, wish:
         higher_is_better: the metric's direction.
         wish: tests and margin.
     """
+    flips = _flip_table(matches, wish)
     if matches and matches[0].first.kept.aggregation not in MEANS:
         drawn = redrawn_pairs(matches, wish.seed)
-        found = [_whole(match, own, higher_is_better, wish) for match, own in zip(matches, drawn, strict=True)]
+        found = [
+            _whole(match, own, higher_is_better, wish, flips.get(id(match)))
+            for match, own in zip(matches, drawn, strict=True)
+        ]
     else:
-        flips = _flip_table(matches, wish)
         found = [
             _Documents(*match.numbers, match.clusters, match.units).score(higher_is_better, wish, flips.get(id(match)))
             for match in matches
@@ -134,7 +137,7 @@ class _Found:
     agreement: Agreement | None = None
 
 
-# Means of documents
+# Flipped signs
 
 
 def _flip_table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, float]:
@@ -146,13 +149,28 @@ def _flip_table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, floa
     if len(alike) != 1 or not all(match.is_whole for match in matches):
         return {}
     units = matches[0].units
-    if wish.test != "permutation" and units is None and all(_is_binary(entry.numbers) for entry in entries.values()):
+    addends = [own.addends for own in entries.values()]
+    known = [own for own in addends if own is not None and np.all(np.isfinite(own))]
+    if len(known) < len(addends) or any(match.addends is None for match in matches):
+        return {}
+    if wish.test != "permutation" and units is None and all(map(_is_binary, known)):
         return {}
     # A cluster's documents turn together: as many signs as clusters, of their sums.
-    every = [own.numbers if units is None else np.bincount(units, own.numbers) for own in entries.values()]
+    every = known if units is None else [np.bincount(units, own) for own in known]
     order = {name: place for place, name in enumerate(entries)}
     table = paired.sign_flip_table([row.tolist() for row in every], np.random.default_rng(wish.seed))
     return {id(match): table[order[id(match.second)]][order[id(match.first)]] for match in matches}
+
+
+def _flipped(gaps: Floats, clusters: Sequence[str] | None, wish: CompareWish, known: float | None) -> tuple[str, float]:
+    """The test of flipped signs and its p, which may be known from a table of many pairs."""
+    name = "sign-flip" if clusters is None else "cluster-sign-flip"
+    if known is not None:
+        return name, known
+    generator = np.random.default_rng(wish.seed)
+    if clusters is None:
+        return name, paired.sign_flip_p(gaps.tolist(), generator)
+    return name, clustered.cluster_sign_flip_p(gaps.tolist(), clusters, generator)
 
 
 def _count(units: NDArray[np.int64]) -> int:
@@ -161,6 +179,9 @@ def _count(units: NDArray[np.int64]) -> int:
 
 def _is_binary(values: Floats) -> bool:
     return bool(np.all((values == 0) | (values == 1)))
+
+
+# Means of documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,18 +261,12 @@ class _Documents:
             )
             name = "bootstrap" if self.clusters is None else "cluster-bootstrap"
             return name, bootstrap.bootstrap_test(sides, _mean_gap, how, self.clusters)[1]
-        if self.clusters is not None:
-            if known_p is not None:
-                return "cluster-sign-flip", known_p
-            generator = np.random.default_rng(wish.seed)
-            return "cluster-sign-flip", clustered.cluster_sign_flip_p(gaps.tolist(), self.clusters, generator)
-        if binary and wish.test == "midp":
+        is_plain = binary and self.clusters is None
+        if is_plain and wish.test == "midp":
             return "mcnemar-midp", paired.mcnemar_mid_p(*counts)
-        if binary and wish.test != "permutation":
+        if is_plain and wish.test != "permutation":
             return "mcnemar", paired.mcnemar_p(*counts)
-        if known_p is not None:
-            return "sign-flip", known_p
-        return "sign-flip", paired.sign_flip_p(gaps.tolist(), np.random.default_rng(wish.seed))
+        return _flipped(gaps, self.clusters, wish, known_p)
 
     def _margin(
         self, difference: Estimate, counts: tuple[int, int] | None, better: bool | None, wish: CompareWish
@@ -301,16 +316,20 @@ def _margin_of(ends: tuple[float, float] | None, better: bool | None, margin: fl
 # Statistics of all documents together
 
 
-def _whole(match: Matched, drawn: tuple[Redrawn, Redrawn], better: bool | None, wish: CompareWish) -> _Found:
-    """By redrawing the same documents for both, whatever test is wished: nothing else fits such a metric."""
+def _whole(
+    match: Matched, drawn: tuple[Redrawn, Redrawn], better: bool | None, wish: CompareWish, known_p: float | None
+) -> _Found:
+    """By redrawing the same documents for both; the p of scores that are sums over the same texts by flipped signs."""
     one, other = match.values
     n, clusters = len(one), None if match.units is None else _count(match.units)
-    name = "bootstrap" if clusters is None else "cluster-bootstrap"
+    test = "bootstrap" if clusters is None else "cluster-bootstrap"
     if n == 0:
-        return _Found(means.nothing(name), "none", None)
+        return _Found(means.nothing(test), "none", None)
     with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
         value, gaps = drawn[1].value - drawn[0].value, drawn[1].replicates - drawn[0].replicates
     difference, p = bootstrap.replicate_test(value, gaps, n, clusters)
+    if wish.test != "bootstrap" and math.isfinite(value) and (sides := match.addends) is not None:
+        test, p = _flipped(sides[1] - sides[0], match.clusters, wish, known_p)
     counts = (0, 0, n) if one == other else None
     margin = None
     if wish.margin is not None:
@@ -319,7 +338,7 @@ def _whole(match: Matched, drawn: tuple[Redrawn, Redrawn], better: bool | None, 
         if known is not None and known[0] == known[1]:  # redrawing tells nothing: the sign test, as for means
             known = known if 0.5 ** (clusters or n) <= wish.alpha else None
         margin = _margin_of(known, better, wish.margin)
-    return _Found(difference, name, p, counts, margin=margin)
+    return _Found(difference, test, p, counts, margin=margin)
 
 
 # Documents that are the same in both

@@ -18,6 +18,8 @@ from assay.stats.bootstrap import numbered
 Floats = NDArray[np.float64]
 # Documents without a number have no say in these.
 _OF_KNOWN = (*MEANS, "median_of_known")
+# Scores that rise or fall with the sum of what each document brings, and those with such a sum over the texts' lengths.
+_SUMS, _RATIOS = (*MEANS, "perplexity"), ("weighted_perplexity", "weighted_nats", "bits_per_byte")
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,20 @@ class Entry:
 
     @cached_property
     def numbers(self) -> Floats:
-        """The values, where each is a number."""
+        """The values, where each is a number or several."""
         return np.asarray(self.kept.values, dtype=np.float64)
+
+    @cached_property
+    def addends(self) -> Floats | None:
+        """What each document adds to the sum that the score rises or falls with; None where there is no such sum."""
+        if self.kept.aggregation in _SUMS:
+            return self.numbers
+        return self.numbers.reshape(-1, 2)[:, 0] if self.kept.aggregation in _RATIOS else None
+
+    @cached_property
+    def lengths(self) -> Floats | None:
+        """What the sum is divided by, document by document; None where that is how many there are."""
+        return self.numbers.reshape(-1, 2)[:, 1] if self.kept.aggregation in _RATIOS else None
 
     @cached_property
     def has_value(self) -> NDArray[np.bool_]:
@@ -84,9 +98,23 @@ class Matched:
     @property
     def numbers(self) -> tuple[Floats, Floats]:
         """The values of a mean, document by document."""
+        return self._own(self.first.numbers, self.second.numbers)
+
+    @property
+    def addends(self) -> tuple[Floats, Floats] | None:
+        """What documents add to two sums whose difference tells which score is higher; None without such sums."""
+        if self.first.addends is None or self.second.addends is None:
+            return None
+        one, other = self.first.lengths, self.second.lengths
+        if one is not None and other is not None and not np.array_equal(*self._own(one, other)):
+            return None
+        return self._own(self.first.addends, self.second.addends)
+
+    def _own(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+        """Of all documents of both systems, those in common."""
         if isinstance(self.mine, range):
-            return self.first.numbers, self.second.numbers
-        return self.first.numbers[list(self.mine)], self.second.numbers[list(self.theirs)]
+            return first, second
+        return first[list(self.mine)], second[list(self.theirs)]
 
     @property
     def values(self) -> tuple[list[Value], list[Value]]:

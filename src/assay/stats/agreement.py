@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 REPLICATES = 1000
 Scale = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["none", "linear", "quadratic"]
-_CELLS_AT_ONCE = 2_000_000
 # Ordinal ratings are compared in a table of all pairs of values.
 MOST_ORDINAL = 100
 # A spread so small, beside what it is made of, is what rounding leaves of 0.
@@ -243,20 +242,17 @@ def _redrawn_kappas(kappas: _Kappas, cells: NDArray[np.int64], seed: int) -> Est
     """κ with items redrawn: how often each cell is drawn is multinomial, which is quick where there are few."""
     import numpy as np
 
-    from assay.stats.bootstrap import are_few
+    from assay.stats.bootstrap import are_few, row_blocks
 
     n, size, generator = len(cells), len(kappas.known), np.random.default_rng(seed)
-    counts = np.bincount(cells, minlength=size)
-    parts, left = [], REPLICATES
-    while left:
-        rows = min(left, max(1, _CELLS_AT_ONCE // max(n, size)))
+    counts, parts = np.bincount(cells, minlength=size), []
+    for rows in row_blocks(REPLICATES, max(n, size)):
         if are_few(size, n):
             drawn = generator.multinomial(n, counts / n, size=rows)
         else:
             places = np.take(cells, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
             drawn = np.bincount(places.reshape(-1), minlength=rows * size).reshape(rows, size)
         parts.append(kappas(drawn.astype(np.float64)))
-        left -= rows
     return _estimate(float(kappas(counts[None].astype(np.float64))[0]), np.concatenate(parts), n)
 
 
@@ -359,18 +355,13 @@ def _bootstrapped(columns: Floats, statistic: Callable[[Floats, int], Floats], s
     """A statistic of column sums, with items redrawn: a matrix product of how often each is."""
     import numpy as np
 
+    from assay.stats.bootstrap import redrawn_times
+
     n = len(columns)
     if n == 0:
         return nothing("bootstrap")
-    generator = np.random.default_rng(seed)
-    parts, left = [], REPLICATES
-    most = max(1, _CELLS_AT_ONCE // max(columns.shape))
-    while left:
-        rows = min(left, most)
-        places = generator.integers(0, n, size=(rows, n)) + np.arange(rows)[:, None] * n
-        times = np.bincount(places.reshape(-1), minlength=rows * n).reshape(rows, n)
-        parts.append(statistic(times.astype(np.float64) @ columns, n))
-        left -= rows
+    drawn = redrawn_times(n, REPLICATES, seed, max(columns.shape))
+    parts = [statistic(times @ columns, n) for times in drawn]
     return _estimate(float(statistic(columns.sum(axis=0)[None], n)[0]), np.concatenate(parts), n)
 
 

@@ -1,0 +1,151 @@
+"""What the user ought to know of a run's tasks beside their numbers.
+
+Takes tasks' results, gives one line per notice: truncation, answers not found, oddities of prompts, documents left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from assay.core.responses import NOTE_TEXTS
+from assay.core.results import TaskResult
+from assay.core.sparing import Stop
+from assay.core.specs import RunSpec
+from assay.core.variance_axes import base_name, task_family
+from assay.run.posing import counted
+from assay.run.shared_texts import shared_text_notices
+from assay.scoring.drawing import draw_notices
+from assay.tasks.styles import OWN, find_style, is_style
+
+# Begins the notice that names the tasks of which not all documents were asked.
+LIMITED = "only a part of the documents was asked, which is no random sample: "
+# Fewer documents may well have the right choice at one place by chance.
+_FEW_DOCUMENTS = 10
+_NUMBER = re.compile(r"\b\d+\b")
+
+
+def task_notices(results: Sequence[TaskResult]) -> list[str]:
+    """What the numbers do not show: truncation, oddities of prompts, answers not found, limits.
+
+    Ways of asking one task that have the same to tell are told of in one line.
+    """
+    ways = Counter(task_family(result.name) for result in results)
+    told: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for result in results:
+        family = task_family(result.name)
+        for text in _texts(result):
+            told.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
+    lines = [_line(family, ways[family], own) for (family, _), own in told.items()]
+    return lines + shared_text_notices(results)
+
+
+def _line(family: str, ways: int, told: Sequence[tuple[str, str]]) -> str:
+    """One notice for those who have it, numbers that differ as a range."""
+    name, text = told[0]
+    if len(told) == 1:
+        return f"{name}: {text}"
+    ranges = map(_range, zip(*(_NUMBER.findall(own) for _, own in told), strict=True))
+    many = f"{ways} ways" if len(told) == ways else f"{len(told)} of {ways} ways"
+    return f"{family} ({many}): {_NUMBER.sub(lambda _: next(ranges), text)}"
+
+
+def _range(numbers: Sequence[str]) -> str:
+    low, high = min(numbers, key=int), max(numbers, key=int)
+    return low if low == high else f"{low} to {high}"
+
+
+def _texts(result: TaskResult) -> Iterator[str]:
+    """What there is to tell of a task, without its name."""
+    counts = result.denominators
+    if counts.failed:
+        told = f"{counts.failed} of {counts.total} documents failed and count in no score"
+        yield f"{told} ({counts.scored} do)"
+    if counts.truncated:
+        yield f"{counts.truncated} of {counts.total} documents were cut to fit the model"
+    place = _constant_place(result)
+    if place is not None:
+        told = f"the right choice stands at place {place} in all {counts.total} documents, so listing them tells it"
+        yield f"{told}; ask in all orders with --rotations"
+    for note, count in counts.notes.items():
+        yield f"{_NOTE_TEXTS.get(note, note)} ({count})"
+    for pipeline, count in counts.unparsed.items():
+        if count:
+            yield f"no answer was found in {count} of {counts.scored} ({pipeline})"
+    yield from draw_notices(result)
+    clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
+    if clusters:
+        yield from _cluster_texts(min(clusters))
+
+
+def _cluster_texts(clusters: int) -> Iterator[str]:
+    from assay.stats.clustered import FEW  # most runs have no use for it
+
+    if clusters < FEW:
+        told = f"its documents lie in {clusters} clusters; with fewer than {FEW}"
+        yield f"{told}, error and interval are themselves known badly"
+
+
+def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
+    """Which tasks were asked in part, and how that part was chosen."""
+    parts = [result for result in results if result.denominators.total < result.denominators.available]
+    limited, shared, drawn = [], [], {}
+    for result in parts:
+        # A run that may stop draws at random from what a limit leaves.
+        if result.spared is None or spec.limit is not None:
+            limited.append(result)
+        elif _is_of_another(result.denominators.available, result.spared.stop, spec.sparing.sample):
+            shared.append(result)
+        else:
+            drawn[base_name(result.name)] = result.spared
+    notices = [LIMITED + _named(limited)] if limited else []
+    if shared:
+        notices.append(f"only documents that run {spec.sparing.until_decided} has were asked: {_named(shared)}")
+    if drawn:
+        counts = ", ".join(f"{name} {spared.asked:,} of {spared.available:,}" for name, spared in drawn.items())
+        notices.append(f"a random sample of the documents was asked (seed {next(iter(drawn.values())).seed}): {counts}")
+    return notices + _stop_notices(results)
+
+
+def _named(results: Sequence[TaskResult]) -> str:
+    return ", ".join(dict.fromkeys(base_name(result.name) for result in results))
+
+
+def _is_of_another(available: int, stop: Stop | None, sample: float | None) -> bool:
+    """Whether the run that a task was held against has fewer documents than would have been asked."""
+    return stop is not None and stop.most < (available if sample is None else counted(sample, available))
+
+
+def _stop_notices(results: Sequence[TaskResult]) -> list[str]:
+    stops = {result.name: result.spared.stop for result in results if result.spared is not None}
+    # A task that was asked to its end has the numbers of a run that never looked.
+    early = [name for name, stop in stops.items() if stop is not None and stop.documents < stop.most]
+    told = "the intervals in the table do not hold after stopping by looking at the answers; the anytime-valid do"
+    return [f"{', '.join(early)}: {told}"] if early else []
+
+
+def _constant_place(result: TaskResult) -> int | None:
+    """The place that is right in every document of a task whose style lists the choices in one order; None for none.
+
+    Some benchmarks leave the order of the choices to the reader: the right one always comes first.
+    """
+    style = str(result.card.config.get("style") or OWN)
+    if style == OWN or len(result.answered) < _FEW_DOCUMENTS or not is_style(style):
+        return None
+    found = find_style(style)
+    if found.rotates or not found.shows_options:
+        return None
+    instances = [item.instance for item in result.answered]
+    found_places = {item.right_places for item in instances if item.choices}
+    places = found_places.pop() if len(found_places) == 1 else ()
+    return places[0] if len(places) == 1 and isinstance(places[0], int) and places[0] >= 0 else None
+
+
+_NOTE_TEXTS = {
+    **NOTE_TEXTS,
+    "invalid_gold": "the right answer is none of the choices, so documents count as wrong",
+    "equal_choices": "documents have equal choices, of which only the first can be picked",
+    "empty_choice": "documents have an empty choice, which no score by length picks",
+    "single_choice": "documents have one choice only, so every answer to them is the same",
+}
