@@ -100,6 +100,15 @@ def _label_pairs(generator: np.random.Generator, n: int) -> Pair:
     return first, second
 
 
+def _calibrated(generator: np.random.Generator, n: int) -> Pair:
+    """Confidences and outcomes of two calibrated models: noise makes the error of the unsure one larger."""
+    sides = []
+    for low, high in ((0.4, 0.6), (0.95, 1.0)):
+        sure = generator.uniform(low, high, size=n)
+        sides.append(list(zip(sure.tolist(), (generator.random(n) < sure).astype(float).tolist(), strict=True)))
+    return sides[0], sides[1]
+
+
 # Setting → (test, aggregation, equal runs).
 EQUAL: dict[str, tuple[str | None, str, Drawn]] = {
     "sign flips, symmetric differences": (None, "mean", _measured(lambda own, n: own.laplace(size=n))),
@@ -107,6 +116,8 @@ EQUAL: dict[str, tuple[str | None, str, Drawn]] = {
     "bootstrap of means": ("bootstrap", "mean", _measured(lambda own, n: own.laplace(size=n))),
     "bootstrap of F1": (None, "f1", _label_pairs),
     "bootstrap of MCC": (None, "matthews_corrcoef", _label_pairs),
+    "bootstrap of ECE, an unsure and a sure model": (None, "ece", _calibrated),
+    "bootstrap of adaptive ECE, the same": (None, "ece_adaptive", _calibrated),
     "sign flips of bits per byte": (None, "bits_per_byte", _text_pairs),
 }
 PAIR_SIZES = (30, 100)

@@ -34,14 +34,15 @@ def test_outcomes_of_zero_and_one() -> None:
     assert found.difference.value == pytest.approx(0.2)
     assert (found.test, found.p) == ("mcnemar", pytest.approx(2 * (1 + 4) / 16))
     assert found.effect is not None and (found.effect.name, found.effect.value) == ("odds_ratio", pytest.approx(3))
-    # The differences vary by (4 − 10·0.2²)/9 = 0.4: (1.960 + 0.8416)·√(0.4/10), and 7.849·0.4/0.2² documents.
-    assert found.detectable == pytest.approx(2.8015852 * math.sqrt(0.04), rel=1e-6)
-    assert found.needed == 79
+    # 4 of 10 differ: (1.95996·√0.4 + 0.84162·√(0.4 − 0.2²))²/0.2² + 1/0.2 = 76.03 + 5. A difference of δ above 0.4 is
+    # seen by (1.95996·√δ + 0.84162·√(δ − δ²))²/δ² + 1/δ documents, which is 10 for 0.68985.
+    assert found.needed == 82
+    assert found.detectable == pytest.approx(0.68985, abs=1e-5)
 
 
 def test_the_wanted_effect_sets_the_number_of_documents() -> None:
     found = compare(entry("a", FIRST), entry("b", SECOND), effect=0.1)
-    assert found.needed == 314  # 7.8489·0.4/0.1²
+    assert found.needed == 322  # (1.95996·√0.4 + 0.84162·√(0.4 − 0.1²))²/0.1² + 1/0.1
 
 
 def test_tests_can_be_chosen() -> None:
@@ -65,13 +66,73 @@ def test_measurements_agree_with_scipy() -> None:
 
 
 def test_differences_that_only_rounding_tells_apart_are_equal() -> None:
+    """An interval of no width would say that another document cannot differ otherwise."""
     one = [0.1 * place for place in range(20)]
     found = compare(entry("a", one), entry("b", [value + 0.5 for value in one]), margin=0.6)
-    assert found.difference.stderr == 0 and found.difference.low == found.difference.high == pytest.approx(0.5)
+    assert found.difference.value == pytest.approx(0.5)
+    assert (found.difference.stderr, found.difference.low, found.difference.high) == (None, None, None)
     assert found.effect is not None and found.effect.value is None and found.detectable is None
     assert found.margin is not None and found.margin.is_equivalent
+    assert (found.margin.low, found.margin.high) == (None, None)
     two = compare(entry("a", [1.0, 2.0]), entry("b", [1.5, 2.5]))
     assert (two.difference.stderr, two.difference.low) == (None, None)
+
+
+def test_what_rounding_leaves_of_0_is_no_finding() -> None:
+    found = compare(entry("a", [0.1 + 0.2] * 30), entry("b", [0.3] * 30))
+    assert (found.wins, found.losses, found.p) == (0, 0, 1.0)
+
+
+def test_shares_are_told_by_the_values_and_not_by_their_means() -> None:
+    assert compare(entry("a", [0.5, 1.0]), entry("b", [0.0, 0.25])).is_share
+    assert not compare(entry("a", [0.0, 1.0]), entry("b", [0.0, 1.5])).is_share
+    assert not compare(entry("a", [0.5, 1.0]), entry("b", [0.0, 0.25]), False).is_share
+
+
+def test_effects_of_clusters_have_no_interval_of_single_documents() -> None:
+    clusters = tuple(f"c{place // 4}" for place in range(24))
+    one, other = [float(place % 3 == 0) for place in range(24)], [float(place % 4 != 0) for place in range(24)]
+    found = compare(entry("a", one, clusters=clusters), entry("b", other, clusters=clusters))
+    assert found.effect is not None and found.effect.value is not None
+    assert (found.effect.low, found.effect.high) == (None, None)
+
+
+def test_few_flips_do_not_make_a_small_difference_visible() -> None:
+    """One of 1,000 outcomes differs; six flips one way are the fewest that any test can find."""
+    found = compare(entry("a", [1.0] * 1000), entry("b", [0.0] + [1.0] * 999))
+    assert found.detectable is not None and found.detectable * 1000 > 7.8
+    won = compare(entry("a", [0.0] * 180 + [1.0] * 20), entry("b", [1.0] * 200))
+    assert won.needed == 7
+
+
+def test_many_pairs_whose_documents_stand_in_another_order_have_the_p_of_each_alone() -> None:
+    generator = random.Random(3)
+    truth = [generator.random() for _ in range(10)]
+    orders = [generator.sample(range(10), 10) for _ in range(4)]
+    systems = [
+        entry(str(place), [truth[document] + 0.1 * place + generator.random() for document in order])
+        for place, order in enumerate(orders)
+    ]
+    matches = [
+        matched(systems[one], systems[other], {place: orders[other].index(orders[one][place]) for place in range(10)})
+        for one in range(4)
+        for other in range(one)
+    ]
+    together = compare_all(matches, True, CompareWish())
+    assert [found.score.p for found in together] == [
+        compare_all([match], True, CompareWish())[0].score.p for match in matches
+    ]
+
+
+def test_bootstrap_of_means_redraws_each_system_once_and_agrees_with_its_interval() -> None:
+    generator = random.Random(6)
+    systems = [entry(str(place), [generator.gauss(place / 3, 1) for _ in range(50)]) for place in range(4)]
+    matches = [matched(systems[0], other) for other in systems[1:]]
+    for found in compare_all(matches, True, CompareWish(test="bootstrap")):
+        assert found.score.test == "bootstrap" and found.score.p is not None
+        low, high = found.score.difference.low, found.score.difference.high
+        assert low is not None and high is not None
+        assert (found.score.p < 0.05) == (not low <= 0 <= high)
 
 
 def test_clustered_scores_have_clustered_intervals() -> None:

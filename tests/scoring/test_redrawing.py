@@ -111,6 +111,38 @@ def test_whole_clusters_are_redrawn() -> None:
     assert compare("f1", BINARY, BINARY[::-1], ["one"] * SIZE).p is None
 
 
+@pytest.mark.parametrize("aggregation", ["ece", "ece_adaptive"])
+def test_noise_of_one_system_is_no_difference_in_calibration(aggregation: str) -> None:
+    """Both are calibrated; that with confidences near one half has the larger error by chance alone."""
+    generator = np.random.default_rng(8)
+    for n in (100, 300):
+        systems = []
+        for low, high in ((0.4, 0.6), (0.95, 1.0)):
+            sure = generator.uniform(low, high, size=n)
+            hits = (generator.random(n) < sure).astype(float)
+            systems.append(list(zip(sure.tolist(), hits.tolist(), strict=True)))
+        found = compare(aggregation, *systems)
+        assert found.difference.low is not None and found.difference.high is not None and found.p is not None
+        assert found.difference.low <= 0 <= found.difference.high and found.p > 0.05
+
+
+def test_a_large_difference_in_calibration_is_found() -> None:
+    generator = np.random.default_rng(9)
+    sure = generator.uniform(0.5, 1.0, size=400)
+    right = (generator.random(400) < sure).astype(float)
+    one = list(zip(sure.tolist(), right.tolist(), strict=True))
+    other = list(zip(np.minimum(1.0, sure + 0.4).tolist(), (1 - right).tolist(), strict=True))
+    found = compare("ece", one, other)
+    assert found.difference.method == "gap-bootstrap" and found.p is not None and found.p < 0.001
+    assert found.difference.value is not None and found.difference.low is not None
+    assert 0 < found.difference.low < found.difference.value
+
+
+def test_few_texts_cannot_show_a_difference_with_fewer_redrawn_sets() -> None:
+    pytest.importorskip("sacrebleu")
+    assert compare("bleu", TEXTS[:4], TEXTS[4:8]).detectable is None
+
+
 def test_undefined_and_infinite_scores_have_no_test() -> None:
     always = [(sure, 1.0) for sure in SURE]  # no wrong answer to be surer than
     found = compare("auroc", always, CONFIDENT)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.comparisons import CompareWish, Margin, PairedScore
+from assay.core.comparisons import CompareWish, Margin, OverallScore, PairedScore
 from assay.core.scores import Estimate
 from assay.scoring.verdicts import amount, are_too_few, conclusion, corrected, judged, p_text, table
 
@@ -170,3 +170,19 @@ def test_the_conclusion_counts_findings() -> None:
     many = told(pair(0.1, 1e-6), pair(0.0, 1.0), pair(0.0, 0.9))
     assert conclusion(many, []) == "1 difference is more than chance explains, of 3 comparisons."
     assert conclusion(many[1:], []) == "No difference beyond chance was found, of 2 comparisons."
+
+
+def test_the_conclusion_does_not_count_what_could_not_be_tested() -> None:
+    lacking = told(pair(0.0, 1.0), pair(None, None), pair(None, None))
+    assert (
+        conclusion(lacking, []) == "No difference beyond chance was found, of 1 comparison; 2 more could not be tested."
+    )
+    assert conclusion(lacking[1:], []) == "None of 2 comparisons could be tested."
+
+
+def test_findings_of_single_tasks_are_told_beside_all_tasks() -> None:
+    many = told(pair(0.5, 1e-6), pair(-0.5, 1e-6), pair(0.0, 0.9))
+    overall = OverallScore("A", "B", ("t", "u"), score(0.0), 1.0, 1.0, "none", "Over 2 tasks, nothing.")
+    assert conclusion(many, [overall]) == (
+        "Over 2 tasks, nothing; 2 of 3 single comparisons are more than chance explains."
+    )

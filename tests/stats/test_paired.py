@@ -24,6 +24,7 @@ from assay.stats.paired import (
     newcombe_interval,
     paired_difference,
     sign_flip_p,
+    sign_flip_ps,
     sign_flip_table,
 )
 
@@ -314,6 +315,25 @@ def test_a_table_of_sign_flips_tries_all_where_there_are_few() -> None:
     assert sign_flip_table([[], []], stream()) == [[1.0, 1.0], [1.0, 1.0]]
     with pytest.raises(DataError, match="system 2: 1 values"):
         sign_flip_table([[1.0, 2.0], [1.0]], stream())
+
+
+def test_flips_of_many_pairs_are_those_of_each_alone() -> None:
+    """Pairs of any number of documents: few are flipped every way, of many the share is near."""
+    generator = np.random.default_rng(7)
+    pairs = [generator.normal(shift, 1, size=size) for size in (5, 12, 30, 300) for shift in (0.0, 0.2)]
+    pairs.append(np.zeros(20))
+    for own, p in zip(pairs, sign_flip_ps(pairs, stream()), strict=True):
+        assert p == pytest.approx(sign_flip_p(own.tolist(), stream()), abs=0.0 if len(own) <= 12 else 0.02)
+    assert sign_flip_ps([np.ones(40)], stream()) == [pytest.approx(2 * math.exp(-20))]
+    assert sign_flip_ps([], stream()) == []
+
+
+def test_thousands_of_pairs_on_documents_of_their_own_are_flipped_in_seconds() -> None:
+    pairs = list(np.random.default_rng(5).normal(size=(2000, 900)))
+    began = time.process_time()
+    found = sign_flip_ps(pairs, stream())
+    assert time.process_time() - began < 10
+    assert np.mean(np.array(found) <= 0.05) == pytest.approx(0.05, abs=0.03)
 
 
 def test_a_table_of_sign_flips_never_holds_zero() -> None:

@@ -9,14 +9,17 @@ import pytest
 import scipy.stats
 
 from assay.core.errors import DataError
+from assay.stats.paired import mcnemar_p
 from assay.stats.power import (
     PairedVariance,
     cohen_dz,
     cohen_g,
+    detectable_outcomes,
     discordant_odds_ratio,
     documents_needed,
     fewest_to_show,
     minimum_detectable_effect,
+    outcomes_needed,
     paired_variance,
 )
 
@@ -116,6 +119,32 @@ def test_effects_without_losses_and_without_either() -> None:
     assert (discordant_odds_ratio(5, 0).value, discordant_odds_ratio(5, 0).high) == (math.inf, math.inf)
     assert discordant_odds_ratio(0, 5).value == 0.0
     assert (discordant_odds_ratio(0, 0).value, cohen_g(0, 0).value) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "discordance,difference", [(0.5, 0.5), (0.9, 0.9), (0.3, 0.1), (0.1, 0.05), (0.4, 0.2), (0.008, 0.008)]
+)
+def test_mcnemar_has_the_power_that_was_asked_for(discordance: float, difference: float) -> None:
+    """Summed over all tables: 79 % or more with as many documents as are told."""
+    n = outcomes_needed(difference, discordance)
+    assert n is not None
+    share, found = (discordance + difference) / 2 / discordance, 0.0
+    for count, weight in enumerate(scipy.stats.binom.pmf(np.arange(n + 1), n, discordance)):
+        rarer = [few for few in range(count // 2 + 1) if mcnemar_p(few, count - few) < 0.05] if weight > 1e-9 else []
+        if rarer:
+            tails = scipy.stats.binom.cdf(max(rarer), count, share) + scipy.stats.binom.sf(
+                count - max(rarer) - 1, count, share
+            )
+            found += weight * tails
+    assert 0.785 < found < 0.91
+
+
+def test_the_smallest_difference_of_outcomes_is_the_one_that_n_documents_show() -> None:
+    least = detectable_outcomes(0.2, 500)
+    assert least is not None and outcomes_needed(least, 0.2) == 500
+    assert (outcomes_needed(least - 1e-3, 0.2) or 0) > 500
+    assert detectable_outcomes(0.5, 5) is None
+    assert (outcomes_needed(0.0, 0.2), outcomes_needed(-0.1, 0.2)) == (None, outcomes_needed(0.1, 0.2))
 
 
 def test_five_documents_cannot_show_a_difference_and_six_can() -> None:

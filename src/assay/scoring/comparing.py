@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,14 @@ from assay.core.comparisons import (
     PairedScore,
 )
 from assay.core.scores import Estimate
+from assay.scoring.flipping import flip_ps
 from assay.scoring.keeping import MEANS
 from assay.scoring.matching import Entry, Matched
-from assay.scoring.redrawing import Redrawn, is_redrawable, redrawn_pairs
-from assay.scoring.verdicts import REPLICATES, are_too_few
+from assay.scoring.redrawing import Redrawn, difference_test, is_redrawable, redrawn_pairs, replicates_for
+from assay.scoring.verdicts import are_too_few
 from assay.stats import agreement, bootstrap, clustered, equivalence, means, paired, power
 
 Floats = NDArray[np.float64]
-# Fewer pairs than this are flipped one by one.
-_FEW_PAIRS = 3
 # A spread so small, beside the values it is made of, is what rounding leaves of 0.
 _HAIR = 1e-13
 
@@ -63,45 +62,29 @@ def compare_all(matches: Sequence[Matched], higher_is_better: bool | None, wish:
         higher_is_better: the metric's direction.
         wish: tests and margin.
     """
-    flips = _flip_table(matches, wish)
-    if matches and matches[0].first.kept.aggregation not in MEANS:
+    is_mean = bool(matches) and matches[0].first.kept.aggregation in MEANS
+    flips = flip_ps(matches, wish)
+    drawn: Sequence[_Pair | None] = [None] * len(matches)
+    if wish.test == "bootstrap" or not is_mean:
         drawn = redrawn_pairs(matches, wish.seed)
-        found = [
-            _whole(match, own, higher_is_better, wish, flips.get(id(match)))
-            for match, own in zip(matches, drawn, strict=True)
-        ]
-    else:
-        found = [
-            _Documents(*match.numbers, match.clusters, match.units).score(higher_is_better, wish, flips.get(id(match)))
-            for match in matches
-        ]
-    return [_compared(match, own, higher_is_better, wish) for match, own in zip(matches, found, strict=True)]
+    kind = _Documents if is_mean else _Whole
+    return [
+        _compared(match, kind(match, flips.get(id(match)), own).score(higher_is_better, wish), higher_is_better, wish)
+        for match, own in zip(matches, drawn, strict=True)
+    ]
 
 
 def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareWish) -> Compared:
     kept = match.first.kept
-    scores = match.scores
     n = len(match.mine)
     left = len(kept.documents) - n, len(match.second.kept.documents) - n
-    is_share = kept.aggregation in MEANS and better is not False and all(map(_is_share, scores))
-    differences: Floats | None = None
-    if kept.aggregation in MEANS:
-        one, other = match.numbers
-        differences = other - one
-    # What is seen depends on how much one document's difference varies, whatever the test.
-    error = found.difference.stderr or 0.0
-    variance = n * error * error
-    effect = wish.effect if wish.effect is not None else found.difference.value
-    can_see = 0 < variance < math.inf and effect is not None
-    least = power.minimum_detectable_effect(variance, n, alpha=wish.alpha) if can_see else None
-    units = n if match.units is None else _count(match.units)
-    if are_too_few(found.test, units, wish.alpha) or (is_share and least is not None and least > 1):
-        least = None  # shares cannot be so far apart
+    is_share = better is not False and match.first.is_share and match.second.is_share
+    least, needed = _sight(match, found, is_share, wish)
     wins, losses, ties = found.counts or (None, None, None)
     head = (kept.task, kept.metric, kept.filter, better, is_share, match.first.label, match.second.label, n, left)
     score = PairedScore(
         *head,
-        scores,
+        match.scores,
         found.difference,
         found.test,
         found.p,
@@ -110,18 +93,41 @@ def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareW
         ties=ties,
         effect=found.effect,
         detectable=least,
-        needed=power.documents_needed(effect or 0.0, variance, alpha=wish.alpha) if can_see else None,
-        clusters=None if match.clusters is None else units,
+        needed=needed,
+        clusters=None if match.clusters is None else _count(match),
         margin=found.margin,
         agreement=found.agreement,
         flips=_flips(match, wish.flips),
     )
     documents = kept.documents if match.is_whole else [kept.documents[place] for place in match.mine]
+    differences = match.gaps if kept.aggregation in MEANS else None
     return Compared(score, differences, match.clusters, documents)
 
 
-def _is_share(estimate: Estimate) -> bool:
-    return estimate.value is not None and 0 <= estimate.value <= 1
+def _sight(match: Matched, found: _Found, is_share: bool, wish: CompareWish) -> tuple[float | None, int | None]:
+    """The smallest difference that so many documents show, and how many it takes to show the wanted one.
+
+    Both depend on how much one document's difference varies; of outcomes, on how many differ at all.
+    """
+    n, effect = len(match.mine), wish.effect if wish.effect is not None else found.difference.value
+    replicates = replicates_for(match.first.kept.aggregation)
+    are_few = are_too_few(found.test, n if match.units is None else _count(match), wish.alpha, replicates)
+    if effect is None or n == 0:
+        return None, None
+    if match.is_binary and match.clusters is None and found.counts is not None:
+        discordance = (n - found.counts[2]) / n
+        least = None if are_few else power.detectable_outcomes(discordance, n, alpha=wish.alpha)
+        return least, power.outcomes_needed(effect, discordance, alpha=wish.alpha) if abs(effect) <= 1 else None
+    error = found.difference.stderr or 0.0
+    variance = n * error * error
+    if not 0 < variance < math.inf:
+        return None, None
+    seen = power.minimum_detectable_effect(variance, n, alpha=wish.alpha)
+    is_possible = seen is not None and not (is_share and seen > 1)  # shares cannot be so far apart
+    needed = power.documents_needed(effect, variance, alpha=wish.alpha)
+    # No test gives a small p to fewer.
+    fewest = bootstrap.FEWEST if found.test.endswith("bootstrap") else power.fewest_to_show(wish.alpha)
+    return seen if is_possible and not are_few else None, None if needed is None else max(needed, fewest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,48 +143,12 @@ class _Found:
     agreement: Agreement | None = None
 
 
-# Flipped signs
+_Pair = tuple[Redrawn, Redrawn]
 
 
-def _flip_table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, float]:
-    """The p of sign flips by pair: for many pairs on the same documents one draw of flips serves all."""
-    if wish.test == "bootstrap" or len(matches) <= _FEW_PAIRS:
-        return {}
-    entries = {id(entry): entry for match in matches for entry in (match.first, match.second)}
-    alike = {(tuple(own.kept.documents), own.kept.clusters and tuple(own.kept.clusters)) for own in entries.values()}
-    if len(alike) != 1 or not all(match.is_whole for match in matches):
-        return {}
-    units = matches[0].units
-    addends = [own.addends for own in entries.values()]
-    known = [own for own in addends if own is not None and np.all(np.isfinite(own))]
-    if len(known) < len(addends) or any(match.addends is None for match in matches):
-        return {}
-    if wish.test != "permutation" and units is None and all(map(_is_binary, known)):
-        return {}
-    # A cluster's documents turn together: as many signs as clusters, of their sums.
-    every = known if units is None else [np.bincount(units, own) for own in known]
-    order = {name: place for place, name in enumerate(entries)}
-    table = paired.sign_flip_table([row.tolist() for row in every], np.random.default_rng(wish.seed))
-    return {id(match): table[order[id(match.second)]][order[id(match.first)]] for match in matches}
-
-
-def _flipped(gaps: Floats, clusters: Sequence[str] | None, wish: CompareWish, known: float | None) -> tuple[str, float]:
-    """The test of flipped signs and its p, which may be known from a table of many pairs."""
-    name = "sign-flip" if clusters is None else "cluster-sign-flip"
-    if known is not None:
-        return name, known
-    generator = np.random.default_rng(wish.seed)
-    if clusters is None:
-        return name, paired.sign_flip_p(gaps.tolist(), generator)
-    return name, clustered.cluster_sign_flip_p(gaps.tolist(), clusters, generator)
-
-
-def _count(units: NDArray[np.int64]) -> int:
-    return int(units.max(initial=-1)) + 1
-
-
-def _is_binary(values: Floats) -> bool:
-    return bool(np.all((values == 0) | (values == 1)))
+def _count(match: Matched) -> int:
+    """How many clusters there are."""
+    return 0 if match.units is None else int(match.units.max(initial=-1)) + 1
 
 
 # Means of documents
@@ -186,36 +156,37 @@ def _is_binary(values: Floats) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Documents:
-    """Two systems' numbers on the same documents."""
+    """Two systems' numbers on the same documents, and what flips and redrawn sets say where they were wanted."""
 
-    first: Floats
-    second: Floats
-    clusters: Sequence[str] | None
-    units: NDArray[np.int64] | None
+    match: Matched
+    flipped: float | None
+    drawn: _Pair | None
 
-    def score(self, better: bool | None, wish: CompareWish, known_p: float | None) -> _Found:
-        gaps = self.second - self.first
+    def score(self, better: bool | None, wish: CompareWish) -> _Found:
+        gaps = self.match.gaps
+        assert gaps is not None
         wins, losses = int(np.sum(gaps > 0)), int(np.sum(gaps < 0))
-        n = len(gaps)
-        binary = _is_binary(self.first) and _is_binary(self.second)
+        n, binary = len(gaps), self.match.is_binary
         spread = self._spread(gaps)
-        difference = self._difference(gaps, spread, (wins, losses), binary)
-        test, p = self._test(gaps, (wins, losses), binary, wish, known_p) if n else ("none", None)
+        difference = _with_width(self._difference(gaps, spread, (wins, losses)))
+        test, p = self._test((wins, losses), wish) if n else ("none", None)
         mean = float(gaps.mean()) if n else None
         size = power.discordant_odds_ratio(wins, losses) if binary else power.dz_of(mean, spread, n)
-        effect = Effect(size.name, size.value, size.low, size.high)
+        # Its interval takes documents for independent.
+        ends = (size.low, size.high) if self.match.clusters is None else (None, None)
         margin = None
         if wish.margin is not None:
-            margin = self._margin(difference, (wins, losses) if binary else None, better, wish)
+            margin = self._margin(difference, (wins, losses), better, wish)
         agreed = self._agreement(wins, losses) if binary and n else None
+        effect = Effect(size.name, size.value, *ends)
         return _Found(difference, test, p, (wins, losses, n - wins - losses), effect, margin, agreed)
 
     def _agreement(self, wins: int, losses: int) -> Agreement:
-        n = len(self.first)
-        if self.units is not None:
-            kappa = agreement.clustered_kappa(self.first, self.second, self.units)
-            return Agreement((n - wins - losses) / n, kappa)
-        both = int(np.sum(self.first * self.second))
+        first, second = self.match.numbers
+        n, units = len(first), self.match.units
+        if units is not None:
+            return Agreement((n - wins - losses) / n, agreement.clustered_kappa(first, second, units))
+        both = int(np.sum(first * second))
         table = [[n - both - wins - losses, wins], [losses, both]]
         return Agreement((n - wins - losses) / n, agreement.kappa_of_table(table))
 
@@ -224,15 +195,17 @@ class _Documents:
         if len(gaps) < 2:
             return 0.0
         spread = float(np.std(gaps, ddof=1))
-        return 0.0 if spread <= _HAIR * float(np.abs([self.first, self.second]).max()) else spread
+        return 0.0 if spread <= _HAIR * float(np.abs(self.match.numbers).max()) else spread
 
-    def _difference(self, gaps: Floats, spread: float, counts: tuple[int, int], binary: bool) -> Estimate:
+    def _difference(self, gaps: Floats, spread: float, counts: tuple[int, int]) -> Estimate:
         """As `paired_difference`, on arrays: thousands of pairs are compared in a moment."""
-        n = len(gaps)
-        if self.clusters is not None:
-            found = None if self.units is None else clustered.difference_of_units(gaps, self.units)
+        n, binary = len(gaps), self.match.is_binary
+        first, second = self.match.numbers
+        clusters, units = self.match.clusters, self.match.units
+        if clusters is not None:
+            found = None if units is None else clustered.difference_of_units(gaps, units)
             if found is None:  # no error, which takes care
-                found = clustered.clustered_difference(self.second.tolist(), self.first.tolist(), self.clusters)
+                found = clustered.clustered_difference(second.tolist(), first.tolist(), clusters)
             return found.estimate
         method = "newcombe" if binary else "t"
         if n == 0:
@@ -243,40 +216,28 @@ class _Documents:
             return Estimate(mean, None, None, None, 1, method)
         error = spread / math.sqrt(n)
         if binary:
-            low, high = paired.newcombe_interval(int(np.sum(self.first * self.second)), wins, losses, n)
-        elif n == 2 and error == 0:  # two equal differences say nothing of how far a third would lie from them
-            return Estimate(mean, None, None, None, n, method)
+            low, high = paired.newcombe_interval(int(np.sum(first * second)), wins, losses, n)
         else:
             reach = means.t_quantile(n - 1) * error
             low, high = mean - reach, mean + reach
         return Estimate(mean, error, low, high, n, method)
 
-    def _test(
-        self, gaps: Floats, counts: tuple[int, int], binary: bool, wish: CompareWish, known_p: float | None
-    ) -> tuple[str, float | None]:
-        if wish.test == "bootstrap":
-            sides, how = (
-                np.stack([self.first, self.second], axis=1),
-                bootstrap.Resampling(wish.seed, REPLICATES),
-            )
-            name = "bootstrap" if self.clusters is None else "cluster-bootstrap"
-            return name, bootstrap.bootstrap_test(sides, _mean_gap, how, self.clusters)[1]
-        is_plain = binary and self.clusters is None
-        if is_plain and wish.test == "midp":
+    def _test(self, counts: tuple[int, int], wish: CompareWish) -> tuple[str, float | None]:
+        clusters = "" if self.match.clusters is None else "cluster-"
+        if self.drawn is not None:
+            return f"{clusters}bootstrap", difference_test(self.drawn, self.match)[1]
+        if self.flipped is not None:
+            return f"{clusters}sign-flip", self.flipped
+        if wish.test == "midp":
             return "mcnemar-midp", paired.mcnemar_mid_p(*counts)
-        if is_plain and wish.test != "permutation":
-            return "mcnemar", paired.mcnemar_p(*counts)
-        return _flipped(gaps, self.clusters, wish, known_p)
+        return "mcnemar", paired.mcnemar_p(*counts)
 
-    def _margin(
-        self, difference: Estimate, counts: tuple[int, int] | None, better: bool | None, wish: CompareWish
-    ) -> Margin:
+    def _margin(self, difference: Estimate, counts: tuple[int, int], better: bool | None, wish: CompareWish) -> Margin:
         assert wish.margin is not None
-        if self.clusters is not None:
-            count = 0 if self.units is None else _count(self.units)
-            return _margin_of(_reach(difference, count, wish.alpha), better, wish.margin)
-        n = len(self.first)
-        if counts is not None:
+        if self.match.clusters is not None:
+            return _margin_of(_reach(difference, self.match, wish.alpha), better, wish.margin)
+        n = len(self.match.mine)
+        if self.match.is_binary:
             tails = equivalence.outcome_tails(*counts, n, wish.alpha)
         else:
             tails = equivalence.measurement_tails(difference.value or 0.0, difference.stderr or 0.0, n, wish.alpha)
@@ -284,61 +245,72 @@ class _Documents:
             return _margin_of(None, better, wish.margin)
         is_above, is_below = tails.is_higher(-wish.margin) <= wish.alpha, tails.is_lower(wish.margin) <= wish.alpha
         not_worse = None if better is None else is_above if better else is_below
-        return Margin(wish.margin, is_above and is_below, not_worse, tails.low, tails.high)
+        ends = (None, None) if tails.low == tails.high else (tails.low, tails.high)
+        return Margin(wish.margin, is_above and is_below, not_worse, *ends)
 
 
-def _mean_gap(rows: Floats) -> Floats:
-    return np.asarray((rows[..., 1] - rows[..., 0]).mean(axis=1))
+def _with_width(found: Estimate) -> Estimate:
+    """Without error and interval where all documents differ alike: that says nothing of how far another would lie."""
+    if found.low is None or found.low != found.high:
+        return found
+    return replace(found, stderr=None, low=None, high=None)
 
 
-def _reach(difference: Estimate, clusters: int, alpha: float) -> tuple[float, float] | None:
+def _reach(difference: Estimate, match: Matched, alpha: float) -> tuple[float, float] | None:
     """The 1 − 2α interval of clusters by Student's t."""
-    value, error = difference.value, difference.stderr
-    if value is None or error is None:
+    value, error, clusters = difference.value, difference.stderr, _count(match)
+    if value is None or clusters < 2:
         return None
-    if error == 0 and difference.method != "clustered-t":  # outcomes of 0 and 1: Newcombe's interval is wide enough
-        return None if difference.low is None or difference.high is None else (difference.low, difference.high)
-    if error == 0:  # all clusters differ alike: the sign test, as for documents
+    if error is None:  # all clusters differ alike: the sign test, as for documents
         return (value, value) if 0.5**clusters <= alpha else None
+    if error == 0:  # outcomes of 0 and 1: Newcombe's interval is wide enough
+        return None if difference.low is None or difference.high is None else (difference.low, difference.high)
     reach = means.t_quantile(clusters - 1, 1 - 2 * alpha) * error
     return value - reach, value + reach
 
 
 def _margin_of(ends: tuple[float, float] | None, better: bool | None, margin: float) -> Margin:
-    """Equivalent exactly when the 1 − 2α interval lies inside ±margin."""
+    """Equivalent exactly when the 1 − 2α interval lies inside ±margin; one without width is not shown."""
     if ends is None:
         return Margin(margin, False, None if better is None else False, None, None)
     low, high = ends
     not_worse = None if better is None else low > -margin if better else high < margin
-    return Margin(margin, -margin < low and high < margin, not_worse, low, high)
+    shown = (None, None) if low == high else ends
+    return Margin(margin, -margin < low and high < margin, not_worse, *shown)
 
 
 # Statistics of all documents together
 
 
-def _whole(
-    match: Matched, drawn: tuple[Redrawn, Redrawn], better: bool | None, wish: CompareWish, known_p: float | None
-) -> _Found:
+@dataclass(frozen=True, slots=True)
+class _Whole:
     """By redrawing the same documents for both; the p of scores that are sums over the same texts by flipped signs."""
-    one, other = match.values
-    n, clusters = len(one), None if match.units is None else _count(match.units)
-    test = "bootstrap" if clusters is None else "cluster-bootstrap"
-    if n == 0:
-        return _Found(means.nothing(test), "none", None)
-    with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
-        value, gaps = drawn[1].value - drawn[0].value, drawn[1].replicates - drawn[0].replicates
-    difference, p = bootstrap.replicate_test(value, gaps, n, clusters)
-    if wish.test != "bootstrap" and math.isfinite(value) and (sides := match.addends) is not None:
-        test, p = _flipped(sides[1] - sides[0], match.clusters, wish, known_p)
-    counts = (0, 0, n) if one == other else None
-    margin = None
-    if wish.margin is not None:
-        ends, _ = bootstrap.replicate_test(value, gaps, n, clusters, 1 - 2 * wish.alpha)
+
+    match: Matched
+    flipped: float | None
+    drawn: _Pair | None
+
+    def score(self, better: bool | None, wish: CompareWish) -> _Found:
+        assert self.drawn is not None
+        n, clusters = len(self.match.mine), "" if self.match.clusters is None else "cluster-"
+        if n == 0:
+            return _Found(means.nothing("bootstrap"), "none", None)
+        difference, p = difference_test(self.drawn, self.match)
+        test = f"{clusters}bootstrap"
+        if self.flipped is not None and difference.value is not None and math.isfinite(difference.value):
+            test, p = f"{clusters}sign-flip", self.flipped
+        one, other = self.match.values
+        margin = None if wish.margin is None else self._margin(wish.margin, better, wish)
+        counts = (0, 0, n) if one == other else None
+        return _Found(bootstrap.spread(difference), test, p, counts, margin=margin)
+
+    def _margin(self, margin: float, better: bool | None, wish: CompareWish) -> Margin:
+        assert self.drawn is not None
+        ends, _ = difference_test(self.drawn, self.match, 1 - 2 * wish.alpha)
         known = None if ends.low is None or ends.high is None else (ends.low, ends.high)
         if known is not None and known[0] == known[1]:  # redrawing tells nothing: the sign test, as for means
-            known = known if 0.5 ** (clusters or n) <= wish.alpha else None
-        margin = _margin_of(known, better, wish.margin)
-    return _Found(difference, test, p, counts, margin=margin)
+            known = known if 0.5 ** (_count(self.match) or len(self.match.mine)) <= wish.alpha else None
+        return _margin_of(known, better, margin)
 
 
 # Documents that are the same in both

@@ -21,6 +21,9 @@ _OF_KNOWN = (*MEANS, "median_of_known")
 # Scores that rise or fall with the sum of what each document brings, and those with such a sum over the texts' lengths.
 _SUMS, _RATIOS = (*MEANS, "perplexity"), ("weighted_perplexity", "weighted_nats", "bits_per_byte")
 
+# A difference so small, beside the values it is made of, is what rounding leaves of 0.
+_HAIR = 1e-13
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -66,6 +69,25 @@ class Entry:
         return bool(np.all(self.has_value))
 
     @cached_property
+    def documents_key(self) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+        """The same for systems with the same documents in the same order and clusters."""
+        clusters = self.kept.clusters
+        return tuple(self.kept.documents), None if clusters is None else tuple(clusters)
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether it is a mean of values that are 0 or 1."""
+        return self.kept.aggregation in MEANS and _is_binary(self.numbers)
+
+    @cached_property
+    def is_share(self) -> bool:
+        """Whether it is a mean of values from 0 to 1."""
+        if self.kept.aggregation not in MEANS:
+            return False
+        known = self.numbers[self.has_value]
+        return bool(len(known)) and bool(np.all((known >= 0) & (known <= 1)))
+
+    @cached_property
     def units(self) -> NDArray[np.int64] | None:
         """The cluster of each document as a number; None where none are known."""
         return None if self.kept.clusters is None else numbered(self.kept.clusters, len(self.kept.clusters))
@@ -101,6 +123,13 @@ class Matched:
         return self._own(self.first.numbers, self.second.numbers)
 
     @property
+    def is_binary(self) -> bool:
+        """Whether all values of both are outcomes of 0 and 1."""
+        if isinstance(self.mine, range):
+            return self.first.is_binary and self.second.is_binary
+        return self.first.kept.aggregation in MEANS and all(map(_is_binary, self.numbers))
+
+    @property
     def addends(self) -> tuple[Floats, Floats] | None:
         """What documents add to two sums whose difference tells which score is higher; None without such sums."""
         if self.first.addends is None or self.second.addends is None:
@@ -109,6 +138,15 @@ class Matched:
         if one is not None and other is not None and not np.array_equal(*self._own(one, other)):
             return None
         return self._own(self.first.addends, self.second.addends)
+
+    @property
+    def gaps(self) -> Floats | None:
+        """What documents add to the second less what they add to the first; 0 where rounding alone tells them apart."""
+        if (sides := self.addends) is None:
+            return None
+        found = sides[1] - sides[0]
+        found[np.abs(found) <= _HAIR * np.maximum(np.abs(sides[0]), np.abs(sides[1]))] = 0.0
+        return found
 
     def _own(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Of all documents of both systems, those in common."""
@@ -159,6 +197,10 @@ def matched(first: Entry, second: Entry, common: Mapping[int, int] | None = None
     if not is_known:
         pairs = [(mine, theirs) for mine, theirs in pairs if first.has_value[mine] and second.has_value[theirs]]
     return Matched(first, second, [mine for mine, _ in pairs], [theirs for _, theirs in pairs])
+
+
+def _is_binary(values: Floats) -> bool:
+    return bool(np.all((values == 0) | (values == 1)))
 
 
 def _estimate(kept: DocumentValues, places: Sequence[int]) -> Estimate:

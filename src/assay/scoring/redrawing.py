@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.comparisons import Value
-from assay.scoring.keeping import CORPORA
+from assay.core.scores import Estimate
+from assay.scoring.keeping import CORPORA, MEANS
 from assay.scoring.matching import Entry, Matched
 from assay.scoring.metrics import reading, resampling
 from assay.scoring.verdicts import REPLICATES
-from assay.stats import agreement, bootstrap, confidence
+from assay.stats import agreement, bootstrap, confidence, gaps
+from assay.stats.means import LEVEL
 
 Floats = NDArray[np.float64]
 # How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
@@ -30,15 +32,34 @@ _CORPUS_REPLICATES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Redrawn:
-    """A system's score on some documents, and on redrawn sets of them."""
+    """A system's score on some documents, and on redrawn sets of them.
+
+    Attributes:
+        noise: where the score is a sum of gaps without their signs, what noise does to it in each set; None elsewhere.
+    """
 
     value: float
     replicates: Floats
+    noise: gaps.Noise | None = None
 
 
 def replicates_for(aggregation: str) -> int:
     """How many sets are redrawn for a metric that is aggregated so."""
     return _CORPUS_REPLICATES if aggregation in CORPORA else REPLICATES
+
+
+def difference_test(
+    pair: tuple[Redrawn, Redrawn], match: Matched, level: float = LEVEL
+) -> tuple[Estimate, float | None]:
+    """The second score less the first with its interval, and the two-sided p of no difference."""
+    first, second = pair
+    n, clusters = len(match.mine), None if match.units is None else int(match.units.max(initial=-1)) + 1
+    with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
+        value, apart = second.value - first.value, second.replicates - first.replicates
+    found, p = bootstrap.replicate_test(value, apart, n, clusters, level)
+    if first.noise is None or second.noise is None or found.low is None:
+        return found, p
+    return gaps.difference_test(found, first.noise, second.noise)
 
 
 def redrawn_pairs(matches: Sequence[Matched], seed: int) -> list[tuple[Redrawn, Redrawn]]:
@@ -72,6 +93,10 @@ def _redrawn(
     n = len(systems[0])
     if n == 0:
         return [Redrawn(math.nan, np.empty(0)) for _ in systems]
+    if aggregation in _GAPS:
+        brought = [_GAPS[aggregation](values) for values in systems]
+        drawn = gaps.redrawn_gaps(brought, clusters, seed, replicates_for(aggregation))
+        return [_of_gaps(own, sets) for own, sets in drawn]
     makers = [statistic_of_times(aggregation, values) for values in systems]
     with np.errstate(over="ignore", invalid="ignore"):  # scores that are infinite or undefined are told as such
         own = [float(of_times(np.ones((1, n)))[0]) for of_times in makers]
@@ -86,9 +111,14 @@ def _redrawn(
     return [Redrawn(value, np.concatenate(part)) for value, part in zip(own, parts, strict=True)]
 
 
+def _of_gaps(own: Floats, drawn: Floats) -> Redrawn:
+    """A sum of gaps without their signs, with what noise does to it."""
+    return Redrawn(float(np.abs(own).sum()), np.abs(drawn).sum(axis=1), gaps.noise_of(own, drawn))
+
+
 def is_redrawable(aggregation: str) -> bool:
     """Whether scores that are aggregated so can be redrawn."""
-    return aggregation in CORPORA or aggregation in _STATISTICS
+    return aggregation in CORPORA or aggregation in _GAPS or aggregation in _STATISTICS
 
 
 def statistic_of_times(aggregation: str, values: Sequence[Value]) -> OfTimes:
@@ -102,7 +132,14 @@ def statistic_of_times(aggregation: str, values: Sequence[Value]) -> OfTimes:
         from assay.scoring.metrics.corpus import Corpus
 
         return Corpus(values, aggregation).scores_of_times
+    if aggregation in _GAPS:
+        return _gaps(*_GAPS[aggregation](values))
     return _STATISTICS[aggregation](values)
+
+
+def _mean(values: Sequence[Any]) -> OfTimes:
+    numbers = np.asarray(values, dtype=np.float64)
+    return lambda times: np.asarray((times @ numbers) / times.sum(axis=1))
 
 
 def _perplexity(values: Sequence[Any]) -> OfTimes:
@@ -148,13 +185,13 @@ def _gaps(parts: Floats, weights: Floats) -> OfTimes:
     return of_times
 
 
-def _gaps_of(name: str, values: Sequence[Any]) -> OfTimes:
-    return _gaps(*resampling.GAPS[name](np.asarray(values, dtype=np.float64)))
+def _gaps_of(name: str, values: Sequence[Any]) -> tuple[Floats, Floats]:
+    return resampling.GAPS[name](np.asarray(values, dtype=np.float64))
 
 
-def _adaptive(values: Sequence[Any]) -> OfTimes:
+def _adaptive(values: Sequence[Any]) -> tuple[Floats, Floats]:
     sure, hit = np.asarray(values, dtype=np.float64).T
-    return _gaps(confidence.gap_parts(sure, hit), np.ones(len(sure)))
+    return confidence.gap_parts(sure, hit), np.ones(len(sure))
 
 
 def _by_confidence(measure: str, values: Sequence[Any]) -> OfTimes:
@@ -183,16 +220,20 @@ def _ratio_perplexity(values: Sequence[Any]) -> OfTimes:
     return lambda times: np.asarray(np.exp(nats(times)))
 
 
+# Sums of gaps without their signs → what every document brings to every gap, and to the whole.
+_GAPS: dict[str, Callable[[Sequence[Any]], tuple[Floats, Floats]]] = {
+    "ece": partial(_gaps_of, "ece"),
+    "ece_adaptive": _adaptive,
+    "position_bias": partial(_gaps_of, "position_bias"),
+}
 _STATISTICS: dict[str, Callable[[Sequence[Any]], OfTimes]] = {
+    **dict.fromkeys(MEANS, _mean),
     "perplexity": _perplexity,
     "median": partial(_median, is_upper=True),
     "median_of_known": partial(_median, is_upper=False),
     "f1": partial(_counted, of_counts=resampling.f1_of_counts),
     "matthews_corrcoef": _matthews,
     "cohen_kappa": _kappa,
-    "ece": partial(_gaps_of, "ece"),
-    "ece_adaptive": _adaptive,
-    "position_bias": partial(_gaps_of, "position_bias"),
     "auroc": partial(_by_confidence, "auroc"),
     "aurc": partial(_by_confidence, "aurc"),
     "selective_acc": partial(_by_confidence, "selective_acc"),

@@ -119,12 +119,12 @@ def _sentence(pair: PairedScore, wish: CompareWish, tests: int) -> str:
     return f"{found}{_closeness(pair)}.{across}"
 
 
-def are_too_few(test: str, units: int, alpha: float) -> bool:
+def are_too_few(test: str, units: int, alpha: float, replicates: int = REPLICATES) -> bool:
     """Whether a test of so many documents, or clusters, has a p of α or more whatever they say."""
     if test.endswith("bootstrap"):
         from assay.stats.bootstrap import FEWEST, smallest_p
 
-        return units < FEWEST or smallest_p(REPLICATES, units) >= alpha
+        return units < FEWEST or smallest_p(replicates, units) >= alpha
     # A mid-p counts the observed split half.
     return units < power.fewest_to_show(2 * alpha if test == "mcnemar-midp" else alpha)
 
@@ -184,14 +184,21 @@ def conclusion(pairs: Sequence[PairedScore], overall: Sequence[OverallScore]) ->
     """The whole comparison in one sentence."""
     if len(pairs) == 1:
         return pairs[0].verdict
-    if len(overall) == 1:
-        return overall[0].verdict
     found = sum(pair.outcome not in ("none", "same") for pair in pairs)
+    untested = sum(pair.p is None for pair in pairs)
+    lacking = f"; {untested:,} more could not be tested" if untested else ""
+    tested = len(pairs) - untested
+    if len(overall) == 1:
+        verb = "is" if found == 1 else "are"
+        single = f"; {found:,} of {tested:,} single comparisons {verb} more than chance explains"
+        return f"{overall[0].verdict.removesuffix('.')}{single if found else ''}{lacking}."
+    if not tested:
+        return f"None of {len(pairs):,} comparisons could be tested."
     told = (
         "No difference beyond chance was found" if not found else f"{found:,} differences are more than chance explains"
     )
     told = "1 difference is more than chance explains" if found == 1 else told
-    return f"{told}, of {len(pairs):,} comparisons."
+    return f"{told}, of {tested:,} comparison{'s' * (tested > 1)}{lacking}."
 
 
 def ranked(

@@ -204,7 +204,7 @@ def replicate_test(
     known = replicates[np.isfinite(replicates)]
     fewest = min(int(np.sum(known <= 0)), int(np.sum(known >= 0)))
     units = n if clusters is None else clusters
-    return found, _expanded_p(min(1.0, 2 * (fewest + 1) / (len(known) + 1)), units)
+    return found, expanded_p(min(1.0, 2 * (fewest + 1) / (len(known) + 1)), units)
 
 
 def replicates_estimate(
@@ -226,7 +226,7 @@ def replicates_estimate(
 
 def smallest_p(replicates: int, units: int) -> float:
     """The p where every redrawn set lies on the same side of 0: no test by so many replicates gives a smaller one."""
-    return _expanded_p(2 / (replicates + 1), units)
+    return expanded_p(2 / (replicates + 1), units)
 
 
 def redrawn_times(units: int, replicates: int, seed: Seed, cells: int | None = None) -> Iterator[Values]:
@@ -296,7 +296,7 @@ def expanded_tails(n: int, level: float = LEVEL) -> Values:
     return np.array([tail, 1 - tail])
 
 
-def _expanded_p(p: float, n: int) -> float:
+def expanded_p(p: float, n: int) -> float:
     """The two-sided p that belongs to such intervals."""
     from scipy.special import ndtri, stdtr
 

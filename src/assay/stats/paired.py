@@ -136,13 +136,53 @@ def sign_flip_p(differences: Sequence[float], generator: np.random.Generator) ->
     if count <= MOST_ENUMERATED:
         every = np.arange(2**count)[:, None] >> np.arange(count) & 1
         return float(np.mean(np.abs(2 * (every @ values) - total) >= bar))
-    hits, left, most = 0, FLIPS, max(1, _CELLS_AT_ONCE // count)
-    while left:
-        rows = min(left, most)
+    hits = 0
+    for rows in _blocks(FLIPS, max(1, _CELLS_AT_ONCE // count)):
         flips = generator.integers(0, 2, size=(rows, count), dtype=np.int8).astype(np.float64)
         hits += int(np.sum(np.abs(2 * (flips @ values) - total) >= bar))
-        left -= rows
     return min((hits + 1) / (FLIPS + 1), flip_bound(values))
+
+
+def sign_flip_ps(pairs: Sequence[NDArray[np.float64]], generator: np.random.Generator) -> list[float]:
+    """As `sign_flip_p` of each pair's differences; one draw of flips serves all pairs, whatever documents they have.
+
+    A flip is a fair coin per difference, so that it does not matter which document a coin belongs to in which pair.
+    """
+    import numpy as np
+
+    known = [differences[differences != 0] for differences in pairs]
+    found = [sign_flip_p(own.tolist(), generator) if len(own) <= MOST_ENUMERATED else 1.0 for own in known]
+    large = [place for place, own in enumerate(known) if len(own) > MOST_ENUMERATED]
+    if not large:
+        return found
+    size = max(len(known[place]) for place in large)
+    columns = max(1, _CELLS_AT_ONCE // size)
+    hits = np.zeros(len(large), dtype=np.int64)
+    for rows in _blocks(FLIPS, max(1, _CELLS_AT_ONCE // size)):
+        flips = generator.integers(0, 2, size=(rows, size), dtype=np.int8).astype(np.float64)
+        for start in range(0, len(large), columns):
+            block = [known[place] for place in large[start : start + columns]]
+            hits[start : start + len(block)] += _hits(flips, block)
+    for place, count in zip(large, hits.tolist(), strict=True):
+        found[place] = min((count + 1) / (FLIPS + 1), flip_bound(known[place]))
+    return found
+
+
+def _hits(flips: NDArray[np.float64], pairs: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:
+    """Per pair, how many of these flips leave its sum at least as far from 0; further coins turn nothing."""
+    import numpy as np
+
+    values = np.zeros((flips.shape[1], len(pairs)))
+    for column, own in enumerate(pairs):
+        values[: len(own), column] = own
+    totals = values.sum(axis=0)
+    bars = np.abs(totals) - 1e-12 * np.abs(values).sum(axis=0)
+    return np.asarray(np.sum(np.abs(2 * (flips @ values) - totals) >= bars, axis=0))
+
+
+def _blocks(rows: int, most: int) -> list[int]:
+    full, rest = divmod(rows, most)
+    return [most] * full + ([rest] if rest else [])
 
 
 def flip_bound(differences: NDArray[np.float64]) -> float:
@@ -200,15 +240,12 @@ def _flipped_hits(values: NDArray[np.float64], generator: np.random.Generator) -
     # As in sign_flip_p, sums that differ in the last digits only are ties; those of both columns add up here.
     bars = np.abs(np.subtract.outer(totals, totals)) - 1e-12 * np.add.outer(*[np.abs(values).sum(axis=0)] * 2)
     hits = np.zeros((count, count), dtype=np.int64)
-    left, most = FLIPS, max(1, _CELLS_AT_ONCE // max(n, count))
-    while left:
-        rows = min(left, most)
+    for rows in _blocks(FLIPS, max(1, _CELLS_AT_ONCE // max(n, count))):
         flips = generator.integers(0, 2, size=(rows, n), dtype=np.int8).astype(np.float64)
         sums = 2 * (flips @ values) - totals
         for first in range(count - 1):
             apart = np.abs(sums[:, first : first + 1] - sums[:, first + 1 :])
             hits[first, first + 1 :] += np.sum(apart >= bars[first, first + 1 :], axis=0)
-        left -= rows
     return hits
 
 

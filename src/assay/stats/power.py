@@ -84,6 +84,43 @@ def fewest_to_show(alpha: float = ALPHA) -> int:
     return math.floor(math.log2(2 / share(alpha, "alpha"))) + 1
 
 
+def outcomes_needed(effect: float, discordance: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
+    """How many documents McNemar's test needs to find this difference of two shares; None for no difference.
+
+    Connor (1987), Biometrics 43, 207-211, with 1/|δ| added for the test's exactness: (z_α·√ψ + z_power·√(ψ − δ²))²/δ²,
+    where ψ is the share of documents on which the two differ, which is no smaller than the difference.
+
+    Args:
+        effect: difference of the shares.
+        discordance: share of documents on which the two differ.
+        power: probability to find it.
+        alpha: level of the test.
+    """
+    size = abs(effect)
+    if size == 0:
+        return None
+    normal, differing = NormalDist(), max(discordance, size)
+    level, chance = normal.inv_cdf(1 - share(alpha, "alpha") / 2), normal.inv_cdf(share(power, "power"))
+    reach = level * math.sqrt(differing) + chance * math.sqrt(max(0.0, differing - size * size))
+    return max(fewest_to_show(alpha), math.ceil((reach / size) ** 2 + 1 / size - 1e-9))
+
+
+def detectable_outcomes(discordance: float, n: int, power: float = POWER, alpha: float = ALPHA) -> float | None:
+    """The smallest difference of two shares for which n documents are enough; None where they can show none."""
+
+    def suffices(size: float) -> bool:
+        needed = outcomes_needed(size, discordance, power, alpha)
+        return needed is not None and needed <= n
+
+    low, high = 0.0, 1.0
+    if not suffices(high):
+        return None
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
 def documents_needed(effect: float, variance_of_one: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
     """How many documents a two-sided test needs to find this difference; None for no difference.
 
