@@ -201,3 +201,15 @@ def test_a_task_on_which_all_are_equal_has_no_correlation() -> None:
     ]
     (link,) = made(*cells).task_links
     assert (link.spearman.value, link.spearman.p, link.spearman.n) == (None, None, 3)
+
+
+def test_a_document_that_failed_in_one_way_of_asking_does_not_shift_the_others() -> None:
+    """The last of four failed in one way, the first in the other: four signs turn, 2/2^4, each with its document."""
+
+    def asked(model: str, task: str, first: int) -> MatrixCell:
+        documents = tuple(f"t#{place}" for place in range(first, first + 3))
+        return replace(cell(model, task, [float(model == "a")] * 3), documents=documents)
+
+    cells = [asked(model, task, first) for task, first in (("t@one", 0), ("t@two", 1)) for model in "ab"]
+    found = made(*cells).rankings[-1].comparisons[0]
+    assert (found.p, found.n) == (pytest.approx(2 / 2**4), 4)

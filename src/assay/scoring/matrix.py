@@ -108,9 +108,10 @@ def _rankings(models: Sequence[str], columns: Sequence[Column], cells: Cells, se
     """Per column whose models can all be compared; and over all columns that are shares, where there are several."""
     wish = CompareWish(seed=seed)
     found, shares = [], []
+    numbers: dict[str, int] = {}
     for column in columns:
         own = {model: cells[model, column.name] for model in models if (model, column.name) in cells}
-        compared = _compared(own, column, wish)
+        compared = _compared(own, column, wish, numbers)
         shares += [compared] if column.is_share else []
         # Two models without a test would look as if the data could not tell them apart.
         if compared and len(compared) == math.comb(len(own), 2) and column.higher_is_better is not None:
@@ -127,9 +128,11 @@ def _ranking(task: str | None, places: Sequence[Place], comparisons: Sequence[Co
     return Ranking(task, ranks, letters, tuple(comparisons))
 
 
-def _compared(cells: Mapping[str, MatrixCell], column: Column, wish: CompareWish) -> list[Compared]:
+def _compared(
+    cells: Mapping[str, MatrixCell], column: Column, wish: CompareWish, numbers: dict[str, int]
+) -> list[Compared]:
     """Every two models of a column that were asked about the same documents, as `assay compare` tests runs."""
-    pairing = Pairing(column.name, column.metric, column.filter)
+    pairing = Pairing(column.name, column.metric, column.filter, numbers)
     entries = {model: pairing.entry(model, cell.documents, cell.values, cell.clusters) for model, cell in cells.items()}
     matches = [
         matched(entries[one], entries[other])
