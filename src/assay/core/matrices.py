@@ -117,7 +117,7 @@ class Ranking:
     Attributes:
         task: the column; None for all columns together.
         ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
-        letters: model → letters; two models that share one cannot be told apart.
+        letters: model → letters; two models that share one cannot be told apart. All empty where too many were needed.
         comparisons: every two models on the same documents.
     """
 
