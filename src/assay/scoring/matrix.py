@@ -20,7 +20,7 @@ from assay.scoring.verdicts import judged, ranked
 from assay.stats import correlation, multiple, pooled, ranking
 
 Cells = dict[tuple[str, str], MatrixCell]
-# Between more columns, or models, no one reads a table of correlations; those of a thousand take half an hour.
+# Between more columns, or models, no one reads a table of correlations; those of a thousand take many minutes.
 MOST_LINKED = 100
 
 
