@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import chain
 
-from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, RunComparison, System
+from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, Place, RunComparison, System, Table
 from assay.core.scores import Estimate
 from assay.report.comparison import comparison_data, comparison_junit, comparison_markdown, comparison_text
 
@@ -99,3 +99,10 @@ def test_wide_letters_keep_columns_aligned() -> None:
 def test_very_many_pairs_are_cut() -> None:
     many = replace(made(), pairs=made().pairs * 100)
     assert "40 pairs more: --format json has them all" in comparison_text(many)
+
+
+def test_a_table_without_letters_says_so() -> None:
+    score = Estimate(0.5, 0.1, 0.3, 0.7, 10, "wilson")
+    for letters, told in (("a", "that share a letter cannot be told apart"), ("", "so many letters would be needed")):
+        table = Table("t", "acc", "none", (Place("a", score, 1, 2, letters), Place("b", score, 1, 2, letters)))
+        assert told in comparison_text(replace(made(), tables=(table,)))

@@ -94,6 +94,13 @@ def test_ranks_have_letters(matrix: Matrix) -> None:
     assert found.notes[1].endswith("text.")
 
 
+def test_ranks_without_letters_say_so(matrix: Matrix) -> None:
+    bare = [replace(ranking, letters=dict.fromkeys(ranking.letters, "")) for ranking in matrix.rankings]
+    found = table(replace(matrix, rankings=tuple(bare)), "Ranks")
+    assert found.rows[0][1:] == ("1–2", "1–3")
+    assert found.notes[1] == "Ranks without letters: so many would be needed that they would tell nothing."
+
+
 def test_correlations_are_tables_of_both_sides(matrix: Matrix) -> None:
     found = table(matrix, "Spearman's ρ between tasks")
     assert found.rows == (("x", "", "1.00", "–"), ("y", "1.00", "", "–"), ("text", "–", "–", ""))

@@ -216,6 +216,17 @@ def test_several_tasks_and_a_mean_over_them(run: Run, versus: Versus) -> None:
     )
 
 
+def test_ways_of_asking_are_no_more_documents_in_the_table_over_all(
+    run: Run, versus: Versus, write_task: Write
+) -> None:
+    """Two prompts that are answered alike: the mean over both has the error of one."""
+    write_task(prompts="[{name: told, text: 'Tell: {{q}}'}, {name: asked, text: '{{q}}'}]")
+    found = versus(*(run(count, name) for count, name in ((2, "a"), (6, "b"), (10, "c"))))
+    one, _, whole = ({place.label: place.estimate.stderr for place in table.places} for table in found.tables)
+    assert whole == pytest.approx(one)
+    assert found.overall[0].verdict.startswith("Over 2 ways of asking odd, each counted once, no difference")
+
+
 def test_tasks_of_one_run_only_are_told(run: Run, versus: Versus) -> None:
     found = versus(run(2, "a", ["odd", "other"]), run(10, "b"))
     assert [pair.task for pair in found.pairs] == ["odd"]

@@ -232,3 +232,33 @@ def test_clusters_of_a_groups_tasks_are_not_mixed() -> None:
     assert matrix.cells[0].clusters is not None
     names = {name.split()[0] for name in matrix.cells[0].clusters}
     assert names == {f"demo_arithmetic_{digits}d" for digits in (2, 3, 4, 5)}
+
+
+def test_ways_of_asking_share_their_clusters_and_documents() -> None:
+    """Two orders of the 120 demo questions: over all columns there are 12 subjects still, and 120 documents."""
+    settings = {"store": ":memory:", "orders": 2, "style": "letters", "bootstrap_iters": 0}
+    whole = evaluate_matrix(["ngram", "dummy"], ["demo_questions"], cluster="subject", **settings)
+    assert [len(set(cell.clusters or ())) for cell in whole.cells] == [12] * 4
+    found = whole.rankings[-1].comparisons[0]
+    assert (found.task, found.n, found.clusters) == ("all", 120, 12)
+    alone = evaluate_matrix(["ngram", "dummy"], ["demo_questions"], **settings).cells
+    assert {cell.documents for cell in alone} == {tuple(f"demo_questions#{place}" for place in range(120))}
+
+
+def test_ways_of_asking_in_one_column_are_one_cluster_per_document(tmp_path: Path) -> None:
+    """A group over two prompts of a task: four documents are asked twice, and are still four."""
+    rows = "\n".join(f'{{"q": "thing{place}"}}' for place in range(4))
+    (tmp_path / "test.jsonl").write_text(rows + "\n")
+    (tmp_path / "things.yaml").write_text(
+        "task: things\ndataset_path: json\ndataset_kwargs: {data_files: {test: test.jsonl}}\ntest_split: test\n"
+        "output_type: generate_until\ndoc_to_target: 'yes'\nmetric_list: [{metric: exact_match}]\n"
+        "prompts: [{name: asked, text: 'Is it {{q}}?'}, {name: told, text: 'It is {{q}}:'}]\n"
+    )
+    (tmp_path / "all.yaml").write_text(
+        "group: all_things\ntask: [things]\naggregate_metric_list: [{metric: exact_match, weight_by_size: true}]\n"
+    )
+    models = [ScriptedModel(lambda _: "yes", "right"), ScriptedModel(lambda _: "no", "wrong")]
+    matrix = evaluate_matrix(models, "all_things", include_path=str(tmp_path), store=":memory:", bootstrap_iters=0)
+    (found,) = matrix.rankings[0].comparisons
+    assert matrix.cells[0].documents[::4] == ("things@asked#0", "things@told#0")
+    assert (found.test, found.n, found.clusters, found.p) == ("cluster-sign-flip", 8, 4, pytest.approx(2 / 2**4))

@@ -201,3 +201,34 @@ def test_a_task_on_which_all_are_equal_has_no_correlation() -> None:
     ]
     (link,) = made(*cells).task_links
     assert (link.spearman.value, link.spearman.p, link.spearman.n) == (None, None, 3)
+
+
+def test_a_document_that_failed_in_one_way_of_asking_does_not_shift_the_others() -> None:
+    """The last of four failed in one way, the first in the other: four signs turn, 2/2^4, each with its document."""
+
+    def asked(model: str, task: str, first: int) -> MatrixCell:
+        documents = tuple(f"t#{place}" for place in range(first, first + 3))
+        return replace(cell(model, task, [float(model == "a")] * 3), documents=documents)
+
+    cells = [asked(model, task, first) for task, first in (("t@one", 0), ("t@two", 1)) for model in "ab"]
+    found = made(*cells).rankings[-1].comparisons[0]
+    assert (found.p, found.n) == (pytest.approx(2 / 2**4), 4)
+
+
+def test_correlations_are_corrected_over_all_links() -> None:
+    """Four models in the order of x and y: 2/24, three times that by Holm. z: ρ = 0.8, 8 of 24."""
+    scores = {"x": (1, 2, 3, 4), "y": (1, 2, 3, 4), "z": (1, 3, 2, 4)}
+    cells = [cell(m, t, [1] * n + [0] * (5 - n)) for t, own in scores.items() for m, n in zip("abcd", own, strict=True)]
+    links = made(*cells).task_links
+    assert [link.spearman.p for link in links] == pytest.approx([2 / 24, 8 / 24, 8 / 24])
+    assert [link.spearman_adjusted for link in links] == pytest.approx([6 / 24, 16 / 24, 16 / 24])
+    assert [link.kendall_adjusted for link in links] == pytest.approx([6 / 24, 16 / 24, 16 / 24])
+
+
+def test_very_many_columns_have_no_correlations_and_a_notice() -> None:
+    tasks = [f"t{place}" for place in range(101)]
+    cells = [cell(model, task, [1, n]) for task in tasks for model, n in (("a", 0), ("b", 1))]
+    whole, part = made(*cells), made(*cells[:-2])
+    assert (whole.task_links, len(part.task_links), part.notices) == ((), 100 * 99 // 2, ())
+    assert whole.notices == ("no correlations between tasks: they are found for 100 at most, and these are 101",)
+    assert len(whole.model_links) == 1

@@ -73,6 +73,7 @@ def test_ways_of_asking_and_other_tasks_are_added_up() -> None:
     (found,) = overall_scores(CompareWish(), [*ways, column("u", {"base": [0, 0], "x": [1, 1]})])
     assert (found.difference.value, found.difference.n) == (pytest.approx((0.5 + 0.5 + 1) / 3), 4)
     assert found.p == pytest.approx(2 / 16)
+    assert found.verdict.startswith("Over 2 tasks in 3 ways of asking, each way counted once, no difference was found")
 
 
 def test_ways_of_asking_without_any_difference_keep_an_interval() -> None:

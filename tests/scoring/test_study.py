@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from assay.core.studies import NONE_PICKED, Cell, Question
@@ -130,6 +132,19 @@ def test_lengths_where_a_method_errs() -> None:
     assert found.everywhere.value == pytest.approx(-1.0)
     assert found.missed.value == pytest.approx(2.0)
     assert found.missed.n == 2
+
+
+def test_a_method_errs_where_it_is_right_in_some_orders_only() -> None:
+    rotated = Cell("m", "t", "own", "raw", mean_estimate([0.75]), ("t#0", "t#1"), (0, 1), (0.75, 1.0))
+    (found,) = study.length_biases([rotated], questions(RIGHT))
+    assert (found.missed.n, found.missed.value) == (1, -4.0)
+
+
+def test_lengths_of_documents_in_clusters_have_the_error_of_clusters() -> None:
+    """Gaps of −4, −1, +5, −4 in pairs: means −2.5 and 0.5, so that the error is half their difference."""
+    (found,) = study.length_biases([replace(cell("raw", [1] * 4, [0] * 4), clusters=tuple("ppqq"))], questions(RIGHT))
+    assert (found.everywhere.stderr, found.everywhere.clusters) == (pytest.approx(1.5), 2)
+    assert found.missed == found.everywhere
 
 
 @pytest.mark.parametrize(

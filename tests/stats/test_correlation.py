@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
 import pytest
 import scipy.stats
 
@@ -61,3 +64,14 @@ def test_values_that_are_no_numbers_are_an_error() -> None:
     for measure in (spearman, kendall):
         with pytest.raises(DataError, match="no finite numbers"):
             measure([1, 2, float("nan")], [1, 2, 3])
+
+
+@pytest.mark.parametrize("n", [8, 10, 40])
+def test_no_p_is_below_the_share_of_the_two_perfect_orders(n: int) -> None:
+    """Student's t of a perfect ρ is infinite, and its tail 0."""
+    assert spearman(range(n), range(n)).p == pytest.approx(2 / math.factorial(n), rel=1e-9)
+
+
+def test_no_p_is_0_however_many_pairs() -> None:
+    """The share of the perfect orders of 700 is too small for a float, and so is the tail of τ of 1."""
+    assert spearman(range(700), range(700)).p == kendall(range(700), range(700)).p == sys.float_info.min

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 
@@ -349,3 +350,8 @@ def test_a_hundred_systems_are_compared_in_seconds() -> None:
     assert time.process_time() - began < 5
     upper = np.array(found)[np.triu_indices(100, 1)]
     assert np.mean(upper <= 0.05) == pytest.approx(0.05, abs=0.03)
+
+
+def test_no_p_of_mcnemar_is_0() -> None:
+    """1,100 wins without a loss: 2 in 2^1100, which is too small for a float."""
+    assert mcnemar_p(0, 1100) == mcnemar_mid_p(1100, 0) == sys.float_info.min

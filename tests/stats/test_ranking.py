@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import combinations
 
 from hypothesis import given
@@ -71,3 +72,19 @@ def test_two_models_share_a_letter_exactly_when_they_are_not_told_apart(separate
     found = letters("abcdef", separated)
     shared = {pair for pair in combinations("abcdef", 2) if set(found[pair[0]]) & set(found[pair[1]])}
     assert shared == set(combinations("abcdef", 2)) - separated
+
+
+def test_models_in_one_order_have_letters_however_many_they_are() -> None:
+    """Told apart from all but their neighbours: every letter but the first and last model's is of two."""
+    models = [f"m{place}" for place in range(60)]
+    found = letters(models, [(models[i], models[j]) for i, j in combinations(range(60), 2) if j - i > 1])
+    assert (found["m0"], found["m1"], found["m26"], found["m59"]) == ("a", "ab", "za'", "g''")
+
+
+def test_tests_that_contradict_each_other_leave_models_without_letters() -> None:
+    """Half of all pairs, at random: 40 models would need hundreds of letters."""
+    models = [f"m{place}" for place in range(40)]
+    draw = random.Random(1)
+    separated = [pair for pair in combinations(models, 2) if draw.random() < 0.5]
+    assert set(letters(models, separated).values()) == {""}
+    assert len(rank_ranges(models, separated)) == 40

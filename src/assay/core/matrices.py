@@ -46,7 +46,8 @@ class MatrixCell:
         estimate: the score.
         baseline: what picking at random scores on the documents that count; None where that is not defined.
         asked: digest of the documents asked about: two cells of one column are comparable where it is the same.
-        documents: the documents that count, as `task#id`; empty where the metric is no mean over documents.
+        documents: the documents that count, as `task#id`, the task without the way in which it is asked: columns that
+            ask the same documents have the same names. Empty where the metric is no mean over documents.
         values: their values.
         clusters: the cluster of each; None where each document stands for itself.
         denominators: what became of the documents.
@@ -116,7 +117,7 @@ class Ranking:
     Attributes:
         task: the column; None for all columns together.
         ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
-        letters: model → letters; two models that share one cannot be told apart.
+        letters: model → letters; two models that share one cannot be told apart. All empty where too many were needed.
         comparisons: every two models on the same documents.
     """
 

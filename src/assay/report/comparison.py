@@ -75,7 +75,7 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
     yield from layout(["System", "Run", "Model"], rows)
     for table in found.tables:
         yield ""
-        yield f"{heading}{_title(table)}: systems that share a letter cannot be told apart"
+        yield f"{heading}{_title(table)}: {_legend(table)}"
         yield ""
         yield from layout(*_places(table))
     shown = found.pairs[:_MOST_PAIRS]
@@ -109,6 +109,14 @@ def _name(pair: PairedScore) -> str:
 def _title(table: Table) -> str:
     task = table.task if table.task is not None else "all tasks, each counted once"
     return f"{task}, {table.metric}{'' if table.filter == 'none' else f' ({table.filter})'}"
+
+
+def _legend(table: Table) -> str:
+    if any(place.letters for place in table.places):
+        return "systems that share a letter cannot be told apart"
+    return (
+        "systems that cannot be told apart have ranks that overlap; so many letters would be needed that there are none"
+    )
 
 
 def _places(table: Table) -> tuple[list[str], list[list[str]]]:

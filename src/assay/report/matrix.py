@@ -178,7 +178,7 @@ def _standings(matrix: Matrix) -> Section:
         told = "Win rate: the share of the other models that do worse, beyond chance or not"
         notes.append(f"{told}; ranks tell which differences are more than chance.")
     if overall is not None:
-        notes.append(f"Rank: {_RANK_NOTE}")
+        notes += [f"Rank: {_RANK_NOTE}", *_letterless([overall])]
     return Section("Over all tasks, each counted once", headings, rows, tuple(notes))
 
 
@@ -208,7 +208,12 @@ def rank_text(ranking: Ranking | None, model: str) -> str:
     """`2–3 bc`: the ranks that the data allows, and letters."""
     if ranking is None or model not in ranking.ranks:
         return NONE
-    return f"{ranking.ranks[model].text} {ranking.letters[model]}"
+    return f"{ranking.ranks[model].text} {ranking.letters[model]}".strip()
+
+
+def _letterless(rankings: Sequence[Ranking]) -> Iterator[str]:
+    if any(not any(ranking.letters.values()) for ranking in rankings):
+        yield "Ranks without letters: so many would be needed that they would tell nothing."
 
 
 def _ranks(matrix: Matrix) -> Section:
@@ -220,7 +225,7 @@ def _ranks(matrix: Matrix) -> Section:
         headings = ("Model", *(str(ranking.task) for ranking in own))
         rows = [(model, *(rank_text(ranking, model) for ranking in own)) for model in matrix.models]
     untested = [column.name for column in matrix.columns if column.name not in {ranking.task for ranking in own}]
-    notes = [_RANK_NOTE[0].upper() + _RANK_NOTE[1:]]
+    notes = [_RANK_NOTE[0].upper() + _RANK_NOTE[1:], *_letterless(own)]
     if untested:
         why = "no mean over the same documents, or too few models"
         notes.append(f"Without ranks ({why}): {', '.join(untested)}.")

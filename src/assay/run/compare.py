@@ -25,6 +25,7 @@ from assay.core.comparisons import (
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.scores import Estimate
+from assay.core.variance_axes import task_family
 from assay.run.comparability import Difference, RecordedTask, differences
 from assay.run.events import Listener
 from assay.run.questions import picks_agreement, with_questions
@@ -441,9 +442,12 @@ def _overall_table(systems: Sequence[System], groups: Sequence[_Group], overall:
         return []
     (names,) = tasks
     own = [group for group in groups if group.is_first and group.title in names]
-    scores = {label: _mean([group.entries[label].estimate for group in own]) for label in labels}
+    scores = {label: _mean(own, label) for label in labels}
     return [Table(None, "mean", "none", ranked(labels, scores, overall, better=True))]
 
 
-def _mean(estimates: Sequence[Estimate]) -> Estimate:
-    return group_estimate(estimates, [estimate.n for estimate in estimates], by_size=False)
+def _mean(groups: Sequence[_Group], label: str) -> Estimate:
+    """Every task counted once; ways of asking one have the same documents."""
+    estimates = [group.entries[label].estimate for group in groups]
+    families = [task_family(group.title) for group in groups]
+    return group_estimate(estimates, [estimate.n for estimate in estimates], False, families)

@@ -6,6 +6,7 @@ In: models and tasks. Out: a score per model and task. A model that fails leaves
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from assay.core.results import RunResult, TaskResult
 from assay.core.scores import MetricResult, added
 from assay.core.specs import GroupSpec
 from assay.core.studies import Question
+from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
 from assay.run.fit import fit
 from assay.run.methods import Subject, named_notices, told_notices
@@ -299,8 +301,9 @@ def _counts_by_size(metric: MetricResult, group: GroupSpec | None) -> bool:
 
 def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> dict[str, float]:
     """Document → value where the score is their mean; nothing otherwise."""
+    names = _names(leaves)
     values = {
-        f"{leaf.name}#{sample.document_id}": sample.values[metric.metric]
+        f"{names[leaf.name]}#{sample.document_id}": sample.values[metric.metric]
         for leaf in leaves
         for sample in leaf.samples
         if sample.filter == metric.filter and metric.metric in sample.values
@@ -314,14 +317,29 @@ def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec
     return {name: float(value) for name, value in values.items()} if is_mean else {}
 
 
+def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
+    """Task → what its documents are named by: its family, so that they have one name in whatever way they are asked.
+
+    A group may hold several ways of asking one task, whose documents have to be told apart.
+    """
+    families = {leaf.name: task_family(leaf.name) for leaf in leaves}
+    ways = Counter(families.values())
+    return {name: family if ways[family] == 1 else name for name, family in families.items()}
+
+
 def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[str, ...] | None:
-    """The cluster of every document, each task's for themselves; None where no task has any."""
-    known = {
-        f"{leaf.name}#{place}": f"{leaf.name} {cluster}"
-        for leaf in leaves
-        for place, cluster in (clusters_of(leaf.answered) or {}).items()
-    }
-    return tuple(known.get(name, name) for name in documents) if known else None
+    """The cluster of every document, each family's for themselves; None where each document stands for itself.
+
+    In a column with several ways of asking one task, a document and its likes are one cluster.
+    """
+    names, known = _names(leaves), {}
+    for leaf in leaves:
+        family, own = task_family(leaf.name), clusters_of(leaf.answered)
+        for place in (item.document.id for item in leaf.answered):
+            cluster = f"{family}#{place}" if own is None else f"{family} {own[place]}"
+            known[f"{names[leaf.name]}#{place}"] = cluster
+    found = {name: known[name] for name in documents}
+    return tuple(found.values()) if any(name != cluster for name, cluster in found.items()) else None
 
 
 def _baseline(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec | None) -> float | None:

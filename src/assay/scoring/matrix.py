@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -20,6 +20,8 @@ from assay.scoring.verdicts import judged, ranked
 from assay.stats import correlation, multiple, pooled, ranking
 
 Cells = dict[tuple[str, str], MatrixCell]
+# Between more columns, or models, no one reads a table of correlations; those of a thousand take many minutes.
+MOST_LINKED = 100
 
 
 def make_matrix(
@@ -57,7 +59,7 @@ def make_matrix(
         task_links=_task_links(columns, found),
         model_links=_model_links(models, columns, found),
         runs=tuple(runs),
-        notices=tuple(notices),
+        notices=(*notices, *_unlinked(models, columns)),
     )
 
 
@@ -108,9 +110,10 @@ def _rankings(models: Sequence[str], columns: Sequence[Column], cells: Cells, se
     """Per column whose models can all be compared; and over all columns that are shares, where there are several."""
     wish = CompareWish(seed=seed)
     found, shares = [], []
+    numbers: dict[str, int] = {}
     for column in columns:
         own = {model: cells[model, column.name] for model in models if (model, column.name) in cells}
-        compared = _compared(own, column, wish)
+        compared = _compared(own, column, wish, numbers)
         shares += [compared] if column.is_share else []
         # Two models without a test would look as if the data could not tell them apart.
         if compared and len(compared) == math.comb(len(own), 2) and column.higher_is_better is not None:
@@ -127,9 +130,11 @@ def _ranking(task: str | None, places: Sequence[Place], comparisons: Sequence[Co
     return Ranking(task, ranks, letters, tuple(comparisons))
 
 
-def _compared(cells: Mapping[str, MatrixCell], column: Column, wish: CompareWish) -> list[Compared]:
+def _compared(
+    cells: Mapping[str, MatrixCell], column: Column, wish: CompareWish, numbers: dict[str, int]
+) -> list[Compared]:
     """Every two models of a column that were asked about the same documents, as `assay compare` tests runs."""
-    pairing = Pairing(column.name, column.metric, column.filter)
+    pairing = Pairing(column.name, column.metric, column.filter, numbers)
     entries = {model: pairing.entry(model, cell.documents, cell.values, cell.clusters) for model, cell in cells.items()}
     matches = [
         matched(entries[one], entries[other])
@@ -179,9 +184,11 @@ def _mean_estimate(cells: Sequence[MatrixCell]) -> Estimate:
 
 def _task_links(columns: Sequence[Column], cells: Cells) -> tuple[Link, ...]:
     """Between every two columns, over the models that both have."""
-    directed = [column for column in columns if column.higher_is_better is not None]
-    scores = {column.name: _oriented(column, cells) for column in directed}
-    return _adjusted([_link(one, other, scores[one], scores[other]) for one, other in combinations(scores, 2)])
+    return _links({column.name: _oriented(column, cells) for column in _directed(columns)})
+
+
+def _directed(columns: Sequence[Column]) -> list[Column]:
+    return [column for column in columns if column.higher_is_better is not None]
 
 
 def _model_links(models: Sequence[str], columns: Sequence[Column], cells: Cells) -> tuple[Link, ...]:
@@ -190,20 +197,29 @@ def _model_links(models: Sequence[str], columns: Sequence[Column], cells: Cells)
     for model in models:
         known = {column.name: _value(cells, model, column) for column in columns if column.is_share}
         scores[model] = {name: value for name, value in known.items() if value is not None}
-    return _adjusted([_link(one, other, scores[one], scores[other]) for one, other in combinations(models, 2)])
+    return _links(scores)
 
 
-def _link(first: str, second: str, one: dict[str, float], other: dict[str, float]) -> Link:
-    both = [name for name in one if name in other]
-    a, b = [one[name] for name in both], [other[name] for name in both]
-    return Link(first, second, correlation.spearman(a, b), correlation.kendall(a, b))
+def _unlinked(models: Sequence[str], columns: Sequence[Column]) -> Iterator[str]:
+    for count, noun in ((len(_directed(columns)), "tasks"), (len(models), "models")):
+        if count > MOST_LINKED:
+            yield f"no correlations between {noun}: they are found for {MOST_LINKED} at most, and these are {count:,}"
 
 
-def _adjusted(links: Sequence[Link]) -> tuple[Link, ...]:
-    """With Holm's correction over all links, for each coefficient."""
+def _links(scores: Mapping[str, dict[str, float]]) -> tuple[Link, ...]:
+    """Between every two, with Holm's correction over all, for each coefficient; none where there are too many."""
+    if len(scores) > MOST_LINKED:
+        return ()
+    links = [_link(one, other, scores[one], scores[other]) for one, other in combinations(scores, 2)]
     rho = multiple.holm([link.spearman.p for link in links])
     tau = multiple.holm([link.kendall.p for link in links])
     return tuple(
         replace(link, spearman_adjusted=one, kendall_adjusted=other)
         for link, one, other in zip(links, rho, tau, strict=True)
     )
+
+
+def _link(first: str, second: str, one: dict[str, float], other: dict[str, float]) -> Link:
+    both = [name for name in one if name in other]
+    a, b = [one[name] for name in both], [other[name] for name in both]
+    return Link(first, second, correlation.spearman(a, b), correlation.kendall(a, b))

@@ -10,11 +10,16 @@ from assay.scoring.matching import Entry
 
 
 class Pairing:
-    """Makes entries whose documents have the same numbers wherever they have the same names."""
+    """Makes entries whose documents have the same numbers wherever they have the same names.
 
-    def __init__(self, task: str, metric: str, filter: str = "none") -> None:
+    Args:
+        task: what the entries are of, with the metric and its pipeline.
+        numbers: document → its number, filled by the way; shared by columns whose documents may be the same.
+    """
+
+    def __init__(self, task: str, metric: str, filter: str = "none", numbers: dict[str, int] | None = None) -> None:
         self._head = (task, metric, filter, "mean")
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, int] = {} if numbers is None else numbers
 
     def entry(
         self, model: str, documents: Sequence[str], values: Sequence[float], clusters: Sequence[str] | None

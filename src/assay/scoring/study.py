@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from assay.core.comparisons import CompareWish
+from assay.core.scores import Estimate
 from assay.core.studies import (
     ALPHA,
     NONE_PICKED,
@@ -26,6 +27,7 @@ from assay.scoring.comparing import compare_all
 from assay.scoring.matching import matched
 from assay.scoring.pairing import Pairing, told_pair
 from assay.stats import means, multiple, paired
+from assay.stats.clustered import clustered_mean
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -126,12 +128,22 @@ def length_biases(cells: Sequence[Cell], questions: Mapping[str, Question]) -> t
     known = {document: question.compared_lengths for document, question in questions.items()}
     found = []
     for cell in cells:
-        both = [(known[document], hit) for document, hit in zip(cell.documents, cell.hits, strict=True)]
-        gaps = [(lengths[0] - lengths[1], hit) for lengths, hit in both if lengths is not None]
-        everywhere = means.mean_estimate([gap for gap, _ in gaps])
-        missed = means.mean_estimate([gap for gap, hit in gaps if hit < 1])
-        found.append(LengthBias(cell.model, cell.task, cell.name, everywhere, missed))
+        gaps = {
+            place: lengths[0] - lengths[1]
+            for place, document in enumerate(cell.documents)
+            if (lengths := known[document]) is not None
+        }
+        missed = {place: gap for place, gap in gaps.items() if cell.hits[place] < 1}
+        both = _mean_gap(gaps, cell.clusters), _mean_gap(missed, cell.clusters)
+        found.append(LengthBias(cell.model, cell.task, cell.name, *both))
     return tuple(found)
+
+
+def _mean_gap(gaps: Mapping[int, float], clusters: Sequence[str] | None) -> Estimate:
+    """The mean over some of a cell's documents, by their places, with the error that their clusters leave."""
+    if clusters is None:
+        return means.mean_estimate(list(gaps.values()))
+    return clustered_mean(list(gaps.values()), [clusters[place] for place in gaps]).estimate
 
 
 def places(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[Places, ...]:

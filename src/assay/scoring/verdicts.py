@@ -9,6 +9,7 @@ from itertools import combinations
 
 from assay.core.comparisons import CompareWish, OverallScore, PairedScore, Place, Table
 from assay.core.scores import Estimate
+from assay.core.variance_axes import task_family
 from assay.stats import multiple, power, ranking
 
 _TEST_NAMES = {
@@ -172,12 +173,22 @@ def overall_sentence(score: OverallScore, wish: CompareWish, tests: int) -> str:
     ends = f"95 % interval {signed(low, True)} to {signed(high, True)}, " if low is not None else ""
     after = f" after {_CORRECTION_NAMES[wish.correction]} over {tests} pairs" if tests > 1 else ""
     seen = f" ({ends}sign-flip {p_text(score.adjusted)}{after})"
-    count = f"Over {len(score.tasks)} tasks, each counted once,"
+    count = f"Over {_told_tasks(score.tasks)} counted once,"
     if score.outcome == "none":
         return f"{count} no difference was found between {score.second} and {score.first}{seen}."
     word = "higher" if value > 0 else "lower"
     size = amount(value, True)
     return f"{count} {score.second} scores {size} {word} than {score.first}{seen}: more than chance explains."
+
+
+def _told_tasks(tasks: Sequence[str]) -> str:
+    """`2 tasks, each`; what asks the same documents in several ways is one task."""
+    families = list(dict.fromkeys(map(task_family, tasks)))
+    if len(families) == len(tasks):
+        return f"{len(tasks)} tasks, each"
+    if len(families) == 1:
+        return f"{len(tasks)} ways of asking {families[0]}, each"
+    return f"{len(families)} tasks in {len(tasks)} ways of asking, each way"
 
 
 def conclusion(pairs: Sequence[PairedScore], overall: Sequence[OverallScore]) -> str:

@@ -1,7 +1,7 @@
 """Do two lists put things into the same order? Spearman's ρ and Kendall's τ-b, with p-values that few pairs can bear.
 
 Up to seven pairs all orders are tried: the usual approximations give a perfect ρ of three pairs a p of 0, where one
-order in three is as extreme.
+order in three is as extreme. Above that no p is below the share of the two perfect orders.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.matrices import Correlation
+from assay.stats.multiple import SMALLEST_P
 
 FEWEST = 3
 MOST_PERMUTED = 7
@@ -30,7 +31,7 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> Correlation:
     found = stats.spearmanr(a, b)
     value = float(found.statistic)
     if len(a) > MOST_PERMUTED:
-        return Correlation(value, float(found.pvalue), len(a), "t")
+        return Correlation(value, max(float(found.pvalue), _smallest(len(a))), len(a), "t")
     first, second = stats.rankdata(a), stats.rankdata(b)
     first = first - first.mean()
     sums = second[_orders(len(a))] @ first
@@ -50,7 +51,8 @@ def kendall(a: Sequence[float], b: Sequence[float]) -> Correlation:
     found = stats.kendalltau(a, b, method="exact" if is_exact else "asymptotic")
     value = float(found.statistic)
     if is_exact or len(a) > MOST_PERMUTED:
-        return Correlation(value, float(found.pvalue), len(a), "exact" if is_exact else "normal")
+        p = max(float(found.pvalue), _smallest(len(a)))
+        return Correlation(value, p, len(a), "exact" if is_exact else "normal")
     first, second = (np.sign(np.subtract.outer(values, values)) for values in (np.array(a), np.array(b)))
     orders = _orders(len(a))
     sums = np.einsum("ij,pij->p", first, second[orders[:, :, None], orders[:, None, :]])
@@ -65,6 +67,11 @@ def _says_nothing(a: Sequence[float], b: Sequence[float]) -> bool:
             Fault("correlation", "values that are no finite numbers", "finite ones", "Leave their pairs out")
         )
     return len(a) < FEWEST or len(set(a)) == 1 or len(set(b)) == 1
+
+
+def _smallest(n: int) -> float:
+    """The share of the same and the opposite order among all; more than that are as extreme where values are tied."""
+    return max(2 / math.factorial(n), SMALLEST_P)
 
 
 @cache

@@ -6,12 +6,15 @@ Tests without a p-value (None) keep none and do not count.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
 from assay.core.errors import DataError, Fault
 
 P = TypeVar("P", float, float | None)
+# No test is sure: a p too small for a float is this.
+SMALLEST_P = sys.float_info.min
 
 
 def holm(p_values: Sequence[P]) -> list[P]:

@@ -7,7 +7,6 @@ All take one value per document, in the same order of documents.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
 from assay.stats.inputs import finite, is_binary, same_documents, unequal
 from assay.stats.means import LEVEL, nothing, standard_error, t_quantile, wilson_interval
+from assay.stats.multiple import SMALLEST_P
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,14 +98,14 @@ def _joined(one: float, other: float, phi: float) -> float:
 
 
 def mcnemar_p(wins: int, losses: int) -> float:
-    """McNemar's exact test: are wins and losses a fair coin's? Two-sided; 1 without either."""
+    """McNemar's exact test: are wins and losses a fair coin's? Two-sided; 1 without either, never 0."""
     from scipy.special import bdtr
 
-    return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
+    return min(1.0, max(2 * float(bdtr(min(wins, losses), wins + losses, 0.5)), SMALLEST_P))
 
 
 def mcnemar_mid_p(wins: int, losses: int) -> float:
-    """McNemar's test with the observed split counted half, so that its level is nearer to α; 1 without either.
+    """McNemar's test with the observed split counted half, so that its level is nearer to α; 1 without either, never 0.
 
     Fagerland, Lydersen and Laake (2013), BMC Medical Research Methodology 13:91. The exact test's level is far below
     α with few discordant documents; this one's is near it, and may pass it slightly.
@@ -114,7 +114,7 @@ def mcnemar_mid_p(wins: int, losses: int) -> float:
 
     few, count = min(wins, losses), wins + losses
     below = float(bdtr(few - 1, count, 0.5)) if few else 0.0
-    return min(1.0, float(bdtr(few, count, 0.5)) + below)
+    return min(1.0, max(float(bdtr(few, count, 0.5)) + below, SMALLEST_P))
 
 
 def sign_flip_p(differences: Sequence[float], generator: np.random.Generator) -> float:
@@ -196,7 +196,7 @@ def flip_bound(differences: NDArray[np.float64]) -> float:
     most = float(np.abs(differences).max())
     scaled = differences / most  # squares of very large or small numbers are none
     bound = 2 * math.exp(-(float(scaled.sum()) ** 2) / (2 * float((scaled * scaled).sum())))
-    return min(1.0, max(bound, sys.float_info.min))  # never 0
+    return min(1.0, max(bound, SMALLEST_P))
 
 
 def sign_flip_table(systems: Sequence[Sequence[float]], generator: np.random.Generator) -> list[list[float]]:

@@ -50,20 +50,23 @@ def rank_ranges(models: Sequence[str], separated: Collection[tuple[str, str]]) -
 def letters(models: Sequence[str], separated: Collection[tuple[str, str]]) -> dict[str, str]:
     """A compact letter display: two models share a letter exactly when the data cannot tell them apart.
 
-    Piepho (2004), Journal of Computational and Graphical Statistics 13: begin with one group of all; every pair that
-    is told apart splits the groups that hold both; groups inside others are dropped.
+    Piepho (2004), Journal of Computational and Graphical Statistics 13: a letter stands for models of which no two are
+    told apart, as many as there can be. Models in one order need no more letters than there are models; tests that
+    contradict each other may need thousands, which no one can read: all models are then without any.
 
     Args:
         models: all models, best first: the first has the letter a.
         separated: pairs that the data can tell apart, in either order.
     """
-    groups = [frozenset(models)]
-    for one, other in separated:
-        split: list[frozenset[str]] = []
-        for group in groups:
-            split += [group - {one}, group - {other}] if {one, other} <= group else [group]
-        whole = list(dict.fromkeys(split))
-        groups = [group for group in whole if not any(group < wider for wider in whole)]
+    apart = {*separated, *((other, one) for one, other in separated)}
+    groups: list[frozenset[str]] = []
+    for place, model in enumerate(models):
+        tied = {other for other in models[:place] if (model, other) not in apart}
+        within = {group & tied for group in groups} or {frozenset()}
+        widest = [own for own in within if not any(own < other for other in within)]
+        groups = [group for group in groups if not group <= tied] + [own | {model} for own in widest]
+        if len(groups) > max(len(ascii_lowercase), len(models)):  # with every model more they can only become more
+            return dict.fromkeys(models, "")
     places = {model: place for place, model in enumerate(models)}
     groups.sort(key=lambda group: sorted(places[model] for model in group))
     named = [(_letter(place), group) for place, group in enumerate(groups)]
