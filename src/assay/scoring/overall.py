@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from assay.core.comparisons import CompareWish, OverallScore
 from assay.core.scores import Estimate
@@ -16,8 +17,14 @@ from assay.core.variance_axes import task_family
 from assay.scoring.comparing import Compared
 from assay.scoring.verdicts import corrected, direction, overall_sentence
 from assay.stats.means import LEVEL, t_quantile
-from assay.stats.paired import sign_flip_p, sign_flip_table
+from assay.stats.paired import sign_flip_p, sign_flip_ps, sign_flip_table
 from assay.stats.pooled import group_estimate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 # More pairs than this share one draw of sign flips.
 _FEW_PAIRS = 3
@@ -33,7 +40,7 @@ def overall_scores(wish: CompareWish, columns: Sequence[Sequence[Compared]]) -> 
                 gathered.setdefault((score.first, score.second), []).append(item)
     several = {pair: items for pair, items in gathered.items() if len(items) > 1}
     estimates = [_estimate(items) for items in several.values()]
-    p_values = _table(several, wish.seed) or [_p(items, wish.seed) for items in several.values()]
+    p_values = _table(several, wish.seed) or _ps(list(several.values()), wish.seed)
     adjusted = corrected(p_values, wish.correction)
     found = []
     for (pair, items), estimate, p, after in zip(several.items(), estimates, p_values, adjusted, strict=True):
@@ -92,11 +99,24 @@ def _by_document(items: Sequence[Compared], is_centred: bool = False) -> dict[Ha
     return sums
 
 
-def _p(items: Sequence[Compared], seed: int) -> float:
+def _added(items: Sequence[Compared]) -> Floats:
+    """The same as an array, quickly where no two tasks share documents."""
+    import numpy as np
+
+    if any(item.clusters is not None for item in items) or len(_families(items)) < len(items):
+        return np.array(list(_by_document(items).values()))
+    parts = [(item.differences, len(items) * item.score.n) for item in items]
+    return np.concatenate([own / weight for own, weight in parts if own is not None])
+
+
+def _ps(pairs: Sequence[Sequence[Compared]], seed: int) -> list[float]:
     """Sign flips over all documents, each weighed so that every task counts once."""
     import numpy as np
 
-    return sign_flip_p(list(_by_document(items).values()), np.random.default_rng(seed))
+    every = [_added(items) for items in pairs]
+    if len(pairs) <= _FEW_PAIRS:
+        return [sign_flip_p(own.tolist(), np.random.default_rng(seed)) for own in every]
+    return sign_flip_ps(every, np.random.default_rng(seed))
 
 
 def _share_clusters(pairs: Sequence[Sequence[Compared]]) -> bool:
@@ -119,7 +139,7 @@ def _table(several: Mapping[tuple[str, str], Sequence[Compared]], seed: int) -> 
 
     base = next(iter(several))[0]
     # Every system less the first: their differences are those of the systems themselves.
-    rows = {pair[1]: list(_by_document(items).values()) for pair, items in several.items() if pair[0] == base}
+    rows = {pair[1]: _added(items).tolist() for pair, items in several.items() if pair[0] == base}
     rows = {base: [0.0] * len(next(iter(rows.values()))), **rows}
     if not all(label in rows for pair in several for label in pair):
         return []

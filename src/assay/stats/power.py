@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist, variance
 
 from assay.core.errors import DataError, Fault
@@ -105,6 +106,7 @@ def outcomes_needed(effect: float, discordance: float, power: float = POWER, alp
     return max(fewest_to_show(alpha), math.ceil((reach / size) ** 2 + 1 / size - 1e-9))
 
 
+@lru_cache(maxsize=4096)  # a hundred systems have thousands of pairs, and few numbers of documents that differ
 def detectable_outcomes(discordance: float, n: int, power: float = POWER, alpha: float = ALPHA) -> float | None:
     """The smallest difference of two shares for which n documents are enough; None where they can show none."""
 
