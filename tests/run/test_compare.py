@@ -186,6 +186,50 @@ def test_another_scoring_is_refused(run: Run, versus: Versus, write_task: Write)
     assert versus("last~1", "last", across=["model", "scoring"]).pairs[0].n == SIZE
 
 
+@pytest.mark.parametrize("kind", ["multiple_choice", "generate_until"])
+@pytest.mark.parametrize("is_old", [False, True])
+def test_other_right_answers_are_refused(
+    run: Run, versus: Versus, write_task: Write, tmp_path: Path, kind: str, is_old: bool
+) -> None:
+    metric = "[{metric: acc}]" if kind == "multiple_choice" else "[{metric: exact_match}]"
+    for name, target in (("a", "label"), ("b", "1 - label")):
+        write_task(output_type=kind, metric_list=metric, doc_to_target=f"\"{{{{['yes', 'no'][{target}]}}}}\"")
+        run(4, name)
+    if is_old:  # records of before have no digest of right answers
+        with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+            connection.execute("UPDATE runs SET manifest = replace(manifest, 'targets_fingerprint', 'x')")
+            connection.commit()
+    with pytest.raises(DataError, match=r"not comparable: right answers: doc_to_target \(scoring\)"):
+        versus("last~1", "last")
+    assert versus("last~1", "last", across=["model", "scoring"]).pairs[0].n == SIZE
+
+
+def test_other_right_answers_of_the_documents_in_common_are_refused(
+    run: Run, versus: Versus, write_task: Write
+) -> None:
+    first = run(4, "a", limit=5)
+    write_task(task="again", doc_to_target="'{{1 - label}}'")
+    with pytest.raises(DataError, match=r"right answers: doc_to_target \(scoring\)"):
+        versus(first, run(4, "b", "again"))
+
+
+def test_another_direction_is_refused_and_by_force_there_is_none(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, [1.0] * 9 + [k] * 9, better=k > 0) for k, name in enumerate("ab")]
+    with pytest.raises(DataError, match=r"scoring of m: higher_is_better \(scoring\)"):
+        compare(*names, store=tmp_path / "s.db")
+    (pair,) = compare(*names, store=tmp_path / "s.db", force=True).pairs
+    assert (pair.higher_is_better, pair.outcome) == (None, "higher")
+
+
+def test_other_numbers_of_draws_are_called_so(run: Run, versus: Versus, write_task: Write) -> None:
+    kwargs = "{do_sample: true, temperature: 1.0}"
+    write_task(**GENERATED, generation_kwargs=kwargs, metric_list="[{metric: exact_match}]")
+    runs = [run(4, name, draws=draws) for name, draws in (("a", 2), ("b", 3))]
+    with pytest.raises(DataError, match=r"not comparable: prompts: draws \(prompts\)"):
+        versus(*runs)
+
+
 def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> None:
     runs = run(2, "a", limit=5), run(10, "b")
     (pair,) = versus(*runs).pairs
@@ -238,6 +282,7 @@ def test_metrics_are_chosen(run: Run, versus: Versus) -> None:
     runs = run(2, "a"), run(10, "b")
     assert [pair.metric for pair in versus(*runs, metrics=["acc_norm"]).pairs] == ["acc_norm"]
     assert [pair.metric for pair in versus(*runs, metrics=["all"]).pairs] == ["acc", "acc_norm"]
+    assert [pair.adjusted for pair in versus(*runs, metrics=["acc", "acc,none"]).pairs] == [pytest.approx(2 / 2**8)]
     with pytest.raises(DataError, match='no two runs report the metric "f1"; they have acc, acc_norm'):
         versus(*runs, metrics=["f1"])
 
@@ -365,7 +410,12 @@ def test_an_unfinished_run_is_told(run: Run, versus: Versus, tmp_path: Path) -> 
 
 
 def recorded(
-    store: Store, name: str, values: list[float], aggregation: str = "mean", clusters: list[str] | None = None
+    store: Store,
+    name: str,
+    values: list[float],
+    aggregation: str = "mean",
+    clusters: list[str] | None = None,
+    better: bool = True,
 ) -> str:
     """A run as the store keeps it, without the work of one."""
     size = len(values)
@@ -377,7 +427,7 @@ def recorded(
         "prompts_fingerprint": "p",
         "scoring": {"metrics": {}, "filters": {}, "process": None},
     }
-    reported = {"tasks": {"t": {"metrics": [{"metric": "m", "filter": "none", "higher_is_better": True}]}}}
+    reported = {"tasks": {"t": {"metrics": [{"metric": "m", "filter": "none", "higher_is_better": better}]}}}
     run_id = store.runs.begin(Fingerprint(name), {"model": name}, {"tasks": {"t": entry}})
     store.runs.end(
         run_id, FINISHED, reported, [DocumentValues("t", "m", "none", aggregation, range(size), values, clusters)]

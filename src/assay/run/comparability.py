@@ -51,6 +51,18 @@ class RecordedTask:
         found: Mapping[str, Any] = self.record.spec.get("options") or {}
         return found
 
+    @property
+    def draws(self) -> int | None:
+        """How often the run drew every answer; None as often as the task says."""
+        found: int | None = (self.options.get("axes") or {}).get("draws")
+        return found
+
+    def directions(self, metric: str, filter: str) -> set[bool | None]:
+        """Whether higher is better, as recorded; empty for a run that did not get to its end."""
+        listed = self.summary.get("metrics", ())
+        own = [item for item in listed if (item["metric"], item["filter"]) == (metric, filter)]
+        return {item["higher_is_better"] for item in own if "higher_is_better" in item}
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -60,8 +72,21 @@ class Difference:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Documents that two tasks have in common, where they are not all.
+
+    Attributes:
+        asks_the_same: whether they are asked in the same words.
+        expects_the_same: whether their right answers are the same.
+    """
+
+    asks_the_same: bool
+    expects_the_same: bool
+
+
 def differences(
-    first: RecordedTask, second: RecordedTask, metric: str, filter: str, asks_the_same: bool | None = None
+    first: RecordedTask, second: RecordedTask, metric: str, filter: str, overlap: Overlap | None = None
 ) -> list[Difference]:
     """Everything that differs besides the documents.
 
@@ -70,15 +95,32 @@ def differences(
         second: the other.
         metric: what is compared.
         filter: its pipeline.
-        asks_the_same: whether documents in common are asked in the same words; None where both asked all the same
-            documents, so that the digests tell.
+        overlap: what is known of the documents in common; None where both asked all the same, so that digests tell.
     """
-    if asks_the_same is None:
-        asks_the_same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
+    if overlap is None:
+        same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
+        overlap = Overlap(same, _expect_the_same(first, second))
     found = [] if first.model == second.model else _model(first.record, second.record)
     found += _version(first, second)
-    found += [] if asks_the_same else _prompts(first, second)
+    # Other prompts may number or word the same answers otherwise: what changed in the definition is told with them.
+    if not overlap.asks_the_same:
+        found += _prompts(first, second)
+    elif not overlap.expects_the_same:
+        found += [
+            Difference(SCORING, f"right answers: {_listed(_changed(*map(_target, (first, second))) or ['data'])}")
+        ]
     return found + _scoring(first, second, metric, filter)
+
+
+def _expect_the_same(first: RecordedTask, second: RecordedTask) -> bool:
+    """By the digests of right answers; by their templates where a record is older than these."""
+    digests = [task.entry.get("targets_fingerprint") for task in (first, second)]
+    return digests[0] == digests[1] if None not in digests else _target(first) == _target(second)
+
+
+def _target(task: RecordedTask) -> dict[str, Any]:
+    config = task.entry.get("config") or {}
+    return {"doc_to_target": config.get("doc_to_target")}
 
 
 def _model(first: RunRecord, second: RunRecord) -> list[Difference]:
@@ -111,7 +153,7 @@ def _prompts(first: RecordedTask, second: RecordedTask) -> list[Difference]:
     if styles[0] != styles[1]:
         found.append(Difference(STYLE, f"style: {styles[0]} → {styles[1]}"))
     rest = [key for key in keys if not key.startswith(_SHOT_KEYS) and key.split(".")[0] not in (*_SILENT, "style")]
-    rest += _changed(*(flat(_part(task, _OPTIONS)) for task in (first, second)))
+    rest += _changed(*({**flat(_part(task, _OPTIONS)), "draws": task.draws} for task in (first, second)))
     if rest or not found:
         found.append(Difference(PROMPTS, f"prompts: {_listed(rest)}" if rest else "prompts"))
     return found
@@ -132,10 +174,10 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
 
 def _scoring(first: RecordedTask, second: RecordedTask, metric: str, filter: str) -> list[Difference]:
     rules = [_rule(task, metric, filter) for task in (first, second)]
-    if None in rules or rules[0] == rules[1]:
-        return []
-    names = _changed(rules[0] or {}, rules[1] or {})
-    return [Difference(SCORING, f"scoring of {metric}: {_listed(names)}")]
+    names = [] if None in rules else _changed(rules[0] or {}, rules[1] or {})
+    directions = [task.directions(metric, filter) for task in (first, second)]
+    names += ["higher_is_better"] if all(directions) and directions[0] != directions[1] else []
+    return [Difference(SCORING, f"scoring of {metric}: {_listed(names)}")] if names else []
 
 
 def _rule(task: RecordedTask, metric: str, filter: str) -> dict[str, Any] | None:

@@ -25,8 +25,9 @@ from assay.core.comparisons import (
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.scores import Estimate
-from assay.run.comparability import Difference, RecordedTask, differences
+from assay.run.comparability import Difference, Overlap, RecordedTask, differences
 from assay.run.events import Listener
+from assay.run.manifest import right_answer
 from assay.run.questions import picks_agreement, with_questions
 from assay.run.sides import Side, asked, load_sides, paired_documents
 from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
@@ -193,7 +194,7 @@ def _metrics(desk: _Desk, column: _Column) -> list[tuple[str, str]]:
         return shared
     if not desk.wish.metrics:
         return shared[:1]
-    found = []
+    found: list[tuple[str, str]] = []
     for name in desk.wish.metrics:
         wanted, _, filter = name.partition(",")
         fitting = [pair for pair in shared if pair[0] == wanted and filter in ("", pair[1])]
@@ -201,7 +202,7 @@ def _metrics(desk: _Desk, column: _Column) -> list[tuple[str, str]]:
             found.append(fitting[0])
         else:
             desk.notice(f'{column.title}: no two runs report the metric "{name}"; they have {_names(every)}')
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _names(pairs: Sequence[tuple[str, str]]) -> str:
@@ -257,7 +258,7 @@ def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
             told.append((tuple(item.text for item in differing), remarks))
     if desk.faults:
         return []
-    better = _direction(desk, column.tasks[own.pairs[0][0]], own)
+    better = _direction(desk, column, own)
     found = compare_all(matches, better, desk.wish)
     done = []
     for item, match, (differing_texts, remarks) in zip(found, matches, told, strict=True):
@@ -298,13 +299,13 @@ def _match(
 ) -> tuple[Matched | None, list[Difference], tuple[str, ...]]:
     one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
-    asks_the_same: bool | None = None
+    overlap: Overlap | None = None
     remarks: tuple[str, ...] = ()
     if one.entry["documents_fingerprint"] != other.entry["documents_fingerprint"]:
-        common, asks_the_same, remarks = _common(desk, one, other)
+        common, overlap, remarks = _common(desk, one, other)
         if common is None and not desk.wish.force:
             return None, [], ()
-    found = differences(one, other, group.metric, group.filter, asks_the_same)
+    found = differences(one, other, group.metric, group.filter, overlap)
     refused = [item for item in found if item.axis not in desk.wish.across]
     if refused and not desk.wish.force:
         texts = "; ".join(f"{item.text} ({item.axis})" for item in refused)
@@ -327,8 +328,8 @@ def _axes(wish: CompareWish) -> str:
 
 def _common(
     desk: _Desk, one: RecordedTask, other: RecordedTask
-) -> tuple[dict[int, int] | None, bool | None, tuple[str, ...]]:
-    """The documents in common by their content, and whether they are asked in the same words."""
+) -> tuple[dict[int, int] | None, Overlap | None, tuple[str, ...]]:
+    """The documents in common by their content, and whether they ask and expect the same."""
     sides = desk.side(one), desk.side(other)
     counts = f"{one.entry['documents']:,} and {other.entry['documents']:,} asked"
     where = f"runs {one.record.id} and {other.record.id}, {one.name}"
@@ -346,16 +347,21 @@ def _common(
         desk.faults.append(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
     common = {first.documents[mine].id: second.documents[theirs].id for mine, theirs in places}
-    same = all(asked(first.instances[mine]) == asked(second.instances[theirs]) for mine, theirs in places)
+    posed = [(first.instances[mine], second.instances[theirs]) for mine, theirs in places]
+    same = Overlap(
+        all(asked(mine) == asked(theirs) for mine, theirs in posed),
+        all(right_answer(mine) == right_answer(theirs) for mine, theirs in posed),
+    )
     return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
 
 
-def _direction(desk: _Desk, task: RecordedTask, group: _Group) -> bool | None:
-    for item in task.summary.get("metrics", ()):
-        if (item["metric"], item["filter"]) == (group.metric, group.filter):
-            found: bool | None = item.get("higher_is_better")
-            return found
-    result = desk.side(task).result
+def _direction(desk: _Desk, column: _Column, group: _Group) -> bool | None:
+    """Whether higher is better. None where systems that are compared all the same do not agree on it."""
+    tasks = [column.tasks[label] for label in group.entries]
+    found = set().union(*(task.directions(group.metric, group.filter) for task in tasks))
+    if found:
+        return found.pop() if len(found) == 1 else None
+    result = desk.side(tasks[0]).result
     return None if result is None else result.metric(group.metric, group.filter).higher_is_better
 
 
