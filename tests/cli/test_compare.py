@@ -66,7 +66,8 @@ def test_runs_of_one_model_are_called_by_the_arguments_that_differ(cli: Cli, tas
 
 def test_exit_codes_of_the_gate(cli: Cli, runs: tuple[str, str]) -> None:
     good, bad = runs
-    assert cli("compare", good, bad, "--fail-if-worse").code == 4
+    done = cli("compare", good, bad, "--fail-if-worse")
+    assert (done.code, done.err) == (4, "gate failed: colours, acc, bad against good: worse beyond chance\n")
     assert cli("compare", bad, good, "--fail_if_worse").code == 0
     assert cli("compare", bad, good, "--fail_if_worse", "--baseline", good).code == 4
     assert cli("compare", good, bad).code == 0

@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import chain
 
-from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, RunComparison, System
+from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, RunComparison, System, Uncompared
 from assay.core.scores import Estimate
-from assay.report.comparison import comparison_data, comparison_junit, comparison_markdown, comparison_text
+from assay.report.comparison import comparison_data, comparison_junit, comparison_markdown, comparison_text, gate_lines
 
 NASTY = 'a<b> & "c"\x00\x1b[31m|\ud800'
 
@@ -63,6 +63,28 @@ def test_the_gate_fails_where_nothing_could_be_tested() -> None:
     found = made()
     assert not found.fails(found.pairs[0])
     assert found.fails(replace(found.pairs[0], p=None, adjusted=None))
+
+
+def test_junit_has_a_case_for_what_was_not_compared() -> None:
+    found = replace(made(), uncompared=(Uncompared("u", None, "b did not run it"), Uncompared("v", "f1", "why")))
+    suite = ElementTree.fromstring(comparison_junit(found, True))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "2", "0")
+    told = [(case.get("classname"), failure.get("message")) for case in suite for failure in case.findall("failure")]
+    assert told == [("u", "b did not run it"), ("v, f1", "why")]
+    suite = ElementTree.fromstring(comparison_junit(found, False))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "0", "2")
+
+
+def test_a_failed_gate_says_why() -> None:
+    worse = replace(made().pairs[0], outcome="worse")
+    found = replace(made(), pairs=(*made().pairs, worse), uncompared=(Uncompared("u", "f1", "why"),))
+    assert gate_lines(found) == [
+        "gate failed: t, acc, b against a: worse beyond chance",
+        "gate failed: u, f1: not compared: why",
+    ]
+    assert gate_lines(made()) == []
+    many = gate_lines(replace(found, pairs=(worse,) * 12))
+    assert len(many) == 11 and many[-1] == "gate failed: 3 more"
 
 
 def test_names_cannot_steer_the_terminal_or_break_a_table() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from assay.api import compare, evaluate, rescore
-from assay.core.comparisons import DocumentValues, RunComparison
+from assay.core.comparisons import DocumentValues, RunComparison, Uncompared
 from assay.core.errors import DataError, UnknownName, UserError
 from assay.core.fingerprints import Fingerprint
 from assay.core.requests import Generation, Request
@@ -105,10 +105,40 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
     broken = evaluate(ScriptedModel(answer, name="b"), "odd", store=tmp_path / "s.db", include_path=folder).run_id
     found = versus(base, broken)
     (pair,) = found.pairs
-    assert (pair.n, pair.failed, pair.outcome, found.is_worse()) == (3, SIZE - 3, "same", True)
+    assert (pair.n, pair.failed, pair.outcome, found.is_worse()) == (3, (0, SIZE - 3), "same", True)
     assert any("9 documents of b failed: a gate (--fail_if_worse) fails" in remark for remark in pair.remarks)
     assert "9 documents of b failed" in comparison_junit(found, True)
     assert not versus(base, run(SIZE, "c")).is_worse()
+
+
+def test_a_gate_lets_no_run_through_whose_baseline_failed(
+    run: Run, versus: Versus, folder: Path, tmp_path: Path
+) -> None:
+    """Of what the baseline answered the other one is right in all, and wrong elsewhere."""
+
+    def answer(request: Request) -> Logprob | Text | Failure:
+        left = any(f"Is {number} " in str(getattr(request, "prompt", "")) for number in (0, 1, 2))
+        return right_up_to(SIZE, "").handler(request) if left else Failure("timeout", "no answer")  # type: ignore[return-value]
+
+    base = evaluate(ScriptedModel(answer, name="a"), "odd", store=tmp_path / "s.db", include_path=folder).run_id
+    found = versus(base, run(3, "b"), baseline=base)
+    assert (found.pairs[0].failed, found.pairs[0].outcome, found.is_worse()) == ((SIZE - 3, 0), "same", True)
+    assert "9 documents of a failed: a gate" in " ".join(found.pairs[0].remarks)
+
+
+@pytest.mark.parametrize(("values", "lacking"), [([math.nan] * 90 + [1.0] * 10, 90), ([math.nan] + [1.0] * 99, 1)])
+def test_a_gate_minds_documents_without_a_value(tmp_path: Path, values: list[float], lacking: int) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, "a", [1.0] * 100), recorded(store, "b", values, "mean_of_known")]
+    found = compare(*names, store=tmp_path / "s.db")
+    assert (found.pairs[0].undefined, found.is_worse()) == ((0, lacking), lacking > 1)
+
+
+def test_documents_that_have_no_value_in_any_run_are_none_to_mind(tmp_path: Path) -> None:
+    values = [math.nan] * 90 + [1.0] * 10
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, values, "mean_of_known") for name in "ab"]
+    assert not compare(*names, store=tmp_path / "s.db").is_worse()
 
 
 def test_runs_of_deleted_tasks_still_compare(run: Run, versus: Versus, folder: Path) -> None:
@@ -264,6 +294,24 @@ def test_tasks_of_one_run_only_are_told(run: Run, versus: Versus) -> None:
     found = versus(run(2, "a", ["odd", "other"]), run(10, "b"))
     assert [pair.task for pair in found.pairs] == ["odd"]
     assert found.notices == ("other: b did not run it",)
+    assert found.uncompared == (Uncompared("other", None, "b did not run it"),) and found.is_worse()
+
+
+def test_metrics_of_one_run_only_fail_a_gate(run: Run, versus: Versus, write_task: Write) -> None:
+    base = run(2, "a", ["odd", "other"])
+    write_task(task="other", doc_to_text="'Tell: {{q}}'", metric_list="[{metric: acc_norm}]")
+    second = run(2, "b", ["odd", "other"])
+    assert versus(base, second).notices == ("other: only one run reports acc; acc_norm is compared",)
+    for wish in ("acc", "all"):
+        found = versus(base, second, metrics=[wish])
+        assert [(item.task, item.metric) for item in found.uncompared] == [("other", "acc")] and found.is_worse()
+
+
+def test_a_metric_that_a_third_run_lacks_fails_a_gate(run: Run, versus: Versus, write_task: Write) -> None:
+    names = [run(2, "a"), run(2, "b")]
+    write_task(metric_list="[{metric: acc_norm}]")
+    found = versus(*names, run(2, "c"), baseline=names[0])
+    assert [item.reason for item in found.uncompared] == ["acc is not reported by c"] and found.is_worse()
 
 
 def test_two_tasks_of_one_run(run: Run, versus: Versus) -> None:
@@ -463,6 +511,7 @@ def test_infinite_values_are_told(tmp_path: Path) -> None:
         names = [recorded(store, "a", [1.0, math.inf, 2.0], "mean_of_known"), recorded(store, "b", [1.0, 2.0, 3.0])]
     assert compare(*names, store=tmp_path / "s.db").pairs[0].remarks == (
         "left out, without a value in both: 1 of a, 1 of b",
+        "1 document of a has no finite value: a gate (--fail_if_worse) fails with so many",
         "1 of those of a are infinite: with them, so is its score",
     )
 

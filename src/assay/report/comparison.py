@@ -11,7 +11,7 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.core.comparisons import Agreement, PairedScore, RunComparison, Table
+from assay.core.comparisons import Agreement, PairedScore, RunComparison, Table, Uncompared
 from assay.core.scores import Estimate
 from assay.report.names import printable
 from assay.report.sections import markdown_table
@@ -20,6 +20,7 @@ from assay.report.tables import format_number
 FORMATS = ("table", "markdown", "json", "junit")
 # Beyond so many pairs a reader wants the ranks; the data has them all.
 _MOST_PAIRS = 60
+_MOST_FAILURES = 10
 _SUITE = "assay compare"
 # Headings of what a row is about.
 _NAMES = ("Task, metric", "Systems", "Rank", "System")
@@ -264,18 +265,42 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
     """
     cases, failures = [], 0
     for pair in found.pairs:
-        fails = is_gated and found.fails(pair, margin)
-        failures += fails
-        name = quoteattr(_clean(f"{pair.second} against {pair.first}"))
-        head = f"  <testcase classname={quoteattr(_clean(_name(pair)))} name={name}>"
+        reason = found.failure(pair, margin) if is_gated else ""
+        failures += bool(reason)
         said = " ".join([pair.verdict, *pair.remarks]) if pair.lacks_answers else pair.verdict
-        told = f"    <failure message={quoteattr(_clean(said))}/>" if fails else ""
+        told = f"    <failure message={quoteattr(_clean(f'{reason}: {said}'))}/>" if reason else ""
         told = told or f"    <system-out>{escape(_clean(pair.verdict))}</system-out>"
-        cases += [head, told, "  </testcase>"]
-    suite = f'<testsuite name="{_SUITE}" tests="{len(found.pairs)}" failures="{failures}" errors="0" skipped="0">'
+        cases += _case(_name(pair), f"{pair.second} against {pair.first}", told)
+    kind = "failure" if is_gated else "skipped"
+    for item in found.uncompared:
+        cases += _case(_left_out(item), "not compared", f"    <{kind} message={quoteattr(_clean(item.reason))}/>")
+    left = len(found.uncompared)
+    failures, skipped = (failures + left, 0) if is_gated else (failures, left)
+    counts = f'tests="{len(found.pairs) + left}" failures="{failures}" errors="0" skipped="{skipped}"'
+    suite = f'<testsuite name="{_SUITE}" {counts}>'
     if found.notices:
         cases.append("  <system-out>{}</system-out>".format("\n".join(escape(_clean(text)) for text in found.notices)))
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', suite, *cases, "</testsuite>", ""])
+
+
+def _case(about: str, name: str, told: str) -> list[str]:
+    return [f"  <testcase classname={quoteattr(_clean(about))} name={quoteattr(_clean(name))}>", told, "  </testcase>"]
+
+
+def _left_out(item: Uncompared) -> str:
+    return item.task if item.metric is None else f"{item.task}, {item.metric}"
+
+
+def gate_lines(found: RunComparison, margin: float | None = None) -> list[str]:
+    """Why a gate fails, a line for each reason; nothing where it passes."""
+    lines = [
+        f"{_name(pair)}, {pair.second} against {pair.first}: {reason}"
+        for pair in found.pairs
+        if (reason := found.failure(pair, margin))
+    ]
+    lines += [f"{_left_out(item)}: not compared: {item.reason}" for item in found.uncompared]
+    more = [f"{len(lines) - _MOST_FAILURES:,} more"] if len(lines) > _MOST_FAILURES else []
+    return [f"gate failed: {printable(line)}" for line in (*lines[:_MOST_FAILURES], *more)]
 
 
 def _clean(text: str) -> str:

@@ -22,13 +22,15 @@ from assay.core.comparisons import (
     RunComparison,
     System,
     Table,
+    Uncompared,
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.scores import Estimate
-from assay.run.comparability import Difference, Overlap, RecordedTask, differences
+from assay.run.comparability import Overlap, RecordedTask, differences
 from assay.run.events import Listener
 from assay.run.manifest import right_answer
 from assay.run.questions import picks_agreement, with_questions
+from assay.run.remarks import remarks_on
 from assay.run.sides import Side, asked, load_sides, paired_documents
 from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
 from assay.scoring.comparing import Compared, are_alike, compare_all, is_comparable
@@ -38,7 +40,6 @@ from assay.scoring.overall import overall_scores
 from assay.scoring.redrawing import replicates_for
 from assay.scoring.verdicts import conclusion, judged, ranked, table
 from assay.stats.bootstrap import smallest_p
-from assay.stats.clustered import FEW
 from assay.stats.pooled import group_estimate
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
@@ -54,6 +55,7 @@ class _Desk:
     wish: CompareWish
     listener: Listener
     notices: list[str] = field(default_factory=list)
+    uncompared: list[Uncompared] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     opened: dict[str, dict[str, Side]] = field(default_factory=dict)
 
@@ -67,6 +69,16 @@ class _Desk:
     def notice(self, text: str) -> None:
         if text not in self.notices:
             self.notices.append(text)
+
+    def leave_out(self, task: str, metric: str | None, reason: str, text: str = "") -> None:
+        """Keeps what cannot be compared, and tells it: as the text says, where the reason alone does not say enough."""
+        self.notice(text or f"{task}: {reason}")
+        found = Uncompared(task, metric, reason)
+        self.uncompared += [found] if found not in self.uncompared else []
+
+    def refuse(self, fault: Fault) -> None:
+        if fault not in self.faults:  # most are the same for all metrics of a task
+            self.faults.append(fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +145,7 @@ def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRe
             continue
         if len(having) < len(own):
             lacking = ", ".join(label for label in own if label not in having)
-            desk.notice(f"{title}: {lacking} did not run it")
+            desk.leave_out(title, None, f"{lacking} did not run it")
         if len(having) > 1:
             found.append(_Column(title, having))
     return found or _no_task(desk, titles)
@@ -168,12 +180,18 @@ def _no_task(desk: _Desk, titles: Sequence[str]) -> list[_Column]:
 def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> list[tuple[_Column, _Group]]:
     """The column's metrics, with the documents of every system that reports them."""
     own = [pair for pair in pairs if pair[0] in column.tasks and pair[1] in column.tasks]
+    reported = {label: _reported(desk, task) for label, task in column.tasks.items()}
     kept = {label: desk.store.values.of_run(item.record.id, item.name) for label, item in column.tasks.items()}
     found = []
-    for place, (metric, filter) in enumerate(_metrics(desk, column)):
+    for place, (metric, filter) in enumerate(_metrics(desk, column.title, list(reported.values()))):
         entries = {}
+        lacking = [label for label, names in reported.items() if (metric, filter) not in names]
+        if lacking:
+            desk.leave_out(
+                column.title, metric, f"{_names([(metric, filter)])} is not reported by {', '.join(lacking)}"
+            )
         for label, task in column.tasks.items():
-            values = _values(desk, task, kept[label], metric, filter)
+            values = None if label in lacking else _values(desk, column, task, kept[label], (metric, filter))
             if values is not None:
                 entries[label] = Entry(label, replace(values, task=column.title))
         usable = [(one, two) for one, two in own if one in entries and two in entries]
@@ -182,26 +200,32 @@ def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> l
     return found
 
 
-def _metrics(desk: _Desk, column: _Column) -> list[tuple[str, str]]:
+def _metrics(desk: _Desk, title: str, reported: Sequence[Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
     """The metrics to compare, each with its pipeline: those wanted, or the first that two systems report."""
-    reported = [_reported(desk, task) for task in column.tasks.values()]
     every = list(dict.fromkeys(pair for own in reported for pair in own))
     shared = [pair for pair in every if sum(pair in own for own in reported) > 1]
     if not shared:
-        desk.notice(f"{column.title}: no metric and filter in common: {_names(every)}")
+        desk.leave_out(title, None, f"no metric and filter in common: {_names(every)}")
         return []
-    if desk.wish.metrics == (ALL,):
-        return shared
     if not desk.wish.metrics:
+        if every[0] != shared[0]:
+            desk.notice(f"{title}: only one run reports {_names(every[:1])}; {_names(shared[:1])} is compared")
         return shared[:1]
     found: list[tuple[str, str]] = []
     for name in desk.wish.metrics:
         wanted, _, filter = name.partition(",")
         fitting = [pair for pair in shared if pair[0] == wanted and filter in ("", pair[1])]
-        if fitting:
+        if name == ALL:
+            found += shared
+            for pair in every:
+                if pair not in shared:
+                    desk.leave_out(title, pair[0], f"only one run reports {_names([pair])}")
+        elif fitting:
             found.append(fitting[0])
+            if len(fitting) > 1:
+                desk.notice(f"{title}: {_names(fitting[:1])} is compared; there is {_names(fitting[1:])}, too")
         else:
-            desk.notice(f'{column.title}: no two runs report the metric "{name}"; they have {_names(every)}')
+            desk.leave_out(title, wanted, f'no two runs report the metric "{name}"; they have {_names(every)}')
     return list(dict.fromkeys(found))
 
 
@@ -218,22 +242,22 @@ def _reported(desk: _Desk, task: RecordedTask) -> list[tuple[str, str]]:
 
 
 def _values(
-    desk: _Desk, task: RecordedTask, kept: Sequence[DocumentValues], metric: str, filter: str
+    desk: _Desk, column: _Column, task: RecordedTask, kept: Sequence[DocumentValues], name: tuple[str, str]
 ) -> DocumentValues | None:
-    """A metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
-    where = f"run {task.record.id}, {task.name}, {metric}"
-    own = [item for item in kept if (item.metric, item.filter) == (metric, filter)]
+    """A reported metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
+    metric, _ = name
+    own = [item for item in kept if (item.metric, item.filter) == name]
     if not own:
-        if (metric, filter) not in _reported(desk, task):
-            return None
         side = desk.side(task)
         if side.result is None or side.scoring is None:
-            desk.notice(f"{where}: its documents' values were not kept, and it cannot be reopened: {side.reason}")
+            reason = f"its documents' values were not kept, and it cannot be reopened: {side.reason}"
+            desk.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
             return None
         again = kept_values(side.scoring, side.result, with_texts=True)
-        own = [item for item in again if (item.metric, item.filter) == (metric, filter)]
+        own = [item for item in again if (item.metric, item.filter) == name]
     if not own or not is_comparable(own[0].aggregation):
-        desk.notice(f"{task.name}, {metric}: cannot be compared: {_reason(own[0].aggregation if own else CUSTOM)}")
+        reason = f"cannot be compared: {_reason(own[0].aggregation if own else CUSTOM)}"
+        desk.leave_out(column.title, metric, reason, f"{task.name}, {metric}: {reason}")
         return None
     return own[0]
 
@@ -247,38 +271,49 @@ def _reason(aggregation: str) -> str:
 # One metric of one task
 
 
+@dataclass(frozen=True, slots=True)
+class _Pairing:
+    """Two systems' documents, what differs between their runs, and what is to be remarked."""
+
+    match: Matched
+    differing: tuple[str, ...]
+    remarks: tuple[str, ...]
+    undefined: tuple[int, int]
+
+
 def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
     """The group's pairs. What is not comparable is a fault, unless it was allowed."""
     column, own = group
-    matches, told = [], []
-    for first, second in own.pairs:
-        match, differing, remarks = _match(desk, column, own, first, second)
-        if match is not None:
-            matches.append(match)
-            told.append((tuple(item.text for item in differing), remarks))
+    found = [_paired(desk, column, own, first, second) for first, second in own.pairs]
+    pairings = [pairing for pairing in found if pairing is not None]
     if desk.faults:
         return []
-    better = _direction(desk, column, own)
-    found = compare_all(matches, better, desk.wish)
     done = []
-    for item, match, (differing_texts, remarks) in zip(found, matches, told, strict=True):
-        score = replace(item.score, differing=differing_texts, failed=_failed(desk, column.tasks[item.score.second]))
-        score = replace(score, remarks=(*remarks, *_remarks(score, match)))
+    compared = compare_all([pairing.match for pairing in pairings], _direction(desk, column, own), desk.wish)
+    for item, pairing in zip(compared, pairings, strict=True):
+        tasks = column.tasks[item.score.first], column.tasks[item.score.second]
+        score = _with_counts(desk, column, replace(item.score, differing=pairing.differing), pairing)
+        score = replace(score, remarks=(*pairing.remarks, *remarks_on(score, pairing.match, tasks)))
         if desk.wish.picks:
-            score = _with_picks(desk, column, score, match)
+            score = _with_picks(desk, column, score, pairing.match)
         if desk.wish.flips:
             score = with_questions(score, desk.side(column.tasks[score.first]))
         done.append(replace(item, score=score))
     return done
 
 
-def _failed(desk: _Desk, task: RecordedTask) -> int:
-    """How many documents failed, as recorded; of a run that did not get to its end, as reopened for its values."""
+def _with_counts(desk: _Desk, column: _Column, score: PairedScore, pairing: _Pairing) -> PairedScore:
+    first, second = (_missing(desk, column.tasks[label]) for label in (score.first, score.second))
+    return replace(score, failed=(first[0], second[0]), unanswered=(first[1], second[1]), undefined=pairing.undefined)
+
+
+def _missing(desk: _Desk, task: RecordedTask) -> tuple[int, int]:
+    """How many documents failed, as recorded; of a run that did not get to its end, how many have no answer."""
     counts = task.summary.get("denominators")
     if counts is not None:
-        return int(counts["failed"])
+        return int(counts["failed"]), 0
     side = desk.opened.get(task.record.id, {}).get(task.name)
-    return 0 if side is None or side.result is None else side.result.denominators.failed
+    return 0, 0 if side is None or side.result is None else side.result.denominators.failed
 
 
 def _with_picks(desk: _Desk, column: _Column, score: PairedScore, match: Matched) -> PairedScore:
@@ -294,9 +329,8 @@ def _with_picks(desk: _Desk, column: _Column, score: PairedScore, match: Matched
     return replace(score, remarks=(*score.remarks, f"picks cannot be compared: {found}"))
 
 
-def _match(
-    desk: _Desk, column: _Column, group: _Group, first: str, second: str
-) -> tuple[Matched | None, list[Difference], tuple[str, ...]]:
+def _paired(desk: _Desk, column: _Column, group: _Group, first: str, second: str) -> _Pairing | None:
+    """Two systems' documents in common; None, and a fault, where they are not comparable."""
     one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
     overlap: Overlap | None = None
@@ -304,22 +338,37 @@ def _match(
     if one.entry["documents_fingerprint"] != other.entry["documents_fingerprint"]:
         common, overlap, remarks = _common(desk, one, other)
         if common is None and not desk.wish.force:
-            return None, [], ()
+            return None
     found = differences(one, other, group.metric, group.filter, overlap)
     refused = [item for item in found if item.axis not in desk.wish.across]
+    where = f"{first} and {second}, {column.title}"
     if refused and not desk.wish.force:
         texts = "; ".join(f"{item.text} ({item.axis})" for item in refused)
         axes = ",".join(dict.fromkeys((*desk.wish.across, *(item.axis for item in refused))))
-        where = f"{first} and {second}, {column.title}"
         advice = f"If that is the point, add --across {axes}; --force compares whatever differs"
-        desk.faults.append(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
-        return None, [], ()
+        desk.refuse(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
+        return None
     own, theirs = group.entries[first], group.entries[second]
     if not are_alike(own.kept.aggregation, theirs.kept.aggregation):  # no test knows both, whatever is forced
         told = f"one run makes {group.metric} by {own.kept.aggregation}, the other by {theirs.kept.aggregation}"
-        desk.faults.append(Fault(f"{first} and {second}, {column.title}", told, "the same aggregation"))
-        return None, [], ()
-    return matched(own, theirs, common), found, remarks
+        desk.refuse(Fault(where, told, "the same aggregation"))
+        return None
+    texts_of = tuple(item.text for item in found)
+    return _Pairing(matched(own, theirs, common), texts_of, remarks, _undefined(own, theirs, common))
+
+
+def _undefined(first: Entry, second: Entry, common: Mapping[int, int] | None) -> tuple[int, int]:
+    """Documents in common that have a value in one of the two only: how many lack it in the first, in the second."""
+    if first.is_known and second.is_known:
+        return 0, 0
+    links = {document: document for document in first.kept.documents} if common is None else common
+    theirs = {document: place for document, other in links.items() if (place := second.places.get(other)) is not None}
+    known = [
+        (bool(first.has_value[place]), bool(second.has_value[theirs[document]]))
+        for place, document in enumerate(first.kept.documents)
+        if document in theirs
+    ]
+    return known.count((False, True)), known.count((True, False))
 
 
 def _axes(wish: CompareWish) -> str:
@@ -339,12 +388,12 @@ def _common(
         found = f"their documents are not the same ({counts}), and which are cannot be found: {reasons}"
         advice = "Put the data back; or --force pairs documents by their place in the split"
         if not desk.wish.force:
-            desk.faults.append(Fault(where, found, "the same documents", advice))
+            desk.refuse(Fault(where, found, "the same documents", advice))
         return None, None, ("the documents are not the same; they were paired by their place in the split",)
     places = paired_documents(*sides)
     if not places:
         advice = "Runs on other data say nothing about each other document by document"
-        desk.faults.append(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
+        desk.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
     common = {first.documents[mine].id: second.documents[theirs].id for mine, theirs in places}
     posed = [(first.instances[mine], second.instances[theirs]) for mine, theirs in places]
@@ -363,25 +412,6 @@ def _direction(desk: _Desk, column: _Column, group: _Group) -> bool | None:
         return found.pop() if len(found) == 1 else None
     result = desk.side(tasks[0]).result
     return None if result is None else result.metric(group.metric, group.filter).higher_is_better
-
-
-def _remarks(score: PairedScore, match: Matched) -> tuple[str, ...]:
-    found = []
-    if any(score.left_out):
-        mine, theirs = score.left_out
-        found.append(f"left out, without a value in both: {mine:,} of {score.first}, {theirs:,} of {score.second}")
-    if score.lacks_answers:
-        found.append(
-            f"{score.failed:,} documents of {score.second} failed: a gate (--fail_if_worse) fails with so many"
-        )
-    for entry in (match.first, match.second):
-        if entry.infinite:
-            found.append(f"{entry.infinite:,} of those of {entry.label} are infinite: with them, so is its score")
-    if score.clusters == 1:
-        found.append("all documents are of one cluster, so that there is no interval")
-    elif score.clusters is not None and score.clusters < FEW:
-        found.append(f"{score.clusters} clusters are few: the interval may be too narrow")
-    return tuple(found)
 
 
 def _few(faults: Sequence[Fault]) -> list[Fault]:
@@ -417,6 +447,7 @@ def _concluded(
         tests=tests,
         notices=tuple(desk.notices),
         verdict=conclusion(pairs, overall),
+        uncompared=tuple(desk.uncompared),
     )
 
 
