@@ -243,6 +243,19 @@ def test_other_right_answers_of_the_documents_in_common_are_refused(
         versus(first, run(4, "b", "again"))
 
 
+def test_other_clusters_are_refused(tmp_path: Path) -> None:
+    kinds = [f"x{place // 2}" for place in range(8)], [f"y{place % 2}" for place in range(8)]
+    renamed = [f"z{place // 2}" for place in range(8)]
+    with Store(tmp_path / "s.db") as store:
+        values = [float(place) for place in range(8)]
+        names = [recorded(store, name, values, "mean", own) for name, own in zip("abc", (*kinds, renamed), strict=True)]
+    with pytest.raises(DataError, match=r"not comparable: clusters; the test is by those of a \(scoring\)"):
+        compare(*names[:2], store=tmp_path / "s.db")
+    found = compare(*names[:2], store=tmp_path / "s.db", across=["model", "scoring"])
+    assert found.pairs[0].clusters == 4 and "the test is by those of a" in found.verdict
+    assert compare(names[0], names[2], store=tmp_path / "s.db").pairs[0].clusters == 4
+
+
 def test_another_direction_is_refused_and_by_force_there_is_none(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         names = [recorded(store, name, [1.0] * 9 + [k] * 9, better=k > 0) for k, name in enumerate("ab")]
@@ -425,7 +438,11 @@ def test_flips_show_questions_where_they_can_be_read(run: Run, versus: Versus, f
         ({"test": "exat"}, r'--test: "exat" \(did you mean "exact"\?\)'),
         ({"correction": "none"}, "--correction"),
         ({"across": ["shot"]}, r'--across: "shot" \(did you mean "shots"\?\)'),
-        ({"tasks": ["od"]}, r'no two runs have a task "od" \(did you mean "odd"\?\)'),
+        ({"tasks": ["od"]}, r'no run has a task "od" \(did you mean "odd"\?\)'),
+        ({"tasks": ["odd", "od"]}, r'no run has a task "od" \(did you mean "odd"\?\)'),
+        ({"seed": -1, "test": "bootstrap"}, "--seed: -1; expected a whole number, 0 or more"),
+        ({"margin": 2.0}, r"--margin: 2 on odd, acc, .* less than 1\. 0\.02 is 2 points"),
+        ({"effect": -5.0}, "--effect: -5 on odd, acc"),
     ],
 )
 def test_wishes_that_mean_nothing_are_told(run: Run, versus: Versus, wish: dict[str, Any], told: str) -> None:
@@ -438,6 +455,8 @@ def test_runs_that_mean_nothing_are_told(run: Run, versus: Versus) -> None:
     name = run(2, "a")
     with pytest.raises(UserError, match="is named twice"):
         versus(name, name)
+    with pytest.raises(UserError, match="is named twice"):
+        versus(name, f"{name}@odd")
     with pytest.raises(UserError, match="one run; expected two"):
         versus(name)
     with pytest.raises(UnknownName, match="unknown run"):
@@ -514,6 +533,13 @@ def test_infinite_values_are_told(tmp_path: Path) -> None:
         "1 document of a has no finite value: a gate (--fail_if_worse) fails with so many",
         "1 of those of a are infinite: with them, so is its score",
     )
+
+
+def test_a_margin_of_marks_may_be_large(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, [0.0] * 9 + [mark]) for name, mark in (("a", 5.0), ("b", 3.0))]
+    (pair,) = compare(*names, store=tmp_path / "s.db", margin=2.0).pairs
+    assert pair.is_share and pair.margin is not None and pair.margin.is_equivalent
 
 
 @pytest.mark.slow

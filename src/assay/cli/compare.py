@@ -85,7 +85,7 @@ def _text(found: RunComparison, form: str, gate: float | None, is_file: bool) ->
 def _flips(text: str) -> int:
     if text == "all":
         return EVERY_FLIP
-    if not text.isdigit():
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f'"{text}" is neither a number of documents nor "all"')
     return int(text)
 

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from assay.core.comparisons import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
 from assay.run.differing import flat, short
+from assay.scoring.matching import Matched
 from assay.scoring.registry import METRICS, metric_definition
+from assay.stats.bootstrap import numbered
 from assay.store.runs import RunRecord
 
 # Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.
@@ -110,6 +114,20 @@ def differences(
             Difference(SCORING, f"right answers: {_listed(_changed(*map(_target, (first, second))) or ['data'])}")
         ]
     return found + _scoring(first, second, metric, filter)
+
+
+def differing_clusters(first: RecordedTask, second: RecordedTask, match: Matched) -> list[Difference]:
+    """Whether both have clusters, and other ones: the test could be by either."""
+    one, other = match.first.kept.clusters, match.second.kept.clusters
+    if one is None or other is None or (isinstance(match.mine, range) and one == other):
+        return []
+    mine = numbered([one[place] for place in match.mine], len(match.mine))
+    theirs = numbered([other[place] for place in match.theirs], len(match.theirs))
+    if np.array_equal(mine, theirs):
+        return []
+    names = [task.record.spec.get("cluster") for task in (first, second)]
+    told = f": {names[0] or 'own'} → {names[1] or 'own'}" if names[0] != names[1] else ""
+    return [Difference(SCORING, f"clusters{told}; the test is by those of {match.first.label}")]
 
 
 def _expect_the_same(first: RecordedTask, second: RecordedTask) -> bool:

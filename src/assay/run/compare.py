@@ -26,13 +26,13 @@ from assay.core.comparisons import (
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.scores import Estimate
-from assay.run.comparability import Overlap, RecordedTask, differences
+from assay.run.comparability import Overlap, RecordedTask, differences, differing_clusters
 from assay.run.events import Listener
 from assay.run.manifest import right_answer
 from assay.run.questions import picks_agreement, with_questions
 from assay.run.remarks import remarks_on
 from assay.run.sides import Side, asked, load_sides, paired_documents
-from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
+from assay.run.systems import AT, check_wish, find_systems, points_as_sizes, wanted_pairs
 from assay.scoring.comparing import Compared, are_alike, compare_all, is_comparable
 from assay.scoring.keeping import kept_values
 from assay.scoring.matching import Entry, Matched, matched
@@ -134,10 +134,12 @@ def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRe
     own = {system.label: _tasks(system, records[system.label]) for system in systems}
     if all(len(names) == 1 for names in own.values()):
         titles = list(dict.fromkeys(names[0] for names in own.values()))
+        _check_patterns(desk.wish.tasks, titles)
         tasks = {label: RecordedTask(records[label], names[0]) for label, names in own.items()}
-        return [_Column(" / ".join(titles), tasks)] if _is_wanted(desk.wish, titles) else _no_task(desk, titles)
+        return [_Column(" / ".join(titles), tasks)]
     keyed = {label: _keyed(names, STYLE in desk.wish.across) for label, names in own.items()}
     titles = list(dict.fromkeys(key for names in keyed.values() for key in names))
+    _check_patterns(desk.wish.tasks, titles)
     found = []
     for title in titles:
         having = {label: RecordedTask(records[label], names[title]) for label, names in keyed.items() if title in names}
@@ -166,6 +168,17 @@ def _keyed(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
 
 def _is_wanted(wish: CompareWish, names: Sequence[str]) -> bool:
     return not wish.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in wish.tasks)
+
+
+def _check_patterns(patterns: Sequence[str], titles: Sequence[str]) -> None:
+    """A name that is misspelt must not leave its task out unseen."""
+    faults = [
+        Fault("--tasks", f'no run has a task "{pattern}"{did_you_mean(pattern, titles)}', ", ".join(titles))
+        for pattern in patterns
+        if not any(fnmatchcase(title, pattern) for title in titles)
+    ]
+    if faults:
+        raise UnknownName(*faults)
 
 
 def _no_task(desk: _Desk, titles: Sequence[str]) -> list[_Column]:
@@ -291,6 +304,8 @@ def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
     done = []
     compared = compare_all([pairing.match for pairing in pairings], _direction(desk, column, own), desk.wish)
     for item, pairing in zip(compared, pairings, strict=True):
+        for fault in points_as_sizes(desk.wish, item.score, pairing.match):
+            desk.refuse(fault)
         tasks = column.tasks[item.score.first], column.tasks[item.score.second]
         score = _with_counts(desk, column, replace(item.score, differing=pairing.differing), pairing)
         score = replace(score, remarks=(*pairing.remarks, *remarks_on(score, pairing.match, tasks)))
@@ -339,22 +354,22 @@ def _paired(desk: _Desk, column: _Column, group: _Group, first: str, second: str
         common, overlap, remarks = _common(desk, one, other)
         if common is None and not desk.wish.force:
             return None
-    found = differences(one, other, group.metric, group.filter, overlap)
-    refused = [item for item in found if item.axis not in desk.wish.across]
+    own, theirs = group.entries[first], group.entries[second]
     where = f"{first} and {second}, {column.title}"
+    if not are_alike(own.kept.aggregation, theirs.kept.aggregation):  # no test knows both, whatever is forced
+        told = f"one run makes {group.metric} by {own.kept.aggregation}, the other by {theirs.kept.aggregation}"
+        desk.refuse(Fault(where, told, "the same aggregation"))
+        return None
+    match = matched(own, theirs, common)
+    found = differences(one, other, group.metric, group.filter, overlap) + differing_clusters(one, other, match)
+    refused = [item for item in found if item.axis not in desk.wish.across]
     if refused and not desk.wish.force:
         texts = "; ".join(f"{item.text} ({item.axis})" for item in refused)
         axes = ",".join(dict.fromkeys((*desk.wish.across, *(item.axis for item in refused))))
         advice = f"If that is the point, add --across {axes}; --force compares whatever differs"
         desk.refuse(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
         return None
-    own, theirs = group.entries[first], group.entries[second]
-    if not are_alike(own.kept.aggregation, theirs.kept.aggregation):  # no test knows both, whatever is forced
-        told = f"one run makes {group.metric} by {own.kept.aggregation}, the other by {theirs.kept.aggregation}"
-        desk.refuse(Fault(where, told, "the same aggregation"))
-        return None
-    texts_of = tuple(item.text for item in found)
-    return _Pairing(matched(own, theirs, common), texts_of, remarks, _undefined(own, theirs, common))
+    return _Pairing(match, tuple(item.text for item in found), remarks, _undefined(own, theirs, common))
 
 
 def _undefined(first: Entry, second: Entry, common: Mapping[int, int] | None) -> tuple[int, int]:
