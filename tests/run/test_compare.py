@@ -342,10 +342,28 @@ def test_runs_of_one_model_are_called_by_their_names(run: Run, versus: Versus) -
 def test_metrics_are_chosen(run: Run, versus: Versus) -> None:
     runs = run(2, "a"), run(10, "b")
     assert [pair.metric for pair in versus(*runs, metrics=["acc_norm"]).pairs] == ["acc_norm"]
-    assert [pair.metric for pair in versus(*runs, metrics=["all"]).pairs] == ["acc", "acc_norm"]
+    for wish in (["all"], ["all", "acc"]):
+        assert [pair.metric for pair in versus(*runs, metrics=wish).pairs] == ["acc", "acc_norm"]
     assert [pair.adjusted for pair in versus(*runs, metrics=["acc", "acc,none"]).pairs] == [pytest.approx(2 / 2**8)]
     with pytest.raises(DataError, match='no two runs report the metric "f1"; they have acc, acc_norm'):
         versus(*runs, metrics=["f1"])
+
+
+def test_of_several_filters_the_first_is_taken_and_the_others_are_told(
+    run: Run, versus: Versus, write_task: Write
+) -> None:
+    filters = "[{name: one, filter: [{function: take_first}]}, {name: two, filter: [{function: take_first}]}]"
+    write_task(**GENERATED, metric_list="[{metric: exact_match}]", filter_list=filters)
+    found = versus(run(2, "a"), run(8, "b"), metrics=["exact_match"])
+    assert [pair.filter for pair in found.pairs] == ["one"]
+    assert found.notices == ("odd: exact_match,one is compared; there is exact_match,two, too",)
+
+
+def test_one_refusal_is_told_once(run: Run, versus: Versus) -> None:
+    runs = run(4, "a"), run(4, "a", num_fewshot=2)
+    with pytest.raises(DataError) as refused:
+        versus(*runs, metrics=["all"])
+    assert len(refused.value.faults) == 1
 
 
 def test_rescored_runs_are_compared(run: Run, versus: Versus, tmp_path: Path, folder: Path) -> None:
@@ -428,6 +446,12 @@ def test_flips_show_questions_where_they_can_be_read(run: Run, versus: Versus, f
     assert [flip.question for flip in pair.flips] == ["", ""] and "questions cannot be shown" in pair.remarks[0]
 
 
+def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Versus, write_task: Write) -> None:
+    write_task(metric_list="[{metric: f1}]")
+    (pair,) = versus(run(2, "a"), run(8, "b"), flips=3).pairs
+    assert pair.flips == () and "no documents are listed: f1 is made of all together" in pair.remarks[-1]
+
+
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
@@ -474,6 +498,28 @@ def test_an_unfinished_run_is_told(run: Run, versus: Versus, tmp_path: Path) -> 
     found = versus(*runs)
     assert found.pairs[0].wins == 8
     assert found.notices == (f"run {runs[0]} is interrupted: documents that it did not score are left out",)
+
+
+def test_documents_that_a_stopped_run_did_not_get_to_have_not_failed(
+    run: Run, versus: Versus, tmp_path: Path, folder: Path
+) -> None:
+    def answer(request: Request) -> Logprob | Text:
+        if "Is 3 " in str(getattr(request, "prompt", "")):
+            raise KeyboardInterrupt
+        return right_up_to(SIZE, "").handler(request)  # type: ignore[return-value]
+
+    base, model = run(SIZE, "a"), ScriptedModel(answer, name="b")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(model, "odd", store=tmp_path / "s.db", include_path=folder)
+    (pair,) = versus(base, "last").pairs
+    assert (pair.failed, pair.unanswered, pair.lacks_answers) == ((0, 0), (0, SIZE - pair.n), True)
+    assert f"{SIZE - pair.n} documents of b have no answer: a gate" in " ".join(pair.remarks)
+
+
+def test_a_run_that_stopped_by_its_scores_is_remarked(run: Run, versus: Versus) -> None:
+    base = run(0, "a")
+    (pair,) = versus(base, run(SIZE, "b", until_decided=base)).pairs
+    assert "b stopped once its scores told enough (--until_decided)" in " ".join(pair.remarks)
 
 
 def recorded(

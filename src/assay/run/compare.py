@@ -312,7 +312,7 @@ def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
         if desk.wish.picks:
             score = _with_picks(desk, column, score, pairing.match)
         if desk.wish.flips:
-            score = with_questions(score, desk.side(column.tasks[score.first]))
+            score = _with_flips(desk, column, score)
         done.append(replace(item, score=score))
     return done
 
@@ -329,6 +329,16 @@ def _missing(desk: _Desk, task: RecordedTask) -> tuple[int, int]:
         return int(counts["failed"]), 0
     side = desk.opened.get(task.record.id, {}).get(task.name)
     return 0, 0 if side is None or side.result is None else side.result.denominators.failed
+
+
+def _with_flips(desk: _Desk, column: _Column, score: PairedScore) -> PairedScore:
+    """The pair with the questions of its listed documents, or a remark that says why none are listed."""
+    if score.flips:
+        return with_questions(score, desk.side(column.tasks[score.first]))
+    if not score.n or score.wins == score.losses == 0:
+        return score
+    told = f"no documents are listed: {score.metric} is made of all together, none has a value of its own"
+    return replace(score, remarks=(*score.remarks, told))
 
 
 def _with_picks(desk: _Desk, column: _Column, score: PairedScore, match: Matched) -> PairedScore:
