@@ -7,9 +7,17 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import chain
 
+from rich.cells import cell_len
+
 from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, RunComparison, System, Uncompared
 from assay.core.scores import Estimate
-from assay.report.comparison import comparison_data, comparison_junit, comparison_markdown, comparison_text, gate_lines
+from assay.report.comparison import (
+    comparison_data,
+    comparison_junit,
+    comparison_markdown,
+    comparison_text,
+    gate_lines,
+)
 
 NASTY = 'a<b> & "c"\x00\x1b[31m|\ud800'
 
@@ -111,6 +119,26 @@ def test_a_narrow_terminal_has_narrow_tables_and_wrapped_sentences() -> None:
     rows = [line.split()[2:] for line in text.split("\n") if line.startswith("t, acc ")]
     wide = [line.split()[2:] for line in comparison_text(made()).split("\n") if line.startswith("t, acc ")]
     assert len(rows) > len(wide) == 2 and list(chain(*rows)) == list(chain(*wide))
+
+
+def test_names_too_long_for_a_terminal_have_lines_of_their_own_and_stay_whole() -> None:
+    name = "org/a-name-of-forty-letters-is-not-uncommon"
+    pair = replace(made(name).pairs[0], task="a_task_of_more_than_a_few_letters", second="日本" * 6)
+    lines = comparison_text(replace(made(name), pairs=(pair,), systems=made(name).systems * 2), 50).split("\n")
+    assert max(map(cell_len, lines)) <= 50
+    at = lines.index("Task, metric  Systems")
+    assert lines[at + 1 : at + 6] == [
+        "  n   First   Second  Second − first",
+        "a_task_of_more_than_a_few_letters, acc",
+        "日本日本日本日本日本日本 −",
+        name,
+        "  10  0.5000  0.5000  0.0000",
+    ]
+
+
+def test_sentences_are_wrapped_by_the_cells_they_take() -> None:
+    text = comparison_text(replace(made(), verdict="日本 " * 30), 50)
+    assert max(map(cell_len, text.split("\n"))) <= 50
 
 
 def test_wide_letters_keep_columns_aligned() -> None:

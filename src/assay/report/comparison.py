@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -21,6 +20,8 @@ FORMATS = ("table", "markdown", "json", "junit")
 # Beyond so many pairs a reader wants the ranks; the data has them all.
 _MOST_PAIRS = 60
 _MOST_FAILURES = 10
+# Blanks between columns.
+_GAP = 2
 _SUITE = "assay compare"
 # Headings of what a row is about.
 _NAMES = ("Task, metric", "Systems", "Rank", "System")
@@ -49,17 +50,32 @@ def comparison_text(found: RunComparison, width: int | None = None) -> str:
         found: the comparison.
         width: of the terminal: wider tables are continued below, longer sentences are wrapped; None for any.
     """
-    lines = [printable(line) for line in _lines(found, partial(_aligned, width=width), "")]
-    if width is not None:
-        lines = [part for line in lines for part in _wrapped(line, width)]
-    return "\n".join(lines)
+    lines = _lines(found, partial(_aligned, width=width), "")
+    return "\n".join(part for line in lines for part in _shown(line, width))
+
+
+class _Row(str):
+    """A line of a table, which is never wrapped."""
+
+    __slots__ = ()
+
+
+def _shown(line: str, width: int | None) -> list[str]:
+    text = printable(line)
+    return [text] if width is None or isinstance(line, _Row) else _wrapped(text, width)
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    if len(line) <= width:
+    """A sentence in lines of at most so many cells; a word that is longer, such as a name, stays whole."""
+    if _cells(line) <= width:
         return [line]
     margin = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(line, width, subsequent_indent=margin, break_on_hyphens=False)
+    first, *words = line.split()
+    lines = [margin + first]
+    for word in words:
+        longer = f"{lines[-1]} {word}"
+        lines = [*lines[:-1], longer] if _cells(longer) <= width else [*lines, margin + word]
+    return lines
 
 
 def comparison_markdown(found: RunComparison) -> str:
@@ -227,27 +243,45 @@ def _told(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterable[str
         yield f"{mark}document {flip.document}: {flip.first:g} → {flip.second:g}{question}"
 
 
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
-    """Columns that a terminal has no room for stand in a table of their own below, behind the names."""
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[_Row]:
+    """Columns that a terminal has no room for stand in a table of their own below, behind the names.
+
+    Where names leave no room for a column behind them, they have lines of their own.
+    """
     lines = [list(headings), *map(list, rows)]
     widths = [max(map(_cells, column)) for column in zip(*lines, strict=True)]
     names = [place for place, heading in enumerate(headings) if heading in _NAMES]
-    shown = list(names)
-    for place in range(len(widths)):
-        if place in names:
-            continue
-        taken = sum(widths[column] + 2 for column in shown) + widths[place]
-        if width is not None and taken > width and len(shown) > len(names):
-            yield from _columns(lines, widths, shown)
-            yield ""
-            shown = list(names)
-        shown.append(place)
-    yield from _columns(lines, widths, shown)
+    rest = [place for place in range(len(widths)) if place not in names]
+    taken = sum(widths[place] + _GAP for place in names)
+    is_apart = width is not None and taken + max(widths[place] for place in rest) > width
+    for number, columns in enumerate(_parts(rest, widths, width, _GAP if is_apart else taken)):
+        if number:
+            yield _Row("")
+        for line in lines:
+            if is_apart:
+                yield from map(_Row, _apart([line[place] for place in names], width or 0))
+            yield _Row(" " * _GAP * is_apart + _joined(line, widths, columns if is_apart else [*names, *columns]))
 
 
-def _columns(lines: Sequence[Sequence[str]], widths: Sequence[int], shown: Sequence[int]) -> Iterator[str]:
-    for line in lines:
-        yield "  ".join(line[place] + " " * (widths[place] - _cells(line[place])) for place in shown).rstrip()
+def _parts(places: Sequence[int], widths: Sequence[int], width: int | None, before: int) -> list[list[int]]:
+    """The columns, as many together as there is room for behind what stands before them."""
+    found: list[list[int]] = []
+    for place in places:
+        taken = before + sum(widths[other] + _GAP for other in found[-1]) + widths[place] if found else 0
+        if not found or (width is not None and taken > width):
+            found.append([])
+        found[-1].append(place)
+    return found
+
+
+def _apart(names: Sequence[str], width: int) -> list[str]:
+    together = (" " * _GAP).join(names)
+    return [together] if _cells(together) <= width else [part for name in names for part in _wrapped(name, width)]
+
+
+def _joined(line: Sequence[str], widths: Sequence[int], shown: Sequence[int]) -> str:
+    cells = [line[place] + " " * (widths[place] - _cells(line[place])) for place in shown]
+    return (" " * _GAP).join(cells).rstrip()
 
 
 def _cells(text: str) -> int:
