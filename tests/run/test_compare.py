@@ -243,6 +243,17 @@ def test_other_right_answers_of_the_documents_in_common_are_refused(
         versus(first, run(4, "b", "again"))
 
 
+def test_other_right_answers_behind_one_name_are_refused_whatever_the_examples(
+    run: Run, versus: Versus, write_task: Write, folder: Path
+) -> None:
+    write_task(doc_to_target="!function own.right")
+    for shots, code in enumerate(("doc['label']", "1 - doc['label']")):
+        (folder / "own.py").write_text(f"def right(doc):\n    return {code}\n")
+        run(4, "a", num_fewshot=shots, allow_code=True)
+    with pytest.raises(DataError, match=r"right answers \(scoring\)"):
+        versus("last~1", "last", across=["shots"])
+
+
 def test_other_clusters_are_refused(tmp_path: Path) -> None:
     kinds = [f"x{place // 2}" for place in range(8)], [f"y{place % 2}" for place in range(8)]
     renamed = [f"z{place // 2}" for place in range(8)]

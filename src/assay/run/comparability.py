@@ -106,13 +106,12 @@ def differences(
         overlap = Overlap(same, _expect_the_same(first, second))
     found = [] if first.model == second.model else _model(first.record, second.record)
     found += _version(first, second)
-    # Other prompts may number or word the same answers otherwise: what changed in the definition is told with them.
-    if not overlap.asks_the_same:
-        found += _prompts(first, second)
-    elif not overlap.expects_the_same:
-        found += [
-            Difference(SCORING, f"right answers: {_listed(_changed(*map(_target, (first, second))) or ['data'])}")
-        ]
+    prompts = [] if overlap.asks_the_same else _prompts(first, second)
+    found += prompts
+    # But for examples, other prompts may number or word the same answers otherwise: their definitions are told then.
+    if not overlap.expects_the_same and all(item.axis == SHOTS for item in prompts):
+        names = _changed(*map(_target, (first, second)))  # none where only the code behind a name has changed
+        found += [Difference(SCORING, "right answers" + (f": {_listed(names)}" if names else ""))]
     return found + _scoring(first, second, metric, filter)
 
 
@@ -131,9 +130,10 @@ def differing_clusters(first: RecordedTask, second: RecordedTask, match: Matched
 
 
 def _expect_the_same(first: RecordedTask, second: RecordedTask) -> bool:
-    """By the digests of right answers; by their templates where a record is older than these."""
+    """By the digests of right answers; by their templates where a record is older than these, or documents differ."""
     digests = [task.entry.get("targets_fingerprint") for task in (first, second)]
-    return digests[0] == digests[1] if None not in digests else _target(first) == _target(second)
+    is_told = None not in digests and first.entry["documents_fingerprint"] == second.entry["documents_fingerprint"]
+    return digests[0] == digests[1] if is_told else _target(first) == _target(second)
 
 
 def _target(task: RecordedTask) -> dict[str, Any]:
