@@ -66,7 +66,8 @@ def test_runs_of_one_model_are_called_by_the_arguments_that_differ(cli: Cli, tas
 
 def test_exit_codes_of_the_gate(cli: Cli, runs: tuple[str, str]) -> None:
     good, bad = runs
-    assert cli("compare", good, bad, "--fail-if-worse").code == 4
+    done = cli("compare", good, bad, "--fail-if-worse")
+    assert (done.code, done.err) == (4, "gate failed: colours, acc, bad against good: worse beyond chance\n")
     assert cli("compare", bad, good, "--fail_if_worse").code == 0
     assert cli("compare", bad, good, "--fail_if_worse", "--baseline", good).code == 4
     assert cli("compare", good, bad).code == 0
@@ -147,6 +148,9 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
         (["last"], "one run; expected two runs or more"),
         (["last", "last~7"], "holds 2 runs"),
         (["last~1", "last", "--flips", "some"], 'neither a number of documents nor "all"'),
+        (["last~1", "last", "--flips", "²"], 'neither a number of documents nor "all"'),
+        (["last~1", "last", "--tasks", "colours", "colour"], 'did you mean "colours"?'),
+        (["last~1", "last", "--fail_if_worse", "2"], "0.02 is 2 points"),
         (["last~1", "last", "--margin", "0"], "is no margin"),
         (["--fail_if_worse", "last~1", "last"], '"last~1" is no margin'),
         (["last~1", "last", "--margin", "0.1", "--fail_if_worse", "0.2"], "one of the two"),

@@ -37,6 +37,9 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "differs: style: own → letters" in said[11]
     (agreed,) = re.findall(r"```text\n(  the same outcome.*?)```", PAGE, re.DOTALL)
     assert agreed in said[5]
+    (failed,) = re.findall(r"```text\n(gate failed.*?)```", PAGE, re.DOTALL)
+    assert main(["compare", "last~2", "last~3", "--metric", "acc", "--fail_if_worse"]) == 4
+    assert capsys.readouterr().err == failed
 
 
 def test_the_raters_of_the_page_agree_as_told(capsys: pytest.CaptureFixture[str]) -> None:

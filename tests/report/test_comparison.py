@@ -7,9 +7,27 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import chain
 
-from assay.core.comparisons import CompareWish, Effect, Flip, PairedScore, Place, RunComparison, System, Table
+from rich.cells import cell_len
+
+from assay.core.comparisons import (
+    CompareWish,
+    Effect,
+    Flip,
+    PairedScore,
+    Place,
+    RunComparison,
+    System,
+    Table,
+    Uncompared,
+)
 from assay.core.scores import Estimate
-from assay.report.comparison import comparison_data, comparison_junit, comparison_markdown, comparison_text
+from assay.report.comparison import (
+    comparison_data,
+    comparison_junit,
+    comparison_markdown,
+    comparison_text,
+    gate_lines,
+)
 
 NASTY = 'a<b> & "c"\x00\x1b[31m|\ud800'
 
@@ -65,6 +83,28 @@ def test_the_gate_fails_where_nothing_could_be_tested() -> None:
     assert found.fails(replace(found.pairs[0], p=None, adjusted=None))
 
 
+def test_junit_has_a_case_for_what_was_not_compared() -> None:
+    found = replace(made(), uncompared=(Uncompared("u", None, "b did not run it"), Uncompared("v", "f1", "why")))
+    suite = ElementTree.fromstring(comparison_junit(found, True))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "2", "0")
+    told = [(case.get("classname"), failure.get("message")) for case in suite for failure in case.findall("failure")]
+    assert told == [("u", "b did not run it"), ("v, f1", "why")]
+    suite = ElementTree.fromstring(comparison_junit(found, False))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "0", "2")
+
+
+def test_a_failed_gate_says_why() -> None:
+    worse = replace(made().pairs[0], outcome="worse")
+    found = replace(made(), pairs=(*made().pairs, worse), uncompared=(Uncompared("u", "f1", "why"),))
+    assert gate_lines(found) == [
+        "gate failed: t, acc, b against a: worse beyond chance",
+        "gate failed: u, f1: not compared: why",
+    ]
+    assert gate_lines(made()) == []
+    many = gate_lines(replace(found, pairs=(worse,) * 12))
+    assert len(many) == 11 and many[-1] == "gate failed: 3 more"
+
+
 def test_names_cannot_steer_the_terminal_or_break_a_table() -> None:
     assert "\x1b" not in comparison_text(made(NASTY)) and "\x00" not in comparison_text(made(NASTY))
     row = next(line for line in comparison_markdown(made(NASTY)).split("\n") if "r1" in line)
@@ -89,6 +129,26 @@ def test_a_narrow_terminal_has_narrow_tables_and_wrapped_sentences() -> None:
     rows = [line.split()[2:] for line in text.split("\n") if line.startswith("t, acc ")]
     wide = [line.split()[2:] for line in comparison_text(made()).split("\n") if line.startswith("t, acc ")]
     assert len(rows) > len(wide) == 2 and list(chain(*rows)) == list(chain(*wide))
+
+
+def test_names_too_long_for_a_terminal_have_lines_of_their_own_and_stay_whole() -> None:
+    name = "org/a-name-of-forty-letters-is-not-uncommon"
+    pair = replace(made(name).pairs[0], task="a_task_of_more_than_a_few_letters", second="日本" * 6)
+    lines = comparison_text(replace(made(name), pairs=(pair,), systems=made(name).systems * 2), 50).split("\n")
+    assert max(map(cell_len, lines)) <= 50
+    at = lines.index("Task, metric  Systems")
+    assert lines[at + 1 : at + 6] == [
+        "  n   First   Second  Second − first",
+        "a_task_of_more_than_a_few_letters, acc",
+        "日本日本日本日本日本日本 −",
+        name,
+        "  10  0.5000  0.5000  0.0000",
+    ]
+
+
+def test_sentences_are_wrapped_by_the_cells_they_take() -> None:
+    text = comparison_text(replace(made(), verdict="日本 " * 30), 50)
+    assert max(map(cell_len, text.split("\n"))) <= 50
 
 
 def test_wide_letters_keep_columns_aligned() -> None:

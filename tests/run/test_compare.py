@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from assay.api import compare, evaluate, rescore
-from assay.core.comparisons import DocumentValues, RunComparison
+from assay.core.comparisons import DocumentValues, RunComparison, Uncompared
 from assay.core.errors import DataError, UnknownName, UserError
 from assay.core.fingerprints import Fingerprint
 from assay.core.requests import Generation, Request
@@ -105,10 +105,40 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
     broken = evaluate(ScriptedModel(answer, name="b"), "odd", store=tmp_path / "s.db", include_path=folder).run_id
     found = versus(base, broken)
     (pair,) = found.pairs
-    assert (pair.n, pair.failed, pair.outcome, found.is_worse()) == (3, SIZE - 3, "same", True)
+    assert (pair.n, pair.failed, pair.outcome, found.is_worse()) == (3, (0, SIZE - 3), "same", True)
     assert any("9 documents of b failed: a gate (--fail_if_worse) fails" in remark for remark in pair.remarks)
     assert "9 documents of b failed" in comparison_junit(found, True)
     assert not versus(base, run(SIZE, "c")).is_worse()
+
+
+def test_a_gate_lets_no_run_through_whose_baseline_failed(
+    run: Run, versus: Versus, folder: Path, tmp_path: Path
+) -> None:
+    """Of what the baseline answered the other one is right in all, and wrong elsewhere."""
+
+    def answer(request: Request) -> Logprob | Text | Failure:
+        left = any(f"Is {number} " in str(getattr(request, "prompt", "")) for number in (0, 1, 2))
+        return right_up_to(SIZE, "").handler(request) if left else Failure("timeout", "no answer")  # type: ignore[return-value]
+
+    base = evaluate(ScriptedModel(answer, name="a"), "odd", store=tmp_path / "s.db", include_path=folder).run_id
+    found = versus(base, run(3, "b"), baseline=base)
+    assert (found.pairs[0].failed, found.pairs[0].outcome, found.is_worse()) == ((SIZE - 3, 0), "same", True)
+    assert "9 documents of a failed: a gate" in " ".join(found.pairs[0].remarks)
+
+
+@pytest.mark.parametrize(("values", "lacking"), [([math.nan] * 90 + [1.0] * 10, 90), ([math.nan] + [1.0] * 99, 1)])
+def test_a_gate_minds_documents_without_a_value(tmp_path: Path, values: list[float], lacking: int) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, "a", [1.0] * 100), recorded(store, "b", values, "mean_of_known")]
+    found = compare(*names, store=tmp_path / "s.db")
+    assert (found.pairs[0].undefined, found.is_worse()) == ((0, lacking), lacking > 1)
+
+
+def test_documents_that_have_no_value_in_any_run_are_none_to_mind(tmp_path: Path) -> None:
+    values = [math.nan] * 90 + [1.0] * 10
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, values, "mean_of_known") for name in "ab"]
+    assert not compare(*names, store=tmp_path / "s.db").is_worse()
 
 
 def test_runs_of_deleted_tasks_still_compare(run: Run, versus: Versus, folder: Path) -> None:
@@ -186,6 +216,74 @@ def test_another_scoring_is_refused(run: Run, versus: Versus, write_task: Write)
     assert versus("last~1", "last", across=["model", "scoring"]).pairs[0].n == SIZE
 
 
+@pytest.mark.parametrize("kind", ["multiple_choice", "generate_until"])
+@pytest.mark.parametrize("is_old", [False, True])
+def test_other_right_answers_are_refused(
+    run: Run, versus: Versus, write_task: Write, tmp_path: Path, kind: str, is_old: bool
+) -> None:
+    metric = "[{metric: acc}]" if kind == "multiple_choice" else "[{metric: exact_match}]"
+    for name, target in (("a", "label"), ("b", "1 - label")):
+        write_task(output_type=kind, metric_list=metric, doc_to_target=f"\"{{{{['yes', 'no'][{target}]}}}}\"")
+        run(4, name)
+    if is_old:  # records of before have no digest of right answers
+        with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+            connection.execute("UPDATE runs SET manifest = replace(manifest, 'targets_fingerprint', 'x')")
+            connection.commit()
+    with pytest.raises(DataError, match=r"not comparable: right answers: doc_to_target \(scoring\)"):
+        versus("last~1", "last")
+    assert versus("last~1", "last", across=["model", "scoring"]).pairs[0].n == SIZE
+
+
+def test_other_right_answers_of_the_documents_in_common_are_refused(
+    run: Run, versus: Versus, write_task: Write
+) -> None:
+    first = run(4, "a", limit=5)
+    write_task(task="again", doc_to_target="'{{1 - label}}'")
+    with pytest.raises(DataError, match=r"right answers: doc_to_target \(scoring\)"):
+        versus(first, run(4, "b", "again"))
+
+
+def test_other_right_answers_behind_one_name_are_refused_whatever_the_examples(
+    run: Run, versus: Versus, write_task: Write, folder: Path
+) -> None:
+    write_task(doc_to_target="!function own.right")
+    for shots, code in enumerate(("doc['label']", "1 - doc['label']")):
+        (folder / "own.py").write_text(f"def right(doc):\n    return {code}\n")
+        run(4, "a", num_fewshot=shots, allow_code=True)
+    with pytest.raises(DataError, match=r"right answers \(scoring\)"):
+        versus("last~1", "last", across=["shots"])
+
+
+def test_other_clusters_are_refused(tmp_path: Path) -> None:
+    kinds = [f"x{place // 2}" for place in range(8)], [f"y{place % 2}" for place in range(8)]
+    renamed = [f"z{place // 2}" for place in range(8)]
+    with Store(tmp_path / "s.db") as store:
+        values = [float(place) for place in range(8)]
+        names = [recorded(store, name, values, "mean", own) for name, own in zip("abc", (*kinds, renamed), strict=True)]
+    with pytest.raises(DataError, match=r"not comparable: clusters; the test is by those of a \(scoring\)"):
+        compare(*names[:2], store=tmp_path / "s.db")
+    found = compare(*names[:2], store=tmp_path / "s.db", across=["model", "scoring"])
+    assert found.pairs[0].clusters == 4 and "the test is by those of a" in found.verdict
+    assert compare(names[0], names[2], store=tmp_path / "s.db").pairs[0].clusters == 4
+
+
+def test_another_direction_is_refused_and_by_force_there_is_none(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, [1.0] * 9 + [k] * 9, better=k > 0) for k, name in enumerate("ab")]
+    with pytest.raises(DataError, match=r"scoring of m: higher_is_better \(scoring\)"):
+        compare(*names, store=tmp_path / "s.db")
+    (pair,) = compare(*names, store=tmp_path / "s.db", force=True).pairs
+    assert (pair.higher_is_better, pair.outcome) == (None, "higher")
+
+
+def test_other_numbers_of_draws_are_called_so(run: Run, versus: Versus, write_task: Write) -> None:
+    kwargs = "{do_sample: true, temperature: 1.0}"
+    write_task(**GENERATED, generation_kwargs=kwargs, metric_list="[{metric: exact_match}]")
+    runs = [run(4, name, draws=draws) for name, draws in (("a", 2), ("b", 3))]
+    with pytest.raises(DataError, match=r"not comparable: prompts: draws \(prompts\)"):
+        versus(*runs)
+
+
 def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> None:
     runs = run(2, "a", limit=5), run(10, "b")
     (pair,) = versus(*runs).pairs
@@ -231,6 +329,24 @@ def test_tasks_of_one_run_only_are_told(run: Run, versus: Versus) -> None:
     found = versus(run(2, "a", ["odd", "other"]), run(10, "b"))
     assert [pair.task for pair in found.pairs] == ["odd"]
     assert found.notices == ("other: b did not run it",)
+    assert found.uncompared == (Uncompared("other", None, "b did not run it"),) and found.is_worse()
+
+
+def test_metrics_of_one_run_only_fail_a_gate(run: Run, versus: Versus, write_task: Write) -> None:
+    base = run(2, "a", ["odd", "other"])
+    write_task(task="other", doc_to_text="'Tell: {{q}}'", metric_list="[{metric: acc_norm}]")
+    second = run(2, "b", ["odd", "other"])
+    assert versus(base, second).notices == ("other: only one run reports acc; acc_norm is compared",)
+    for wish in ("acc", "all"):
+        found = versus(base, second, metrics=[wish])
+        assert [(item.task, item.metric) for item in found.uncompared] == [("other", "acc")] and found.is_worse()
+
+
+def test_a_metric_that_a_third_run_lacks_fails_a_gate(run: Run, versus: Versus, write_task: Write) -> None:
+    names = [run(2, "a"), run(2, "b")]
+    write_task(metric_list="[{metric: acc_norm}]")
+    found = versus(*names, run(2, "c"), baseline=names[0])
+    assert [item.reason for item in found.uncompared] == ["acc is not reported by c"] and found.is_worse()
 
 
 def test_two_tasks_of_one_run(run: Run, versus: Versus) -> None:
@@ -248,9 +364,28 @@ def test_runs_of_one_model_are_called_by_their_names(run: Run, versus: Versus) -
 def test_metrics_are_chosen(run: Run, versus: Versus) -> None:
     runs = run(2, "a"), run(10, "b")
     assert [pair.metric for pair in versus(*runs, metrics=["acc_norm"]).pairs] == ["acc_norm"]
-    assert [pair.metric for pair in versus(*runs, metrics=["all"]).pairs] == ["acc", "acc_norm"]
+    for wish in (["all"], ["all", "acc"]):
+        assert [pair.metric for pair in versus(*runs, metrics=wish).pairs] == ["acc", "acc_norm"]
+    assert [pair.adjusted for pair in versus(*runs, metrics=["acc", "acc,none"]).pairs] == [pytest.approx(2 / 2**8)]
     with pytest.raises(DataError, match='no two runs report the metric "f1"; they have acc, acc_norm'):
         versus(*runs, metrics=["f1"])
+
+
+def test_of_several_filters_the_first_is_taken_and_the_others_are_told(
+    run: Run, versus: Versus, write_task: Write
+) -> None:
+    filters = "[{name: one, filter: [{function: take_first}]}, {name: two, filter: [{function: take_first}]}]"
+    write_task(**GENERATED, metric_list="[{metric: exact_match}]", filter_list=filters)
+    found = versus(run(2, "a"), run(8, "b"), metrics=["exact_match"])
+    assert [pair.filter for pair in found.pairs] == ["one"]
+    assert found.notices == ("odd: exact_match,one is compared; there is exact_match,two, too",)
+
+
+def test_one_refusal_is_told_once(run: Run, versus: Versus) -> None:
+    runs = run(4, "a"), run(4, "a", num_fewshot=2)
+    with pytest.raises(DataError) as refused:
+        versus(*runs, metrics=["all"])
+    assert len(refused.value.faults) == 1
 
 
 def test_rescored_runs_are_compared(run: Run, versus: Versus, tmp_path: Path, folder: Path) -> None:
@@ -333,6 +468,12 @@ def test_flips_show_questions_where_they_can_be_read(run: Run, versus: Versus, f
     assert [flip.question for flip in pair.flips] == ["", ""] and "questions cannot be shown" in pair.remarks[0]
 
 
+def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Versus, write_task: Write) -> None:
+    write_task(metric_list="[{metric: f1}]")
+    (pair,) = versus(run(2, "a"), run(8, "b"), flips=3).pairs
+    assert pair.flips == () and "no documents are listed: f1 is made of all together" in pair.remarks[-1]
+
+
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
@@ -343,7 +484,11 @@ def test_flips_show_questions_where_they_can_be_read(run: Run, versus: Versus, f
         ({"test": "exat"}, r'--test: "exat" \(did you mean "exact"\?\)'),
         ({"correction": "none"}, "--correction"),
         ({"across": ["shot"]}, r'--across: "shot" \(did you mean "shots"\?\)'),
-        ({"tasks": ["od"]}, r'no two runs have a task "od" \(did you mean "odd"\?\)'),
+        ({"tasks": ["od"]}, r'no run has a task "od" \(did you mean "odd"\?\)'),
+        ({"tasks": ["odd", "od"]}, r'no run has a task "od" \(did you mean "odd"\?\)'),
+        ({"seed": -1, "test": "bootstrap"}, "--seed: -1; expected a whole number, 0 or more"),
+        ({"margin": 2.0}, r"--margin: 2 on odd, acc, .* less than 1\. 0\.02 is 2 points"),
+        ({"effect": -5.0}, "--effect: -5 on odd, acc"),
     ],
 )
 def test_wishes_that_mean_nothing_are_told(run: Run, versus: Versus, wish: dict[str, Any], told: str) -> None:
@@ -356,6 +501,8 @@ def test_runs_that_mean_nothing_are_told(run: Run, versus: Versus) -> None:
     name = run(2, "a")
     with pytest.raises(UserError, match="is named twice"):
         versus(name, name)
+    with pytest.raises(UserError, match="is named twice"):
+        versus(name, f"{name}@odd")
     with pytest.raises(UserError, match="one run; expected two"):
         versus(name)
     with pytest.raises(UnknownName, match="unknown run"):
@@ -375,8 +522,35 @@ def test_an_unfinished_run_is_told(run: Run, versus: Versus, tmp_path: Path) -> 
     assert found.notices == (f"run {runs[0]} is interrupted: documents that it did not score are left out",)
 
 
+def test_documents_that_a_stopped_run_did_not_get_to_have_not_failed(
+    run: Run, versus: Versus, tmp_path: Path, folder: Path
+) -> None:
+    def answer(request: Request) -> Logprob | Text:
+        if "Is 3 " in str(getattr(request, "prompt", "")):
+            raise KeyboardInterrupt
+        return right_up_to(SIZE, "").handler(request)  # type: ignore[return-value]
+
+    base, model = run(SIZE, "a"), ScriptedModel(answer, name="b")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(model, "odd", store=tmp_path / "s.db", include_path=folder)
+    (pair,) = versus(base, "last").pairs
+    assert (pair.failed, pair.unanswered, pair.lacks_answers) == ((0, 0), (0, SIZE - pair.n), True)
+    assert f"{SIZE - pair.n} documents of b have no answer: a gate" in " ".join(pair.remarks)
+
+
+def test_a_run_that_stopped_by_its_scores_is_remarked(run: Run, versus: Versus) -> None:
+    base = run(0, "a")
+    (pair,) = versus(base, run(SIZE, "b", until_decided=base)).pairs
+    assert "b stopped once its scores told enough (--until_decided)" in " ".join(pair.remarks)
+
+
 def recorded(
-    store: Store, name: str, values: list[float], aggregation: str = "mean", clusters: list[str] | None = None
+    store: Store,
+    name: str,
+    values: list[float],
+    aggregation: str = "mean",
+    clusters: list[str] | None = None,
+    better: bool = True,
 ) -> str:
     """A run as the store keeps it, without the work of one."""
     size = len(values)
@@ -388,7 +562,7 @@ def recorded(
         "prompts_fingerprint": "p",
         "scoring": {"metrics": {}, "filters": {}, "process": None},
     }
-    reported = {"tasks": {"t": {"metrics": [{"metric": "m", "filter": "none", "higher_is_better": True}]}}}
+    reported = {"tasks": {"t": {"metrics": [{"metric": "m", "filter": "none", "higher_is_better": better}]}}}
     run_id = store.runs.begin(Fingerprint(name), {"model": name}, {"tasks": {"t": entry}})
     store.runs.end(
         run_id, FINISHED, reported, [DocumentValues("t", "m", "none", aggregation, range(size), values, clusters)]
@@ -424,8 +598,16 @@ def test_infinite_values_are_told(tmp_path: Path) -> None:
         names = [recorded(store, "a", [1.0, math.inf, 2.0], "mean_of_known"), recorded(store, "b", [1.0, 2.0, 3.0])]
     assert compare(*names, store=tmp_path / "s.db").pairs[0].remarks == (
         "left out, without a value in both: 1 of a, 1 of b",
+        "1 document of a has no finite value: a gate (--fail_if_worse) fails with so many",
         "1 of those of a are infinite: with them, so is its score",
     )
+
+
+def test_a_margin_of_marks_may_be_large(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        names = [recorded(store, name, [0.0] * 9 + [mark]) for name, mark in (("a", 5.0), ("b", 3.0))]
+    (pair,) = compare(*names, store=tmp_path / "s.db", margin=2.0).pairs
+    assert not pair.is_share and pair.margin is not None and pair.margin.is_equivalent
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 
 from assay.api import evaluate
 from assay.core.fingerprints import Fingerprint
+from assay.core.identity import digest_all
 from assay.core.specs import RunSpec
 from assay.run.manifest import HIDDEN, make_manifest, redacted, redacted_command
 from assay.run.posing import pose_task
@@ -127,6 +128,7 @@ def test_the_manifest_has_everything_it_promises() -> None:
         "documents_available": 4,
         "documents_fingerprint": posed.fingerprint,
         "prompts_fingerprint": posed.keys.prompts,
+        "targets_fingerprint": digest_all(instance.gold for instance in posed.instances),
         "config": {"task": "toy_generation", "output_type": "generate_until", "size": 4},
         "scoring": {"metrics": {"exact_match": {}}, "filters": {"none": [{"function": "take_first"}]}, "process": None},
     }

@@ -18,6 +18,7 @@ from assay.report.comparison import (
     comparison_junit,
     comparison_markdown,
     comparison_text,
+    gate_lines,
 )
 from assay.report.files import write_text
 from assay.report.terminal import ProgressView, make_console, show_written
@@ -55,7 +56,10 @@ def main(arguments: list[str]) -> int:
         show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
     else:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    return WORSE if gate is not None and found.is_worse(gate or None) else 0
+    failures = [] if gate is None else gate_lines(found, gate or None)
+    for line in failures:
+        sys.stderr.write(line + "\n")
+    return WORSE if failures else 0
 
 
 def _baseline(options: argparse.Namespace) -> str | None:
@@ -81,7 +85,7 @@ def _text(found: RunComparison, form: str, gate: float | None, is_file: bool) ->
 def _flips(text: str) -> int:
     if text == "all":
         return EVERY_FLIP
-    if not text.isdigit():
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f'"{text}" is neither a number of documents nor "all"')
     return int(text)
 

@@ -18,9 +18,9 @@ MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "pro
 AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
 TESTS = ("exact", "midp", "permutation", "bootstrap")
 CORRECTIONS = ("holm", "bh")
+# A gate lets through runs of whose documents no larger share lacks a value.
+MOST_LACKING = 0.01
 # An aggregation that is a function of the task's own.
-# A gate lets through a run of whose documents no larger share failed.
-MOST_FAILED = 0.01
 CUSTOM = "custom"
 # That of answers which are recorded and not scored.
 BYPASS = "bypass"
@@ -159,7 +159,6 @@ class PairedScore:
     Attributes:
         n: documents that both scored.
         left_out: documents that only the first has, and that only the second has.
-        failed: documents of the second that have no score because a request failed.
         scores: both, on these documents.
         test: `mcnemar`, `mcnemar-midp`, `sign-flip`, `cluster-sign-flip`, `bootstrap` or `cluster-bootstrap`.
         p: two-sided; None where the data cannot say.
@@ -176,6 +175,9 @@ class PairedScore:
         outcome: `better`, `worse`, `higher`, `lower` (without a direction), `none`, or `same` in every document.
         verdict: one sentence.
         flips: documents that score otherwise, as many as were asked for.
+        failed: documents of either that have no score because a request failed.
+        unanswered: those of either that a run did not get to, which was stopped before its end.
+        undefined: those for which the metric has no finite value in this run, and has one in the other.
     """
 
     task: str
@@ -207,12 +209,20 @@ class PairedScore:
     outcome: str = "none"
     verdict: str = ""
     flips: tuple[Flip, ...] = field(default=(), repr=False)
-    failed: int = 0
+    failed: tuple[int, int] = (0, 0)
+    unanswered: tuple[int, int] = (0, 0)
+    undefined: tuple[int, int] = (0, 0)
+
+    @property
+    def lacking(self) -> tuple[int, int]:
+        """Documents of either that have no value and ought to."""
+        first, second = map(sum, zip(self.failed, self.unanswered, self.undefined, strict=True))
+        return first, second
 
     @property
     def lacks_answers(self) -> bool:
-        """Whether so many documents of the second failed that the others may not speak for it."""
-        return self.failed > MOST_FAILED * (self.n + self.failed)
+        """Whether so many documents of one have no value that the others may not speak for it."""
+        return any(count > MOST_LACKING * (self.n + count) for count in self.lacking)
 
     @property
     def is_worse(self) -> bool:
@@ -288,6 +298,15 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncompared:
+    """What some of the systems do not have in common, and why; `metric` is None for all of a task."""
+
+    task: str
+    metric: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunComparison:
     """Two or more runs compared.
 
@@ -298,8 +317,9 @@ class RunComparison:
         overall: the same over all tasks, where there are several.
         tables: ranks, where three or more systems were compared with each other.
         tests: how many tests were corrected for.
-        notices: tasks and metrics that were left out, and why.
+        notices: what else the reader ought to know, in words.
         verdict: one sentence.
+        uncompared: tasks and metrics that were left out.
     """
 
     wish: CompareWish
@@ -310,19 +330,26 @@ class RunComparison:
     tests: int
     notices: tuple[str, ...]
     verdict: str
+    uncompared: tuple[Uncompared, ...] = ()
 
     def is_worse(self, margin: float | None = None) -> bool:
-        """Whether any pair fails."""
-        return any(self.fails(pair, margin) for pair in self.pairs)
+        """Whether any pair fails, or something could not be compared: nothing is known of that."""
+        return bool(self.uncompared) or any(self.fails(pair, margin) for pair in self.pairs)
 
     def fails(self, pair: PairedScore, margin: float | None = None) -> bool:
-        """Whether a pair's second is worse beyond chance, or, with a margin, not shown to be no worse than that.
+        """Whether there is a reason why a pair does not pass a gate."""
+        return bool(self.failure(pair, margin))
+
+    def failure(self, pair: PairedScore, margin: float | None = None) -> str:
+        """Why a pair fails: its second is worse beyond chance, or, with a margin, not shown to be no worse than that.
 
         A pair that could not be tested fails: no document in common, or a score that is infinite or undefined. So does
-        one whose second lacks answers: those that it has may be the easy ones.
+        one of which either lacks answers: those that it has may be the easy ones. Empty where nothing is wrong.
         """
         if pair.lacks_answers:
-            return True
+            return "too many documents have no value"
         if margin is None or pair.margin is None:
-            return pair.is_worse or pair.p is None
-        return pair.margin.is_not_worse is not True
+            return "worse beyond chance" if pair.is_worse else "could not be tested" if pair.p is None else ""
+        if pair.margin.is_not_worse is None:
+            return "the metric has no direction"
+        return "" if pair.margin.is_not_worse else f"not shown to be at most {margin:g} worse"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.core.comparisons import Agreement, PairedScore, RunComparison, Table
+from assay.core.comparisons import Agreement, PairedScore, RunComparison, Table, Uncompared
 from assay.core.scores import Estimate
 from assay.report.names import printable
 from assay.report.sections import markdown_table
@@ -20,6 +19,9 @@ from assay.report.tables import format_number
 FORMATS = ("table", "markdown", "json", "junit")
 # Beyond so many pairs a reader wants the ranks; the data has them all.
 _MOST_PAIRS = 60
+_MOST_FAILURES = 10
+# Blanks between columns.
+_GAP = 2
 _SUITE = "assay compare"
 # Headings of what a row is about.
 _NAMES = ("Task, metric", "Systems", "Rank", "System")
@@ -48,17 +50,32 @@ def comparison_text(found: RunComparison, width: int | None = None) -> str:
         found: the comparison.
         width: of the terminal: wider tables are continued below, longer sentences are wrapped; None for any.
     """
-    lines = [printable(line) for line in _lines(found, partial(_aligned, width=width), "")]
-    if width is not None:
-        lines = [part for line in lines for part in _wrapped(line, width)]
-    return "\n".join(lines)
+    lines = _lines(found, partial(_aligned, width=width), "")
+    return "\n".join(part for line in lines for part in _shown(line, width))
+
+
+class _Row(str):
+    """A line of a table, which is never wrapped."""
+
+    __slots__ = ()
+
+
+def _shown(line: str, width: int | None) -> list[str]:
+    text = printable(line)
+    return [text] if width is None or isinstance(line, _Row) else _wrapped(text, width)
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    if len(line) <= width:
+    """A sentence in lines of at most so many cells; a word that is longer, such as a name, stays whole."""
+    if _cells(line) <= width:
         return [line]
     margin = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(line, width, subsequent_indent=margin, break_on_hyphens=False)
+    first, *words = line.split()
+    lines = [margin + first]
+    for word in words:
+        longer = f"{lines[-1]} {word}"
+        lines = [*lines[:-1], longer] if _cells(longer) <= width else [*lines, margin + word]
+    return lines
 
 
 def comparison_markdown(found: RunComparison) -> str:
@@ -234,27 +251,45 @@ def _told(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterable[str
         yield f"{mark}document {flip.document}: {flip.first:g} → {flip.second:g}{question}"
 
 
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
-    """Columns that a terminal has no room for stand in a table of their own below, behind the names."""
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[_Row]:
+    """Columns that a terminal has no room for stand in a table of their own below, behind the names.
+
+    Where names leave no room for a column behind them, they have lines of their own.
+    """
     lines = [list(headings), *map(list, rows)]
     widths = [max(map(_cells, column)) for column in zip(*lines, strict=True)]
     names = [place for place, heading in enumerate(headings) if heading in _NAMES]
-    shown = list(names)
-    for place in range(len(widths)):
-        if place in names:
-            continue
-        taken = sum(widths[column] + 2 for column in shown) + widths[place]
-        if width is not None and taken > width and len(shown) > len(names):
-            yield from _columns(lines, widths, shown)
-            yield ""
-            shown = list(names)
-        shown.append(place)
-    yield from _columns(lines, widths, shown)
+    rest = [place for place in range(len(widths)) if place not in names]
+    taken = sum(widths[place] + _GAP for place in names)
+    is_apart = width is not None and taken + max(widths[place] for place in rest) > width
+    for number, columns in enumerate(_parts(rest, widths, width, _GAP if is_apart else taken)):
+        if number:
+            yield _Row("")
+        for line in lines:
+            if is_apart:
+                yield from map(_Row, _apart([line[place] for place in names], width or 0))
+            yield _Row(" " * _GAP * is_apart + _joined(line, widths, columns if is_apart else [*names, *columns]))
 
 
-def _columns(lines: Sequence[Sequence[str]], widths: Sequence[int], shown: Sequence[int]) -> Iterator[str]:
-    for line in lines:
-        yield "  ".join(line[place] + " " * (widths[place] - _cells(line[place])) for place in shown).rstrip()
+def _parts(places: Sequence[int], widths: Sequence[int], width: int | None, before: int) -> list[list[int]]:
+    """The columns, as many together as there is room for behind what stands before them."""
+    found: list[list[int]] = []
+    for place in places:
+        taken = before + sum(widths[other] + _GAP for other in found[-1]) + widths[place] if found else 0
+        if not found or (width is not None and taken > width):
+            found.append([])
+        found[-1].append(place)
+    return found
+
+
+def _apart(names: Sequence[str], width: int) -> list[str]:
+    together = (" " * _GAP).join(names)
+    return [together] if _cells(together) <= width else [part for name in names for part in _wrapped(name, width)]
+
+
+def _joined(line: Sequence[str], widths: Sequence[int], shown: Sequence[int]) -> str:
+    cells = [line[place] + " " * (widths[place] - _cells(line[place])) for place in shown]
+    return (" " * _GAP).join(cells).rstrip()
 
 
 def _cells(text: str) -> int:
@@ -272,18 +307,42 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
     """
     cases, failures = [], 0
     for pair in found.pairs:
-        fails = is_gated and found.fails(pair, margin)
-        failures += fails
-        name = quoteattr(_clean(f"{pair.second} against {pair.first}"))
-        head = f"  <testcase classname={quoteattr(_clean(_name(pair)))} name={name}>"
+        reason = found.failure(pair, margin) if is_gated else ""
+        failures += bool(reason)
         said = " ".join([pair.verdict, *pair.remarks]) if pair.lacks_answers else pair.verdict
-        told = f"    <failure message={quoteattr(_clean(said))}/>" if fails else ""
+        told = f"    <failure message={quoteattr(_clean(f'{reason}: {said}'))}/>" if reason else ""
         told = told or f"    <system-out>{escape(_clean(pair.verdict))}</system-out>"
-        cases += [head, told, "  </testcase>"]
-    suite = f'<testsuite name="{_SUITE}" tests="{len(found.pairs)}" failures="{failures}" errors="0" skipped="0">'
+        cases += _case(_name(pair), f"{pair.second} against {pair.first}", told)
+    kind = "failure" if is_gated else "skipped"
+    for item in found.uncompared:
+        cases += _case(_left_out(item), "not compared", f"    <{kind} message={quoteattr(_clean(item.reason))}/>")
+    left = len(found.uncompared)
+    failures, skipped = (failures + left, 0) if is_gated else (failures, left)
+    counts = f'tests="{len(found.pairs) + left}" failures="{failures}" errors="0" skipped="{skipped}"'
+    suite = f'<testsuite name="{_SUITE}" {counts}>'
     if found.notices:
         cases.append("  <system-out>{}</system-out>".format("\n".join(escape(_clean(text)) for text in found.notices)))
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', suite, *cases, "</testsuite>", ""])
+
+
+def _case(about: str, name: str, told: str) -> list[str]:
+    return [f"  <testcase classname={quoteattr(_clean(about))} name={quoteattr(_clean(name))}>", told, "  </testcase>"]
+
+
+def _left_out(item: Uncompared) -> str:
+    return item.task if item.metric is None else f"{item.task}, {item.metric}"
+
+
+def gate_lines(found: RunComparison, margin: float | None = None) -> list[str]:
+    """Why a gate fails, a line for each reason; nothing where it passes."""
+    lines = [
+        f"{_name(pair)}, {pair.second} against {pair.first}: {reason}"
+        for pair in found.pairs
+        if (reason := found.failure(pair, margin))
+    ]
+    lines += [f"{_left_out(item)}: not compared: {item.reason}" for item in found.uncompared]
+    more = [f"{len(lines) - _MOST_FAILURES:,} more"] if len(lines) > _MOST_FAILURES else []
+    return [f"gate failed: {printable(line)}" for line in (*lines[:_MOST_FAILURES], *more)]
 
 
 def _clean(text: str) -> str:

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from assay.core.comparisons import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
 from assay.run.differing import flat, short
+from assay.scoring.matching import Matched
 from assay.scoring.registry import METRICS, metric_definition
+from assay.stats.bootstrap import numbered
 from assay.store.runs import RunRecord
 
 # Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.
@@ -51,6 +55,18 @@ class RecordedTask:
         found: Mapping[str, Any] = self.record.spec.get("options") or {}
         return found
 
+    @property
+    def draws(self) -> int | None:
+        """How often the run drew every answer; None as often as the task says."""
+        found: int | None = (self.options.get("axes") or {}).get("draws")
+        return found
+
+    def directions(self, metric: str, filter: str) -> set[bool | None]:
+        """Whether higher is better, as recorded; empty for a run that did not get to its end."""
+        listed = self.summary.get("metrics", ())
+        own = [item for item in listed if (item["metric"], item["filter"]) == (metric, filter)]
+        return {item["higher_is_better"] for item in own if "higher_is_better" in item}
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -60,8 +76,21 @@ class Difference:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Documents that two tasks have in common, where they are not all.
+
+    Attributes:
+        asks_the_same: whether they are asked in the same words.
+        expects_the_same: whether their right answers are the same.
+    """
+
+    asks_the_same: bool
+    expects_the_same: bool
+
+
 def differences(
-    first: RecordedTask, second: RecordedTask, metric: str, filter: str, asks_the_same: bool | None = None
+    first: RecordedTask, second: RecordedTask, metric: str, filter: str, overlap: Overlap | None = None
 ) -> list[Difference]:
     """Everything that differs besides the documents.
 
@@ -70,15 +99,46 @@ def differences(
         second: the other.
         metric: what is compared.
         filter: its pipeline.
-        asks_the_same: whether documents in common are asked in the same words; None where both asked all the same
-            documents, so that the digests tell.
+        overlap: what is known of the documents in common; None where both asked all the same, so that digests tell.
     """
-    if asks_the_same is None:
-        asks_the_same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
+    if overlap is None:
+        same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
+        overlap = Overlap(same, _expect_the_same(first, second))
     found = [] if first.model == second.model else _model(first.record, second.record)
     found += _version(first, second)
-    found += [] if asks_the_same else _prompts(first, second)
+    prompts = [] if overlap.asks_the_same else _prompts(first, second)
+    found += prompts
+    # But for examples, other prompts may number or word the same answers otherwise: their definitions are told then.
+    if not overlap.expects_the_same and all(item.axis == SHOTS for item in prompts):
+        names = _changed(*map(_target, (first, second)))  # none where only the code behind a name has changed
+        found += [Difference(SCORING, "right answers" + (f": {_listed(names)}" if names else ""))]
     return found + _scoring(first, second, metric, filter)
+
+
+def differing_clusters(first: RecordedTask, second: RecordedTask, match: Matched) -> list[Difference]:
+    """Whether both have clusters, and other ones: the test could be by either."""
+    one, other = match.first.kept.clusters, match.second.kept.clusters
+    if one is None or other is None or (isinstance(match.mine, range) and one == other):
+        return []
+    mine = numbered([one[place] for place in match.mine], len(match.mine))
+    theirs = numbered([other[place] for place in match.theirs], len(match.theirs))
+    if np.array_equal(mine, theirs):
+        return []
+    names = [task.record.spec.get("cluster") for task in (first, second)]
+    told = f": {names[0] or 'own'} → {names[1] or 'own'}" if names[0] != names[1] else ""
+    return [Difference(SCORING, f"clusters{told}; the test is by those of {match.first.label}")]
+
+
+def _expect_the_same(first: RecordedTask, second: RecordedTask) -> bool:
+    """By the digests of right answers; by their templates where a record is older than these, or documents differ."""
+    digests = [task.entry.get("targets_fingerprint") for task in (first, second)]
+    is_told = None not in digests and first.entry["documents_fingerprint"] == second.entry["documents_fingerprint"]
+    return digests[0] == digests[1] if is_told else _target(first) == _target(second)
+
+
+def _target(task: RecordedTask) -> dict[str, Any]:
+    config = task.entry.get("config") or {}
+    return {"doc_to_target": config.get("doc_to_target")}
 
 
 def _model(first: RunRecord, second: RunRecord) -> list[Difference]:
@@ -111,7 +171,7 @@ def _prompts(first: RecordedTask, second: RecordedTask) -> list[Difference]:
     if styles[0] != styles[1]:
         found.append(Difference(STYLE, f"style: {styles[0]} → {styles[1]}"))
     rest = [key for key in keys if not key.startswith(_SHOT_KEYS) and key.split(".")[0] not in (*_SILENT, "style")]
-    rest += _changed(*(flat(_part(task, _OPTIONS)) for task in (first, second)))
+    rest += _changed(*({**flat(_part(task, _OPTIONS)), "draws": task.draws} for task in (first, second)))
     if rest or not found:
         found.append(Difference(PROMPTS, f"prompts: {_listed(rest)}" if rest else "prompts"))
     return found
@@ -132,10 +192,10 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
 
 def _scoring(first: RecordedTask, second: RecordedTask, metric: str, filter: str) -> list[Difference]:
     rules = [_rule(task, metric, filter) for task in (first, second)]
-    if None in rules or rules[0] == rules[1]:
-        return []
-    names = _changed(rules[0] or {}, rules[1] or {})
-    return [Difference(SCORING, f"scoring of {metric}: {_listed(names)}")]
+    names = [] if None in rules else _changed(rules[0] or {}, rules[1] or {})
+    directions = [task.directions(metric, filter) for task in (first, second)]
+    names += ["higher_is_better"] if all(directions) and directions[0] != directions[1] else []
+    return [Difference(SCORING, f"scoring of {metric}: {_listed(names)}")] if names else []
 
 
 def _rule(task: RecordedTask, metric: str, filter: str) -> dict[str, Any] | None:

@@ -22,15 +22,18 @@ from assay.core.comparisons import (
     RunComparison,
     System,
     Table,
+    Uncompared,
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
-from assay.run.comparability import Difference, RecordedTask, differences
+from assay.run.comparability import Overlap, RecordedTask, differences, differing_clusters
 from assay.run.events import Listener
+from assay.run.manifest import right_answer
 from assay.run.questions import picks_agreement, with_questions
+from assay.run.remarks import remarks_on
 from assay.run.sides import Side, asked, load_sides, paired_documents
-from assay.run.systems import AT, check_wish, find_systems, wanted_pairs
+from assay.run.systems import AT, check_wish, find_systems, points_as_sizes, wanted_pairs
 from assay.scoring.comparing import Compared, are_alike, compare_all, is_comparable
 from assay.scoring.keeping import kept_values
 from assay.scoring.matching import Entry, Matched, matched
@@ -38,7 +41,6 @@ from assay.scoring.overall import overall_scores
 from assay.scoring.redrawing import replicates_for
 from assay.scoring.verdicts import conclusion, judged, ranked, table
 from assay.stats.bootstrap import smallest_p
-from assay.stats.clustered import FEW
 from assay.stats.pooled import group_estimate
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
@@ -54,6 +56,7 @@ class _Desk:
     wish: CompareWish
     listener: Listener
     notices: list[str] = field(default_factory=list)
+    uncompared: list[Uncompared] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     opened: dict[str, dict[str, Side]] = field(default_factory=dict)
 
@@ -67,6 +70,16 @@ class _Desk:
     def notice(self, text: str) -> None:
         if text not in self.notices:
             self.notices.append(text)
+
+    def leave_out(self, task: str, metric: str | None, reason: str, text: str = "") -> None:
+        """Keeps what cannot be compared, and tells it: as the text says, where the reason alone does not say enough."""
+        self.notice(text or f"{task}: {reason}")
+        found = Uncompared(task, metric, reason)
+        self.uncompared += [found] if found not in self.uncompared else []
+
+    def refuse(self, fault: Fault) -> None:
+        if fault not in self.faults:  # most are the same for all metrics of a task
+            self.faults.append(fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +135,12 @@ def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRe
     own = {system.label: _tasks(system, records[system.label]) for system in systems}
     if all(len(names) == 1 for names in own.values()):
         titles = list(dict.fromkeys(names[0] for names in own.values()))
+        _check_patterns(desk.wish.tasks, titles)
         tasks = {label: RecordedTask(records[label], names[0]) for label, names in own.items()}
-        return [_Column(" / ".join(titles), tasks)] if _is_wanted(desk.wish, titles) else _no_task(desk, titles)
+        return [_Column(" / ".join(titles), tasks)]
     keyed = {label: _keyed(names, STYLE in desk.wish.across) for label, names in own.items()}
     titles = list(dict.fromkeys(key for names in keyed.values() for key in names))
+    _check_patterns(desk.wish.tasks, titles)
     found = []
     for title in titles:
         having = {label: RecordedTask(records[label], names[title]) for label, names in keyed.items() if title in names}
@@ -133,7 +148,7 @@ def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRe
             continue
         if len(having) < len(own):
             lacking = ", ".join(label for label in own if label not in having)
-            desk.notice(f"{title}: {lacking} did not run it")
+            desk.leave_out(title, None, f"{lacking} did not run it")
         if len(having) > 1:
             found.append(_Column(title, having))
     return found or _no_task(desk, titles)
@@ -156,6 +171,17 @@ def _is_wanted(wish: CompareWish, names: Sequence[str]) -> bool:
     return not wish.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in wish.tasks)
 
 
+def _check_patterns(patterns: Sequence[str], titles: Sequence[str]) -> None:
+    """A name that is misspelt must not leave its task out unseen."""
+    faults = [
+        Fault("--tasks", f'no run has a task "{pattern}"{did_you_mean(pattern, titles)}', ", ".join(titles))
+        for pattern in patterns
+        if not any(fnmatchcase(title, pattern) for title in titles)
+    ]
+    if faults:
+        raise UnknownName(*faults)
+
+
 def _no_task(desk: _Desk, titles: Sequence[str]) -> list[_Column]:
     if desk.wish.tasks:
         wanted = desk.wish.tasks[0]
@@ -168,12 +194,18 @@ def _no_task(desk: _Desk, titles: Sequence[str]) -> list[_Column]:
 def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> list[tuple[_Column, _Group]]:
     """The column's metrics, with the documents of every system that reports them."""
     own = [pair for pair in pairs if pair[0] in column.tasks and pair[1] in column.tasks]
+    reported = {label: _reported(desk, task) for label, task in column.tasks.items()}
     kept = {label: desk.store.values.of_run(item.record.id, item.name) for label, item in column.tasks.items()}
     found = []
-    for place, (metric, filter) in enumerate(_metrics(desk, column)):
+    for place, (metric, filter) in enumerate(_metrics(desk, column.title, list(reported.values()))):
         entries = {}
+        lacking = [label for label, names in reported.items() if (metric, filter) not in names]
+        if lacking:
+            desk.leave_out(
+                column.title, metric, f"{_names([(metric, filter)])} is not reported by {', '.join(lacking)}"
+            )
         for label, task in column.tasks.items():
-            values = _values(desk, task, kept[label], metric, filter)
+            values = None if label in lacking else _values(desk, column, task, kept[label], (metric, filter))
             if values is not None:
                 entries[label] = Entry(label, replace(values, task=column.title))
         usable = [(one, two) for one, two in own if one in entries and two in entries]
@@ -182,27 +214,33 @@ def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> l
     return found
 
 
-def _metrics(desk: _Desk, column: _Column) -> list[tuple[str, str]]:
+def _metrics(desk: _Desk, title: str, reported: Sequence[Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
     """The metrics to compare, each with its pipeline: those wanted, or the first that two systems report."""
-    reported = [_reported(desk, task) for task in column.tasks.values()]
     every = list(dict.fromkeys(pair for own in reported for pair in own))
     shared = [pair for pair in every if sum(pair in own for own in reported) > 1]
     if not shared:
-        desk.notice(f"{column.title}: no metric and filter in common: {_names(every)}")
+        desk.leave_out(title, None, f"no metric and filter in common: {_names(every)}")
         return []
-    if desk.wish.metrics == (ALL,):
-        return shared
     if not desk.wish.metrics:
+        if every[0] != shared[0]:
+            desk.notice(f"{title}: only one run reports {_names(every[:1])}; {_names(shared[:1])} is compared")
         return shared[:1]
-    found = []
+    found: list[tuple[str, str]] = []
     for name in desk.wish.metrics:
         wanted, _, filter = name.partition(",")
         fitting = [pair for pair in shared if pair[0] == wanted and filter in ("", pair[1])]
-        if fitting:
+        if name == ALL:
+            found += shared
+            for pair in every:
+                if pair not in shared:
+                    desk.leave_out(title, pair[0], f"only one run reports {_names([pair])}")
+        elif fitting:
             found.append(fitting[0])
+            if len(fitting) > 1:
+                desk.notice(f"{title}: {_names(fitting[:1])} is compared; there is {_names(fitting[1:])}, too")
         else:
-            desk.notice(f'{column.title}: no two runs report the metric "{name}"; they have {_names(every)}')
-    return found
+            desk.leave_out(title, wanted, f'no two runs report the metric "{name}"; they have {_names(every)}')
+    return list(dict.fromkeys(found))
 
 
 def _names(pairs: Sequence[tuple[str, str]]) -> str:
@@ -218,22 +256,22 @@ def _reported(desk: _Desk, task: RecordedTask) -> list[tuple[str, str]]:
 
 
 def _values(
-    desk: _Desk, task: RecordedTask, kept: Sequence[DocumentValues], metric: str, filter: str
+    desk: _Desk, column: _Column, task: RecordedTask, kept: Sequence[DocumentValues], name: tuple[str, str]
 ) -> DocumentValues | None:
-    """A metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
-    where = f"run {task.record.id}, {task.name}, {metric}"
-    own = [item for item in kept if (item.metric, item.filter) == (metric, filter)]
+    """A reported metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
+    metric, _ = name
+    own = [item for item in kept if (item.metric, item.filter) == name]
     if not own:
-        if (metric, filter) not in _reported(desk, task):
-            return None
         side = desk.side(task)
         if side.result is None or side.scoring is None:
-            desk.notice(f"{where}: its documents' values were not kept, and it cannot be reopened: {side.reason}")
+            reason = f"its documents' values were not kept, and it cannot be reopened: {side.reason}"
+            desk.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
             return None
         again = kept_values(side.scoring, side.result, with_texts=True)
-        own = [item for item in again if (item.metric, item.filter) == (metric, filter)]
+        own = [item for item in again if (item.metric, item.filter) == name]
     if not own or not is_comparable(own[0].aggregation):
-        desk.notice(f"{task.name}, {metric}: cannot be compared: {_reason(own[0].aggregation if own else CUSTOM)}")
+        reason = f"cannot be compared: {_reason(own[0].aggregation if own else CUSTOM)}"
+        desk.leave_out(column.title, metric, reason, f"{task.name}, {metric}: {reason}")
         return None
     return own[0]
 
@@ -247,38 +285,61 @@ def _reason(aggregation: str) -> str:
 # One metric of one task
 
 
+@dataclass(frozen=True, slots=True)
+class _Pairing:
+    """Two systems' documents, what differs between their runs, and what is to be remarked."""
+
+    match: Matched
+    differing: tuple[str, ...]
+    remarks: tuple[str, ...]
+    undefined: tuple[int, int]
+
+
 def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
     """The group's pairs. What is not comparable is a fault, unless it was allowed."""
     column, own = group
-    matches, told = [], []
-    for first, second in own.pairs:
-        match, differing, remarks = _match(desk, column, own, first, second)
-        if match is not None:
-            matches.append(match)
-            told.append((tuple(item.text for item in differing), remarks))
+    found = [_paired(desk, column, own, first, second) for first, second in own.pairs]
+    pairings = [pairing for pairing in found if pairing is not None]
     if desk.faults:
         return []
-    better = _direction(desk, column.tasks[own.pairs[0][0]], own)
-    found = compare_all(matches, better, desk.wish)
     done = []
-    for item, match, (differing_texts, remarks) in zip(found, matches, told, strict=True):
-        score = replace(item.score, differing=differing_texts, failed=_failed(desk, column.tasks[item.score.second]))
-        score = replace(score, remarks=(*remarks, *_remarks(score, match)))
+    compared = compare_all([pairing.match for pairing in pairings], _direction(desk, column, own), desk.wish)
+    for item, pairing in zip(compared, pairings, strict=True):
+        for fault in points_as_sizes(desk.wish, item.score, pairing.match):
+            desk.refuse(fault)
+        tasks = column.tasks[item.score.first], column.tasks[item.score.second]
+        score = _with_counts(desk, column, replace(item.score, differing=pairing.differing), pairing)
+        score = replace(score, remarks=(*pairing.remarks, *remarks_on(score, pairing.match, tasks)))
         if desk.wish.picks:
-            score = _with_picks(desk, column, score, match)
+            score = _with_picks(desk, column, score, pairing.match)
         if desk.wish.flips:
-            score = with_questions(score, desk.side(column.tasks[score.first]))
+            score = _with_flips(desk, column, score)
         done.append(replace(item, score=score))
     return done
 
 
-def _failed(desk: _Desk, task: RecordedTask) -> int:
-    """How many documents failed, as recorded; of a run that did not get to its end, as reopened for its values."""
+def _with_counts(desk: _Desk, column: _Column, score: PairedScore, pairing: _Pairing) -> PairedScore:
+    first, second = (_missing(desk, column.tasks[label]) for label in (score.first, score.second))
+    return replace(score, failed=(first[0], second[0]), unanswered=(first[1], second[1]), undefined=pairing.undefined)
+
+
+def _missing(desk: _Desk, task: RecordedTask) -> tuple[int, int]:
+    """How many documents failed, as recorded; of a run that did not get to its end, how many have no answer."""
     counts = task.summary.get("denominators")
     if counts is not None:
-        return int(counts["failed"])
+        return int(counts["failed"]), 0
     side = desk.opened.get(task.record.id, {}).get(task.name)
-    return 0 if side is None or side.result is None else side.result.denominators.failed
+    return 0, 0 if side is None or side.result is None else side.result.denominators.failed
+
+
+def _with_flips(desk: _Desk, column: _Column, score: PairedScore) -> PairedScore:
+    """The pair with the questions of its listed documents, or a remark that says why none are listed."""
+    if score.flips:
+        return with_questions(score, desk.side(column.tasks[score.first]))
+    if not score.n or score.wins == score.losses == 0:
+        return score
+    told = f"no documents are listed: {score.metric} is made of all together, none has a value of its own"
+    return replace(score, remarks=(*score.remarks, told))
 
 
 def _with_picks(desk: _Desk, column: _Column, score: PairedScore, match: Matched) -> PairedScore:
@@ -294,32 +355,46 @@ def _with_picks(desk: _Desk, column: _Column, score: PairedScore, match: Matched
     return replace(score, remarks=(*score.remarks, f"picks cannot be compared: {found}"))
 
 
-def _match(
-    desk: _Desk, column: _Column, group: _Group, first: str, second: str
-) -> tuple[Matched | None, list[Difference], tuple[str, ...]]:
+def _paired(desk: _Desk, column: _Column, group: _Group, first: str, second: str) -> _Pairing | None:
+    """Two systems' documents in common; None, and a fault, where they are not comparable."""
     one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
-    asks_the_same: bool | None = None
+    overlap: Overlap | None = None
     remarks: tuple[str, ...] = ()
     if one.entry["documents_fingerprint"] != other.entry["documents_fingerprint"]:
-        common, asks_the_same, remarks = _common(desk, one, other)
+        common, overlap, remarks = _common(desk, one, other)
         if common is None and not desk.wish.force:
-            return None, [], ()
-    found = differences(one, other, group.metric, group.filter, asks_the_same)
+            return None
+    own, theirs = group.entries[first], group.entries[second]
+    where = f"{first} and {second}, {column.title}"
+    if not are_alike(own.kept.aggregation, theirs.kept.aggregation):  # no test knows both, whatever is forced
+        told = f"one run makes {group.metric} by {own.kept.aggregation}, the other by {theirs.kept.aggregation}"
+        desk.refuse(Fault(where, told, "the same aggregation"))
+        return None
+    match = matched(own, theirs, common)
+    found = differences(one, other, group.metric, group.filter, overlap) + differing_clusters(one, other, match)
     refused = [item for item in found if item.axis not in desk.wish.across]
     if refused and not desk.wish.force:
         texts = "; ".join(f"{item.text} ({item.axis})" for item in refused)
         axes = ",".join(dict.fromkeys((*desk.wish.across, *(item.axis for item in refused))))
-        where = f"{first} and {second}, {column.title}"
         advice = f"If that is the point, add --across {axes}; --force compares whatever differs"
-        desk.faults.append(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
-        return None, [], ()
-    own, theirs = group.entries[first], group.entries[second]
-    if not are_alike(own.kept.aggregation, theirs.kept.aggregation):  # no test knows both, whatever is forced
-        told = f"one run makes {group.metric} by {own.kept.aggregation}, the other by {theirs.kept.aggregation}"
-        desk.faults.append(Fault(f"{first} and {second}, {column.title}", told, "the same aggregation"))
-        return None, [], ()
-    return matched(own, theirs, common), found, remarks
+        desk.refuse(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
+        return None
+    return _Pairing(match, tuple(item.text for item in found), remarks, _undefined(own, theirs, common))
+
+
+def _undefined(first: Entry, second: Entry, common: Mapping[int, int] | None) -> tuple[int, int]:
+    """Documents in common that have a value in one of the two only: how many lack it in the first, in the second."""
+    if first.is_known and second.is_known:
+        return 0, 0
+    links = {document: document for document in first.kept.documents} if common is None else common
+    theirs = {document: place for document, other in links.items() if (place := second.places.get(other)) is not None}
+    known = [
+        (bool(first.has_value[place]), bool(second.has_value[theirs[document]]))
+        for place, document in enumerate(first.kept.documents)
+        if document in theirs
+    ]
+    return known.count((False, True)), known.count((True, False))
 
 
 def _axes(wish: CompareWish) -> str:
@@ -328,8 +403,8 @@ def _axes(wish: CompareWish) -> str:
 
 def _common(
     desk: _Desk, one: RecordedTask, other: RecordedTask
-) -> tuple[dict[int, int] | None, bool | None, tuple[str, ...]]:
-    """The documents in common by their content, and whether they are asked in the same words."""
+) -> tuple[dict[int, int] | None, Overlap | None, tuple[str, ...]]:
+    """The documents in common by their content, and whether they ask and expect the same."""
     sides = desk.side(one), desk.side(other)
     counts = f"{one.entry['documents']:,} and {other.entry['documents']:,} asked"
     where = f"runs {one.record.id} and {other.record.id}, {one.name}"
@@ -339,44 +414,30 @@ def _common(
         found = f"their documents are not the same ({counts}), and which are cannot be found: {reasons}"
         advice = "Put the data back; or --force pairs documents by their place in the split"
         if not desk.wish.force:
-            desk.faults.append(Fault(where, found, "the same documents", advice))
+            desk.refuse(Fault(where, found, "the same documents", advice))
         return None, None, ("the documents are not the same; they were paired by their place in the split",)
     places = paired_documents(*sides)
     if not places:
         advice = "Runs on other data say nothing about each other document by document"
-        desk.faults.append(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
+        desk.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
     common = {first.documents[mine].id: second.documents[theirs].id for mine, theirs in places}
-    same = all(asked(first.instances[mine]) == asked(second.instances[theirs]) for mine, theirs in places)
+    posed = [(first.instances[mine], second.instances[theirs]) for mine, theirs in places]
+    same = Overlap(
+        all(asked(mine) == asked(theirs) for mine, theirs in posed),
+        all(right_answer(mine) == right_answer(theirs) for mine, theirs in posed),
+    )
     return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
 
 
-def _direction(desk: _Desk, task: RecordedTask, group: _Group) -> bool | None:
-    for item in task.summary.get("metrics", ()):
-        if (item["metric"], item["filter"]) == (group.metric, group.filter):
-            found: bool | None = item.get("higher_is_better")
-            return found
-    result = desk.side(task).result
+def _direction(desk: _Desk, column: _Column, group: _Group) -> bool | None:
+    """Whether higher is better. None where systems that are compared all the same do not agree on it."""
+    tasks = [column.tasks[label] for label in group.entries]
+    found = set().union(*(task.directions(group.metric, group.filter) for task in tasks))
+    if found:
+        return found.pop() if len(found) == 1 else None
+    result = desk.side(tasks[0]).result
     return None if result is None else result.metric(group.metric, group.filter).higher_is_better
-
-
-def _remarks(score: PairedScore, match: Matched) -> tuple[str, ...]:
-    found = []
-    if any(score.left_out):
-        mine, theirs = score.left_out
-        found.append(f"left out, without a value in both: {mine:,} of {score.first}, {theirs:,} of {score.second}")
-    if score.lacks_answers:
-        found.append(
-            f"{score.failed:,} documents of {score.second} failed: a gate (--fail_if_worse) fails with so many"
-        )
-    for entry in (match.first, match.second):
-        if entry.infinite:
-            found.append(f"{entry.infinite:,} of those of {entry.label} are infinite: with them, so is its score")
-    if score.clusters == 1:
-        found.append("all documents are of one cluster, so that there is no interval")
-    elif score.clusters is not None and score.clusters < FEW:
-        found.append(f"{score.clusters} clusters are few: the interval may be too narrow")
-    return tuple(found)
 
 
 def _few(faults: Sequence[Fault]) -> list[Fault]:
@@ -412,6 +473,7 @@ def _concluded(
         tests=tests,
         notices=tuple(desk.notices),
         verdict=conclusion(pairs, overall),
+        uncompared=tuple(desk.uncompared),
     )
 
 

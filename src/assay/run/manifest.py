@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.fingerprints import Fingerprint
+from assay.core.identity import digest_all
+from assay.core.requests import Instance
 from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.core.version import __version__
 from assay.run.posing import PosedTask
@@ -105,9 +107,15 @@ def _task(posed: PosedTask, spec: RunSpec) -> dict[str, Any]:
         "documents_available": posed.available,
         "documents_fingerprint": posed.fingerprint,
         "prompts_fingerprint": posed.keys.prompts,
+        "targets_fingerprint": digest_all(map(right_answer, posed.instances)),
         "config": redacted(card.config),
         "scoring": described_scoring(posed.task.scoring),
     }
+
+
+def right_answer(instance: Instance) -> Any:
+    """What scorers hold an answer against; what the task states where they read that."""
+    return instance.target if instance.gold is None else instance.gold
 
 
 def described_scoring(scoring: Scoring) -> dict[str, Any]:

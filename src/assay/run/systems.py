@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from assay.core.arguments import LONGEST_IN_NAME
-from assay.core.comparisons import AXES, CORRECTIONS, TESTS, CompareWish, System
+from assay.core.comparisons import AXES, CORRECTIONS, TESTS, CompareWish, PairedScore, System
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
+from assay.scoring.matching import Matched
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 
 # Between a run and a task of it; also between a task and its style.
 AT = "@"
+# Aggregations of whole tasks whose scores are not above 1.
+_BOUNDED = ("f1", "matthews_corrcoef", "cohen_kappa", "ece", "ece_adaptive", "auroc", "aurc", "selective_acc")
 
 
 def check_wish(wish: CompareWish) -> None:
@@ -38,8 +43,27 @@ def check_wish(wish: CompareWish) -> None:
         faults.append(Fault("--margin", f"{wish.margin}", "a number above 0", advice))
     if wish.effect is not None and not 0 < abs(wish.effect) < math.inf:
         faults.append(Fault("--effect", f"{wish.effect}", "a number other than 0"))
+    if wish.seed < 0:
+        faults.append(Fault("--seed", f"{wish.seed}", "a whole number, 0 or more"))
     if faults:
         raise UserError(*faults)
+
+
+def points_as_sizes(wish: CompareWish, score: PairedScore, match: Matched) -> list[Fault]:
+    """A margin or an effect that no two scores can be apart: meant as points, a gate would let everything through."""
+    sizes = (("--margin", wish.margin), ("--effect", wish.effect))
+    large = [(option, size) for option, size in sizes if size is not None and abs(size) >= 1]
+    is_bounded = match.first.kept.aggregation in _BOUNDED
+    if not large or not (is_bounded or (score.is_share and _are_shares(match))):
+        return []
+    name = score.metric if score.filter == "none" else f"{score.metric},{score.filter}"
+    where = f"on {score.task}, {name}, whose scores are never further apart than 1"
+    return [Fault(option, f"{size:g} {where}", "less than 1", "0.02 is 2 points") for option, size in large]
+
+
+def _are_shares(match: Matched) -> bool:
+    """Whether the documents' values, too, lie between 0 and 1: two bad marks of 10 may, on average."""
+    return all(bool(np.all(values >= 0) and np.all(values <= 1)) for values in match.numbers)
 
 
 def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tuple[list[System], dict[str, RunRecord]]:
@@ -50,7 +74,8 @@ def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tup
         rest = [item for item in named if (item[0].id, item[1]) != (first[0].id, first[1])]
         named = [first, *rest]
     for place, (record, task) in enumerate(named):
-        if (record.id, task) in [(other.id, own) for other, own in named[:place]]:
+        # A whole run has the task that is named beside it: that would be compared with itself.
+        if any(record.id == other.id and (task == own or None in (task, own)) for other, own in named[:place]):
             raise UserError(Fault("compare", f"run {record.id} is named twice", "different runs, or RUN@TASK"))
     if len(named) < 2:
         raise UserError(Fault("compare", "one run", "two runs or more", "See: assay ls runs"))
