@@ -15,6 +15,7 @@ from assay.core.results import Answered, TaskResult
 from assay.core.scores import Sample
 from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, TaskVariance, VarianceAxis, base_name
 from assay.run.picks import picks_of, right_of
+from assay.run.posing import split_places
 from assay.scoring.aggregate import clusters_of
 from assay.scoring.documents import DocumentScorer
 from assay.tasks.harness.task import HarnessTask
@@ -46,9 +47,7 @@ class _Cell:
     @cached_property
     def places(self) -> Mapping[int, int]:
         """Document → its place in the split: prompts may pass over different rows."""
-        left_out = {place for place, _ in self.task.left_out}
-        count = len(self.task.documents()) + len(left_out)
-        return dict(enumerate(place for place in range(count) if place not in left_out))
+        return dict(enumerate(split_places(self.task)))
 
     @cached_property
     def drawn(self) -> Sequence[Sequence[Sample]]:
