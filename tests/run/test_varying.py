@@ -127,7 +127,7 @@ def test_prompts_and_seeds_are_crossed(folder: Path) -> None:
     # One prompt is always right, the other never: the mean square of prompts is 4, of 8 scores each.
     assert components(found)["prompt"] == pytest.approx(0.5)
     assert sum(components(found).values()) == pytest.approx(0.5)
-    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5) and found.naive == 0.0
+    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5) and found.naive is None
     assert {axis.name: dict(axis.scores) for axis in found.axes} == {
         "prompt": {"colon": 1.0, "asked": 0.0},
         "seed": {"1234": 0.5, "1235": 0.5},
@@ -363,3 +363,18 @@ def test_a_single_prompt_gives_its_name(folder: Path) -> None:
     path = write(folder, prompts=prompts)
     found = only(evaluate("ngram", f"{path}@two", store=":memory:", num_fewshot=2, fewshot_seeds=2))
     assert found.task == "things@two"
+
+
+def test_an_error_speaks_of_no_orders_where_all_were_asked(folder: Path) -> None:
+    found = only(evaluate("ngram", f"{write(folder)}@letters", store=":memory:", orders=2))
+    assert found.parts is not None and found.parts.exhausted == ("order",)
+    assert found.available["order"] == 2
+
+
+def test_documents_with_equal_means_have_no_error_alone(folder: Path) -> None:
+    settings: Mapping[str, Any] = {"num_fewshot": 2, "fewshot_seeds": [1, 2]}
+    path = write(folder)
+    model = by_prompt(path, lambda name, document: int((document % 2) == name.endswith("=1")), **settings)
+    found = only(evaluate(model, path, store=":memory:", limit=2, **settings))
+    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5)
+    assert found.naive is None

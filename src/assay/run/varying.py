@@ -180,7 +180,8 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
     is_drawn = len(columns[0]) > 1
     factors = [DOCUMENT, *names, *([DRAW] if is_drawn else [])]
     try:
-        parts = decompose(table if is_drawn else table[..., 0], factors, DRAW if is_drawn else None, clusters)
+        scores, nested = (table, DRAW) if is_drawn else (table[..., 0], None)
+        parts = decompose(scores, factors, nested, clusters, _totals(cells))
     except UserError as error:
         return TaskVariance(base, *key, axes, reason=error.faults[0].found)
     return TaskVariance(base, *key, axes, parts, _naive(table, clusters), available=_available(cells))
@@ -188,9 +189,20 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
 
 def _available(cells: Sequence[_Cell]) -> dict[str, int]:
     """How many documents there are to ask, and orders of their choices."""
-    found = {DOCUMENT: min(len(cell.places) for cell in cells)}
-    sizes = {len(item.instance.choices) for cell in cells for item in cell.result.answered} - {0, 1}
-    return {**found, ORDER: math.factorial(min(sizes))} if ORDER in cells[0].levels and sizes else found
+    found, sizes = {DOCUMENT: min(len(cell.places) for cell in cells)}, _choices(cells)
+    return {**found, ORDER: math.factorial(min(sizes))} if sizes else found
+
+
+def _totals(cells: Sequence[_Cell]) -> dict[str, int]:
+    """How many orders there are of the choices of any document: documents with fewer may have none but those asked."""
+    sizes = _choices(cells)
+    return {ORDER: math.factorial(max(sizes))} if sizes else {}
+
+
+def _choices(cells: Sequence[_Cell]) -> set[int]:
+    """How many choices documents have whose orders are varied."""
+    found = {len(item.instance.choices) for cell in cells for item in cell.result.answered} - {0, 1}
+    return found if ORDER in cells[0].levels else set()
 
 
 def _levels(cells: Sequence[_Cell], axis: str) -> list[str]:
@@ -228,18 +240,21 @@ def _clusters(cells: Sequence[_Cell], places: Sequence[int]) -> list[str] | None
 
 
 def _naive(table: NDArray[np.float64], clusters: Sequence[str] | None) -> float | None:
-    """The standard error with documents as the only chance."""
+    """The standard error with documents as the only chance; None where equal ones say nothing of others."""
     import numpy as np
 
     from assay.stats.clustered import clustered_mean
-    from assay.stats.means import standard_error
+    from assay.stats.means import is_hair, standard_error
 
     means = table.reshape(len(table), -1).mean(axis=1)
     known = ~np.isnan(means)
+    values = means[known].tolist()
     if clusters is None:
-        return standard_error(means[known].tolist())
-    own = [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
-    return clustered_mean(means[known].tolist(), own).estimate.stderr
+        error = standard_error(values)
+    else:
+        own = [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
+        error = clustered_mean(values, own).estimate.stderr
+    return None if error is None or is_hair(error, max(map(abs, values))) else error
 
 
 def _axes(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]]) -> tuple[VarianceAxis, ...]:
