@@ -378,3 +378,21 @@ def test_documents_with_equal_means_have_no_error_alone(folder: Path) -> None:
     found = only(evaluate(model, path, store=":memory:", limit=2, **settings))
     assert found.parts is not None and found.parts.stderr == pytest.approx(0.5)
     assert found.naive is None
+
+
+@pytest.mark.parametrize(("size", "told"), [(2, ["things: 6 seeds draw 2 different sets of examples"]), (900, [])])
+def test_seeds_that_draw_the_same_examples_are_told(folder: Path, size: int, told: list[str]) -> None:
+    pool = [{"name": f"pool{place}", "options": ["yes", "no"], "label": 0} for place in range(size)]
+    (folder / "train.jsonl").write_text("\n".join(map(json.dumps, pool)) + "\n")
+    settings: Mapping[str, Any] = {"num_fewshot": 1, "fewshot_seeds": 6, "fewshot_sampler": "fixed"}
+    found = evaluate("dummy", write(folder), store=":memory:", **settings).notices
+    assert [line.partition(";")[0] for line in found if "seeds draw" in line] == told
+
+
+def test_a_metric_without_a_value_is_not_said_to_be_no_mean(folder: Path) -> None:
+    path = drawn(folder, metric_list=[{"metric": "pass@k", "k": [2, 9]}])
+    result = evaluate(ScriptedModel(say), path, store=":memory:", draws=2, limit=3)
+    assert {found.metric: found.reason for found in result.variance} == {
+        "pass@2": "",
+        "pass@9": "the metric has no value",
+    }

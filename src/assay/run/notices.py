@@ -13,7 +13,7 @@ from assay.core.responses import NOTE_TEXTS
 from assay.core.results import TaskResult
 from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
-from assay.core.variance_axes import base_name, task_family
+from assay.core.variance_axes import ORDER, SEED, base_name, task_family
 from assay.run.shared_texts import shared_text_notices
 from assay.scoring.drawing import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
@@ -37,7 +37,25 @@ def task_notices(results: Sequence[TaskResult]) -> list[str]:
         for text in _texts(result):
             told.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
     lines = [_line(family, ways[family], own) for (family, _), own in told.items()]
-    return lines + shared_text_notices(results)
+    return lines + shared_text_notices(results) + _seed_notices(results)
+
+
+def _seed_notices(results: Sequence[TaskResult]) -> list[str]:
+    """Seeds that draw the same examples for every document are levels that tell nothing new."""
+    by_seed: dict[str, list[TaskResult]] = {}
+    for result in results:
+        variant = result.card.config.get("variant")
+        if isinstance(variant, Mapping) and SEED in variant and variant.get(ORDER, 1) == 1:
+            by_seed.setdefault(base_name(result.name), []).append(result)
+    found = []
+    for base, own in by_seed.items():
+        asked = [{item.document.id: item.instance.requests for item in result.answered} for result in own]
+        shared = [document for document in asked[0] if all(document in requests for requests in asked)]
+        different = len({tuple(requests[document] for document in shared) for requests in asked})
+        if different < len(own):
+            sets = "one set" if different == 1 else f"{different} different sets"
+            found.append(f"{base}: {len(own)} seeds draw {sets} of examples; those that draw the same tell nothing new")
+    return found
 
 
 def _line(family: str, ways: int, told: Sequence[tuple[str, str]]) -> str:

@@ -28,6 +28,7 @@ _GENERATED = "generate_until"
 # Filters that make one answer of all draws: what they give is no value of a single draw.
 _OVER_DRAWS = ("take_first_k", "majority_vote")
 _NO_MEAN = "the metric is no mean over documents"
+_NO_VALUE = "the metric has no value"
 _ONE_DOCUMENT = "one document says nothing of others"
 # Score per document, by its place in the split.
 Column = Mapping[int, float]
@@ -79,7 +80,7 @@ class _Cell:
         return found
 
     def columns(self, key: Key) -> list[Column]:
-        """A column per draw; one where the metric is made of all draws; none where it is no mean over documents."""
+        """A column per draw; one where the metric is made of all draws; none where it is no mean, or has no value."""
         whole = self.column(key)
         value = self.result.metric(*key).estimate.value
         if not whole or value is None or not _is_mean(value, whole.values()):
@@ -170,7 +171,7 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
         ]
     axes = _axes(key, cells, columns)
     if not all(columns):
-        return TaskVariance(base, *key, axes, reason=_NO_MEAN)
+        return TaskVariance(base, *key, axes, reason=_why_not(key, cells, columns))
     names, rows = list(cells[0].levels), sorted({place for cell in cells for place in _asked(cell)})
     if len(rows) < 2:
         return TaskVariance(base, *key, axes, reason=_ONE_DOCUMENT)
@@ -185,6 +186,14 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
     except UserError as error:
         return TaskVariance(base, *key, axes, reason=error.faults[0].found)
     return TaskVariance(base, *key, axes, parts, _naive(table, clusters), available=_available(cells))
+
+
+def _why_not(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]]) -> str:
+    """Why some cells have no values of their documents."""
+    lacking = [cell for cell, own in zip(cells, columns, strict=True) if not own]
+    if any(cell.result.metric(*key).estimate.value is not None for cell in lacking):
+        return _NO_MEAN
+    return _NO_VALUE if len(lacking) == len(cells) else f"{_NO_VALUE} in {len(lacking)} of {len(cells)} ways of asking"
 
 
 def _available(cells: Sequence[_Cell]) -> dict[str, int]:
