@@ -37,8 +37,8 @@ def axes_chart(rows: Sequence[AxesRow], path: str | Path, title: str) -> None:
     keys = [Key(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
     caption = (
         "Dots are levels, each the mean over the levels of all other axes; bars count those that lie together; lines "
-        "are their means. On the right, shares of the variance of one score, and of the squared error of the mean over all; "
-        "without draws, the largest combination also holds what is left."
+        "are their means. On the right, shares of the variance of one score, and of the squared error of the mean over "
+        "all; without draws, the largest combination also holds what is left."
     )
     with sheet(path, title, caption, _ROW * max(1, len(rows)) + 0.3, [keys]) as figure:
         panels = figure.subplots(max(1, len(rows)), 2, squeeze=False, width_ratios=(3, 2))
