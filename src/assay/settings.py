@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # More than a run can want; a larger number was meant as a seed.
 _MOST_SEEDS = 100
+# Every answer is asked for so often: a larger number was hardly meant.
+_MOST_DRAWS = 1000
 
 
 class Settings(TypedDict, total=False):
@@ -208,6 +210,8 @@ def _axes(settings: Settings, seeds: Seeds) -> Axes:
     for flag, count in (("--orders", orders), ("--draws", draws)):
         if count is not None and count < 2:
             faults.append(Fault(flag, f"is {count}", "2 or more"))
+    if draws is not None and draws > _MOST_DRAWS:
+        faults.append(Fault("--draws", f"asks for {draws:,} draws", f"2 to {_MOST_DRAWS:,}"))
     if faults:
         raise UserError(*faults)
     return Axes(tuple(listed), orders or 1, draws)

@@ -48,6 +48,12 @@ def test_seeds_of_an_axis_are_counted_or_listed(cli: Cli, tmp_path: Path) -> Non
     assert "--axes_figure" in cli(*words, "--seeds", "2", "--axes_figure", "f.pdf").err
 
 
+def test_a_figure_of_axes_without_any_is_refused_before_the_run(cli: Cli, tmp_path: Path) -> None:
+    done = cli("run", "--model", "ngram", "--tasks", "demo_scramble_cycle", "--axes_figure", tmp_path / "f.svg")
+    assert done.code == 2 and "--axes_figure: no task of the run is asked in several ways" in done.err
+    assert done.out == "" and "requests" not in done.err
+
+
 def test_task_names_may_be_given_with_blanks_and_commas() -> None:
     assert split_names(["a,b", "c", " d , ,"]) == ["a", "b", "c", "d"]
 

@@ -32,6 +32,12 @@ def test_a_score_on_an_edge_is_in_the_upper_bin() -> None:
     assert column.histogram() == {0: 1, 15: 2, 20: 1, 95: 2}
 
 
+def test_bins_seen_from_near_are_laid_around_their_scores() -> None:
+    column = PromptColumn("t", {"a": 0.2143, "b": 0.2143, "c": 0.3, "d": 0.311, "e": 0.317})
+    assert column.groups(1) == pytest.approx({20.93: 2, 29.5: 1, 30.6: 1, 31.6: 1})
+    assert PromptColumn("t", {"a": 1.0, "b": 1.0}).groups(0.5) == {99.75: 2}
+
+
 def test_a_score_beyond_its_range_is_refused() -> None:
     with pytest.raises(DataError, match="prompt a"):
         PromptColumn("t", {"a": 12.5})

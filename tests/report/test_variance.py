@@ -83,10 +83,25 @@ def test_scores_that_are_not_taken_apart_still_have_levels() -> None:
 
 
 def test_equal_scores_have_no_variance() -> None:
-    equal = Decomposition(1.0, 0.0, (Component(("seed",), 0.0, None, None, 1, False),), (), {"seed": 2}, (), 0)
+    equal = Decomposition(1.0, None, (Component(("seed",), 0.0, None, None, 1, False),), (), {"seed": 2}, (), 0)
     head, *lines = variance_lines([item(equal)])
     assert head == "things, acc: 2 seeds on 1 document: mean 1.0000"
     assert lines[-1] == "  variance: none, all scores are equal" and "error" not in "".join(lines)
+
+
+def test_an_error_is_not_said_to_speak_of_levels_that_there_are_none_of() -> None:
+    whole = replace(parts(), exhausted=("seed",))
+    assert "  standard error 0.3000 for other documents alone; all 2 seeds were asked" in variance_lines([item(whole)])
+    both = replace(whole, levels={"document": 40, "seed": 2, "order": 3})
+    assert list(variance_lines([item(both)]))[1] == (
+        "  standard error 0.3000 for other documents and orders than these, 0.2000 for other documents alone; "
+        "all 2 seeds were asked"
+    )
+
+
+def test_shares_without_an_error_of_the_mean_are_told_alone() -> None:
+    lines = list(variance_lines([item(replace(parts(), stderr=None, low=None, high=None, forecasts=()))]))
+    assert lines[-1].startswith("  variance of one score:") and "error" not in "".join(lines)
 
 
 def test_what_prompts_scored_is_not_told_twice() -> None:

@@ -246,6 +246,13 @@ def test_shared_texts_are_told_once_for_all_ways_of_asking() -> None:
     assert told == ["toy@plain", "another"]
 
 
+def test_a_run_that_may_stop_is_not_told_to_cluster() -> None:
+    (told,) = [
+        line for line in run(right_for(*BY_PASSAGE), clustered(PASSAGES), until_se=0.01).notices if "share" in line
+    ]
+    assert told.endswith("does not heed them either; use --sample N with --cluster passage instead")
+
+
 def test_shared_texts_that_change_no_error_are_not_told() -> None:
     result = run(right_for(*range(0, 40, 2)), clustered(PASSAGES))  # half of every passage
     assert not [line for line in result.notices if "share" in line]

@@ -16,18 +16,18 @@ TASK = toy_choice_task(9)
     ("limit", "count"), [(None, 9), (3, 3), (3.0, 3), (1, 1), (1.0, 1), (0.5, 5), (0.01, 1), (0.999, 9), (100, 9)]
 )
 def test_a_limit_is_a_count_or_a_share(limit: float | None, count: int) -> None:
-    found = chosen_documents("toy_choice", TASK.documents(), RunSpec("m", (), limit=limit))
+    found = chosen_documents(TASK, RunSpec("m", (), limit=limit))
     assert [document.id for document in found] == list(range(count))
 
 
 def test_chosen_places_come_sorted_and_once() -> None:
     spec = RunSpec("m", (), samples={"toy_choice": (7, 2, 7)})
-    assert [document.id for document in chosen_documents("toy_choice", TASK.documents(), spec)] == [2, 7]
+    assert [document.id for document in chosen_documents(TASK, spec)] == [2, 7]
 
 
 def test_a_task_without_chosen_places_is_asked_whole() -> None:
     spec = RunSpec("m", (), samples={"other": (1,)})
-    assert len(chosen_documents("toy_choice", TASK.documents(), spec)) == 9
+    assert len(chosen_documents(TASK, spec)) == 9
 
 
 @pytest.mark.parametrize("place", [-1, 9])
@@ -36,7 +36,7 @@ def test_a_place_outside_is_an_error(place: int) -> None:
     with pytest.raises(
         DataError, match=rf"--samples toy_choice: no documents \[{place}\]; expected places from 0 to 8"
     ):
-        chosen_documents("toy_choice", TASK.documents(), spec)
+        chosen_documents(TASK, spec)
 
 
 def test_a_limit_changes_no_prompt_and_no_key() -> None:

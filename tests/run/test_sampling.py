@@ -17,7 +17,9 @@ from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult
 from assay.core.sparing import Sparing
 from assay.report.sparing import sparing_lines
+from assay.report.tables import prompt_lines
 from assay.settings import make_spec
+from assay.stats.sampling import nested_sample
 from assay.store.store import Store
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
@@ -271,3 +273,45 @@ def test_a_reference_that_stopped_early_is_read_at_its_places(tmp_path: Path) ->
     spared = found.tasks[0].spared
     assert spared is not None and spared.stop is not None and spared.stop.most == len(asked)
     assert set(places(found)) <= set(asked)
+
+
+def skipping(folder: Path) -> str:
+    """A task of 60 rows in two prompts, of which the second passes over every tenth row."""
+    rows = [{"name": f"thing{place}", "options": ["yes", "no"], "label": 0, "at": place} for place in range(60)]
+    (folder / "test.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    choices = "answer_choices: yes ||| no, metadata: !TemplateMetadata {original_task: true}"
+    template = "  {0}: !Template {{id: {0}, name: {0}, {1}, jinja: '{2}'}}\n"
+    whole, part = "{{name}}? ||| yes", "{% if at % 10 %}{{name}}: ||| yes{% endif %}"
+    listed = template.format("one", choices, whole) + template.format("two", choices, part)
+    (folder / "templates.yaml").write_text("dataset: skip\ntemplates:\n" + listed)
+    files = "dataset_kwargs: {data_files: {test: test.jsonl}}\ntest_split: test\n"
+    kind = "output_type: multiple_choice\ndoc_to_choice: options\ndoc_to_target: label\n"
+    path = folder / "skip.yaml"
+    path.write_text(f"task: skip\ndataset_path: json\n{files}{kind}prompts: templates.yaml\n")
+    return str(path)
+
+
+def rows_asked(result: RunResult) -> list[set[int]]:
+    return [{item.document.fields["at"] for item in task.answered} for task in result.tasks]
+
+
+@pytest.mark.parametrize("settings", [{"sample": 20}, {"sample": 40, "until_se": 0.01}, {"until_se": 0.17}])
+def test_prompts_that_pass_over_rows_are_asked_about_the_same_ones(tmp_path: Path, settings: dict[str, Any]) -> None:
+    result = evaluate("dummy", skipping(tmp_path), store=":memory:", **settings)
+    one, two = rows_asked(result)
+    shorter = {row for row in one if row % 10}
+    assert shorter == two if "sample" in settings else shorter < two  # both stop after 32 documents
+    assert not any("documents that run" in notice for notice in result.notices)
+
+
+def test_equally_many_documents_that_are_not_the_same_are_said_to_differ(tmp_path: Path) -> None:
+    result = evaluate("dummy", skipping(tmp_path), store=":memory:", limit=20)
+    line = next(prompt_lines(result.prompts))
+    assert line.endswith(", on 20 documents each, of which all prompts share 18")
+    assert result.prompts[0].to_json()["shared_documents"] == 18
+
+
+def test_a_sample_of_which_a_prompt_can_put_nothing_is_an_error(tmp_path: Path) -> None:
+    path, seed = skipping(tmp_path), next(seed for seed in range(100) if nested_sample(1, 60, seed)[0] % 10 == 0)
+    with pytest.raises(UserError, match="the prompt of the task skip@two can put none of the 1 documents drawn"):
+        evaluate("dummy", path, store=":memory:", sample=1, sample_seed=seed)

@@ -276,3 +276,15 @@ def test_the_other_run_must_have_the_metric_and_the_documents(tmp_path: Path) ->
     run(model(0.5, "other"), other, store=tmp_path / "s.db", metrics="bypass")
     with pytest.raises(UserError, match="has no value of exact_match"):
         run(model(0.5), store=tmp_path / "s.db", until_decided="last")
+
+
+def test_ways_of_asking_that_stop_apart_are_told_and_read_again_apart(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"orders": 4, "until_se": 0.064, "bootstrap_iters": 0}
+    result = evaluate("dummy", "demo_questions@letters", store=tmp_path / "s.db", **settings)
+    asked = [len(task.answered) for task in result.tasks]
+    assert min(asked) < max(asked) == 120
+    assert any(f"demo_questions@letters {min(asked)} to 120 of 120" in notice for notice in result.notices)
+    told = "the intervals in the table and the errors and intervals over prompts, seeds, orders and draws do not hold"
+    assert any(told in notice for notice in result.notices)
+    again = rescore(result.run_id, store=tmp_path / "s.db")
+    assert [len(task.answered) for task in again.tasks] == asked

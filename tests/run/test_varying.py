@@ -127,7 +127,7 @@ def test_prompts_and_seeds_are_crossed(folder: Path) -> None:
     # One prompt is always right, the other never: the mean square of prompts is 4, of 8 scores each.
     assert components(found)["prompt"] == pytest.approx(0.5)
     assert sum(components(found).values()) == pytest.approx(0.5)
-    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5) and found.naive == 0.0
+    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5) and found.naive is None
     assert {axis.name: dict(axis.scores) for axis in found.axes} == {
         "prompt": {"colon": 1.0, "asked": 0.0},
         "seed": {"1234": 0.5, "1235": 0.5},
@@ -363,3 +363,36 @@ def test_a_single_prompt_gives_its_name(folder: Path) -> None:
     path = write(folder, prompts=prompts)
     found = only(evaluate("ngram", f"{path}@two", store=":memory:", num_fewshot=2, fewshot_seeds=2))
     assert found.task == "things@two"
+
+
+def test_an_error_speaks_of_no_orders_where_all_were_asked(folder: Path) -> None:
+    found = only(evaluate("ngram", f"{write(folder)}@letters", store=":memory:", orders=2))
+    assert found.parts is not None and found.parts.exhausted == ("order",)
+    assert found.available["order"] == 2
+
+
+def test_documents_with_equal_means_have_no_error_alone(folder: Path) -> None:
+    settings: Mapping[str, Any] = {"num_fewshot": 2, "fewshot_seeds": [1, 2]}
+    path = write(folder)
+    model = by_prompt(path, lambda name, document: int((document % 2) == name.endswith("=1")), **settings)
+    found = only(evaluate(model, path, store=":memory:", limit=2, **settings))
+    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5)
+    assert found.naive is None
+
+
+@pytest.mark.parametrize(("size", "told"), [(2, ["things: 6 seeds draw 2 different sets of examples"]), (900, [])])
+def test_seeds_that_draw_the_same_examples_are_told(folder: Path, size: int, told: list[str]) -> None:
+    pool = [{"name": f"pool{place}", "options": ["yes", "no"], "label": 0} for place in range(size)]
+    (folder / "train.jsonl").write_text("\n".join(map(json.dumps, pool)) + "\n")
+    settings: Mapping[str, Any] = {"num_fewshot": 1, "fewshot_seeds": 6, "fewshot_sampler": "fixed"}
+    found = evaluate("dummy", write(folder), store=":memory:", **settings).notices
+    assert [line.partition(";")[0] for line in found if "seeds draw" in line] == told
+
+
+def test_a_metric_without_a_value_is_not_said_to_be_no_mean(folder: Path) -> None:
+    path = drawn(folder, metric_list=[{"metric": "pass@k", "k": [2, 9]}])
+    result = evaluate(ScriptedModel(say), path, store=":memory:", draws=2, limit=3)
+    assert {found.metric: found.reason for found in result.variance} == {
+        "pass@2": "",
+        "pass@9": "the metric has no value",
+    }

@@ -66,9 +66,16 @@ def test_a_component_below_zero_is_set_to_zero_and_flagged() -> None:
 
 def test_equal_scores_have_no_shares() -> None:
     found = decompose(np.ones((3, 2)), ["document", "prompt"])
-    assert (found.mean, found.stderr) == (1.0, 0.0)
+    assert (found.mean, found.stderr, found.forecasts) == (1.0, None, ())
     assert (found.low, found.high, found.degrees) == (None, None, None)
     assert {part.share for part in found.components} == {None}
+
+
+def test_rounding_is_no_source_of_variance() -> None:
+    found = decompose(np.full((7, 3), 0.1), ["document", "prompt"])
+    assert {part.variance for part in found.components} == {0.0} and found.stderr is None
+    found = decompose(np.array([[0.1] * 3, [0.7] * 3, [0.9] * 3]), ["document", "prompt"])
+    assert [part.variance for part in found.components if part.effect != ("document",)] == [0.0, 0.0]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -168,6 +175,41 @@ def test_clusters_of_documents_widen_the_error() -> None:
     assert found.stderr == pytest.approx(half.stderr, rel=0.1) and found.degrees < 60
     with pytest.raises(DataError, match="one cluster"):
         decompose(once, ["document", "prompt"], clusters=["all"] * 30)
+
+
+def test_clusters_that_are_alike_leave_the_error_of_documents() -> None:
+    """Two documents a cluster, one right and one wrong: clusters show no error, which is not to say there is none."""
+    table = np.array([[1.0, 0.8], [0.0, 0.2]] * 5)
+    found = decompose(table, ["document", "prompt"], clusters=[f"c{place // 2}" for place in range(10)])
+    assert found.stderr == pytest.approx(decompose(table, ["document", "prompt"]).stderr)
+
+
+def test_levels_that_were_all_asked_add_no_error() -> None:
+    table = made(np.random.default_rng(7), {"document": 20, "order": 6}, {("document",): 0.2, ("order",): 1.0})
+    found = decompose(table, ["document", "order"], totals={"order": 6})
+    assert (found.exhausted, [item.factor for item in found.forecasts]) == (("order",), ["document"])
+    expected = mean_estimate(table.mean(axis=1).tolist())
+    assert (found.stderr, found.degrees) == pytest.approx((expected.stderr, 19))
+    assert found.component("order").share_of_mean == 0.0
+
+
+def test_some_of_finitely_many_levels_have_the_error_that_they_have() -> None:
+    """Three of six orders, drawn again and again, with new documents: as far from the mean of all six as is said."""
+    generator, means, squares, plain = np.random.default_rng(8), [], [], []
+    orders = generator.normal(scale=0.7, size=6)
+    orders -= orders.mean()
+    for _ in range(600):
+        own = generator.permutation(6)[:3]
+        sizes = {"document": 30, "order": 6}
+        whole = made(generator, sizes, {("document",): 0.5, ("document", "order"): 0.5}) + orders
+        found = decompose(whole[:, own], list(sizes), totals={"order": 6})
+        assert found.stderr is not None
+        means.append(found.mean)
+        squares.append(found.stderr**2)
+        plain.append(decompose(whole[:, own], list(sizes)).stderr)
+    truth = float(np.mean(np.square(means)))
+    assert np.mean(squares) == pytest.approx(truth, rel=0.1)
+    assert np.mean(np.square(plain)) > 1.5 * truth
 
 
 def test_forecasts_are_what_a_larger_table_brings() -> None:

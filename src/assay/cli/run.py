@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +33,12 @@ from assay.report.plots_sheet import check_figure
 from assay.report.prompt_figure import write_prompt_figure
 from assay.report.reliability_figure import write_reliability_figure
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result, show_written
-from assay.settings import ModelRow, model_rows
+from assay.run.resolve import open_catalog, resolve_tasks
+from assay.settings import ModelRow, make_spec, model_rows
+from assay.tasks.harness.task import HarnessTask
+
+# The options that make axes of a run; prompts may also stand in task files.
+_AXES = ("seeds", "orders", "draws", "prompts")
 
 
 def main(arguments: list[str]) -> int:
@@ -58,11 +64,25 @@ def main(arguments: list[str]) -> int:
     if options.output_path:
         check_output_path(options.output_path)
     rows = [item for row in model_rows(options.model, settings) for item in _per_training(options, row)]
+    if options.axes_figure and not any(getattr(options, name) for name in _AXES):
+        _check_varied(rows)
     if len(rows) == 1:
         return _finish(options, _evaluated(options, *rows[0]))
     marks = different_names(_marks(rows))
     codes = [_one_of_several(options, *row, mark) for row, mark in zip(rows, marks, strict=True)]
     return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
+
+
+def _check_varied(rows: Sequence[tuple[ModelRow, list[str]]]) -> None:
+    """A figure of axes needs a task in several prompts where the run varies nothing: told before anything is asked."""
+    for row, names in rows:
+        spec = make_spec(row.name, names, **row.settings)
+        tasks = resolve_tasks(spec, names, open_catalog(spec.include_path)).tasks
+        prompts = [task.definition.prompt for task in tasks if isinstance(task, HarnessTask)]
+        counts = Counter(prompt["task"] for prompt in prompts if prompt is not None)
+        if max(counts.values(), default=0) < 2:
+            found = "no task of the run is asked in several ways"
+            raise UserError(Fault("--axes_figure", found, "--seeds, --orders, --draws or --prompts"))
 
 
 def _per_training(options: argparse.Namespace, row: ModelRow) -> list[tuple[ModelRow, list[str]]]:

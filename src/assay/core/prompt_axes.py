@@ -20,6 +20,7 @@ class PromptAxis(Levels):
         scores: prompt → score; None where nothing could be scored.
         documents: prompt → documents that count.
         left_out: prompt → documents of the split that it cannot put.
+        shared: documents that count with every prompt that has a score; None where that is not known.
     """
 
     task: str
@@ -28,6 +29,7 @@ class PromptAxis(Levels):
     scores: Mapping[str, float | None]
     documents: Mapping[str, int]
     left_out: Mapping[str, int]
+    shared: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The axis as JSON data."""
@@ -39,4 +41,5 @@ class PromptAxis(Levels):
             **self.summary(),
             "documents": dict(self.documents),
             "left_out": dict(self.left_out),
+            "shared_documents": self.shared,
         }

@@ -63,6 +63,7 @@ class Stop:
         is_better: whether this run is the better one; None where that is not decided, and for `until_se`.
         wanted: the standard error that was asked for; None for `until_decided`.
         other: the other run; None for `until_se`.
+        lacking: documents that would have been asked about, had the other run them.
     """
 
     rule: str
@@ -79,6 +80,7 @@ class Stop:
     is_better: bool | None = None
     wanted: float | None = None
     other: str | None = None
+    lacking: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,19 +163,20 @@ class Decomposition:
 
     Attributes:
         mean: over the whole table.
-        stderr: of the mean, for new levels of all factors.
+        stderr: of the mean, for new levels of all factors that have more; None where nothing tells it.
         components: largest first.
-        forecasts: per factor, the one that would help most first.
+        forecasts: per factor that has more levels, the one that would help most first; none without an error.
         levels: factor → levels that were used.
         unvaried: factors with one level, of whose variance the table says nothing.
         left_out: documents left out because a score of theirs was missing.
-        low: lower end of the mean's 95 % interval, for new levels of all factors; None where all scores are equal.
+        low: lower end of the mean's 95 % interval, for the same; None where there is no error.
         high: upper end.
         degrees: of freedom of the standard error.
+        exhausted: factors all of whose levels were used: there are no others that the error could speak of.
     """
 
     mean: float
-    stderr: float
+    stderr: float | None
     components: tuple[Component, ...]
     forecasts: tuple[Forecast, ...]
     levels: Mapping[str, int]
@@ -184,6 +185,7 @@ class Decomposition:
     low: float | None = None
     high: float | None = None
     degrees: float | None = None
+    exhausted: tuple[str, ...] = ()
 
     def component(self, *effect: str) -> Component:
         """The component of these factors, in any order."""

@@ -169,3 +169,16 @@ class PromptColumn:
             edge = min(math.floor(100 * score / step + 1e-9) * step, 100 - step)
             counts[edge] = counts.get(edge, 0) + 1
         return dict(sorted(counts.items()))
+
+    def groups(self, step: float) -> dict[float, int]:
+        """The same with bins that are laid around the scores: the first of each stands in its middle, if there is room.
+
+        Seen from near, a bar beside its only score would mislead.
+        """
+        counts: dict[float, int] = {}
+        edge = -math.inf
+        for score in sorted(100 * score for score in self.scores.values()):
+            if score >= edge + step:
+                edge = max(edge + step, score - step / 2)
+            counts[edge] = counts.get(edge, 0) + 1
+        return counts

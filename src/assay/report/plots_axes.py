@@ -36,9 +36,9 @@ def axes_chart(rows: Sequence[AxesRow], path: str | Path, title: str) -> None:
     colours = _colours(rows)
     keys = [Key(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
     caption = (
-        "Dots are levels, each the mean over the levels of all other axes, with their histogram; lines are their "
-        "means. On the right, shares of the variance of one score, and of the squared error of the mean over all; "
-        "without draws, the largest combination also holds what is left."
+        "Dots are levels, each the mean over the levels of all other axes; bars count those that lie together; lines "
+        "are their means. On the right, shares of the variance of one score, and of the squared error of the mean over "
+        "all; without draws, the largest combination also holds what is left."
     )
     with sheet(path, title, caption, _ROW * max(1, len(rows)) + 0.3, [keys]) as figure:
         panels = figure.subplots(max(1, len(rows)), 2, squeeze=False, width_ratios=(3, 2))
@@ -70,7 +70,7 @@ def _levels(axes: Axes, row: AxesRow) -> None:
     low, high = min(scores, default=0.0), max(scores, default=100.0)
     size = next((step for step in _BIN_SIZES if high - low <= _MOST_BINS * step), _BIN_SIZES[-1])
     for place, column in enumerate(row.columns):
-        score_column(axes, place, column, size)
+        score_column(axes, place, column, size, zoomed=True)
     axes.set_xlim(-0.6, max(len(row.columns), 1) - 0.4)
     axes.set_xticks(range(len(row.columns)), [broken_name(column.name, 16) for column in row.columns])
     # Zoomed in on the scores, since the shares beside them say how small the differences may be.

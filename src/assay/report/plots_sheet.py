@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, OutputError, missing_extra
 from assay.core.writing import whole_file
@@ -195,13 +195,25 @@ def paler(colour: str, share: float = 0.35) -> str:
     return "#" + "".join(f"{round(255 - (255 - part) * share):02X}" for part in parts)
 
 
-def score_column(axes: Axes, place: int, column: PromptColumn, bin_size: float = SCORE_BIN) -> None:
-    """A dot for every score at a place of the axis, a line at their mean, and beside them their histogram."""
-    histogram, scores = column.histogram(bin_size), sorted(column.scores.values())
+def score_column(
+    axes: Axes, place: int, column: PromptColumn, bin_size: float = SCORE_BIN, zoomed: bool = False
+) -> None:
+    """A dot for every score at a place of the axis, a line at their mean, and beside them their histogram.
+
+    Args:
+        axes: where to draw.
+        place: of the column.
+        column: the scores.
+        bin_size: of the histogram, in points.
+        zoomed: whether the bins are laid around the scores, for an axis that shows them from near.
+    """
+    scores = sorted(column.scores.values())
     if not scores:
         return
+    histogram = column.groups(bin_size) if zoomed else column.histogram(bin_size)
     widths = [0.42 * count / max(histogram.values()) for count in histogram.values()]
-    axes.barh(list(histogram), widths, bin_size * 0.9, place, align="edge", color=paler(BLUE), linewidth=0)
+    look: Mapping[str, Any] = {"color": paler(BLUE), "edgecolor": "white", "linewidth": 0.6}
+    axes.barh(list(histogram), widths, bin_size, place, align="edge", **look)
     # The dots of one bin stand side by side, so that equal ones are all seen.
     ranks = [rank for count in histogram.values() for rank in range(count)]
     step = min(0.08, 0.36 / max(1, max(histogram.values()) - 1))

@@ -75,9 +75,13 @@ def draw_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
 
 
 def _differing(axis: PromptAxis) -> str:
-    """Says so where the prompts were not asked about as many documents."""
+    """Says so where the prompts were not asked about the same documents."""
     counts = [axis.documents[name] for name in axis.known]
-    return f", on {min(counts)} to {max(counts)} documents" if min(counts) < max(counts) else ""
+    low, high = min(counts), max(counts)
+    if low == high and axis.shared in (None, low):
+        return ""
+    told = f", on {low} to {high} documents" if low < high else f", on {low} documents each"
+    return told if axis.shared in (None, low) else f"{told}, of which all prompts share {axis.shared}"
 
 
 def result_rows(result: RunResult) -> list[Row]:

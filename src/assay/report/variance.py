@@ -39,7 +39,7 @@ def variance_lines(found: Sequence[TaskVariance]) -> Iterator[str]:
             continue
         varies = any(part.share is not None for part in item.parts.components)
         yield printable(f"{head}: {_design(item)}{_documents(item.parts)}: {_mean(item.parts)}")
-        yield from [_error_line(item, item.parts)] if varies else []
+        yield from _error_lines(item, item.parts)
         yield from (_axis_line(axis) for axis in item.axes if axis.name != PROMPT or axis.agreement is not None)
         yield from _part_lines(item, item.parts) if varies else ["  variance: none, all scores are equal"]
 
@@ -65,12 +65,18 @@ def _mean(parts: Decomposition) -> str:
     return f"mean {parts.mean:.4f}, 95 % interval {parts.low:.4f} … {parts.high:.4f}"
 
 
-def _error_line(item: TaskVariance, parts: Decomposition) -> str:
+def _error_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
     """For whom the error holds: a reader takes a standard error for that of documents."""
-    first, *others = (_plural(name) for name in parts.levels)
+    if parts.stderr is None:
+        return
+    whole = "".join(f"; all {_counted(name, parts.levels[name])} were asked" for name in parts.exhausted)
+    first, *others = (_plural(name) for name in parts.levels if name not in parts.exhausted)
+    if whole and not others:
+        yield f"  standard error {parts.stderr:.4f} for other {first} alone{whole}"
+        return
     varied = f"{', '.join([first, *others[:-1]])} and {others[-1]}" if others else first
     alone = "" if item.naive is None else f", {item.naive:.4f} for other documents alone"
-    return f"  standard error {parts.stderr:.4f} for other {varied} than these{alone}"
+    yield f"  standard error {parts.stderr:.4f} for other {varied} than these{alone}{whole}"
 
 
 def _axis_line(axis: VarianceAxis) -> str:
@@ -104,19 +110,21 @@ def _agreement(axis: VarianceAxis) -> str:
 
 def _part_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
     yield f"  variance of one score: {_shares(parts.components, [part.share for part in parts.components])}"
+    if parts.stderr is None:
+        return
     ordered = sorted(parts.components, key=lambda part: -(part.share_of_mean or 0.0))
     yield f"  squared error of the mean: {_shares(ordered, [part.share_of_mean for part in ordered])}"
-    yield _advice(item, parts)
+    yield _advice(item, parts, parts.stderr)
 
 
-def _advice(item: TaskVariance, parts: Decomposition) -> str:
+def _advice(item: TaskVariance, parts: Decomposition, error: float) -> str:
     """What to buy more of. Twice as many of any factor are twice as many requests, so their worth can be compared."""
 
     def lacks(forecast: Forecast) -> bool:
         return 2 * forecast.levels > item.available.get(forecast.factor, math.inf)
 
     ordered = sorted(parts.forecasts, key=lacks)  # what cannot be had comes last
-    helps = [one for one in ordered if not lacks(one) and one.doubled <= _HELPS * parts.stderr]
+    helps = [one for one in ordered if not lacks(one) and one.doubled <= _HELPS * error]
     told = []
     for one in ordered:
         only = f" (there are {item.available[one.factor]:,})" if lacks(one) else ""

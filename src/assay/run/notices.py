@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import TaskResult
 from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
-from assay.core.variance_axes import base_name, task_family
-from assay.run.posing import counted
+from assay.core.variance_axes import ORDER, SEED, base_name, task_family
 from assay.run.shared_texts import shared_text_notices
 from assay.scoring.drawing import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
@@ -38,7 +37,25 @@ def task_notices(results: Sequence[TaskResult]) -> list[str]:
         for text in _texts(result):
             told.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
     lines = [_line(family, ways[family], own) for (family, _), own in told.items()]
-    return lines + shared_text_notices(results)
+    return lines + shared_text_notices(results) + _seed_notices(results)
+
+
+def _seed_notices(results: Sequence[TaskResult]) -> list[str]:
+    """Seeds that draw the same examples for every document are levels that tell nothing new."""
+    by_seed: dict[str, list[TaskResult]] = {}
+    for result in results:
+        variant = result.card.config.get("variant")
+        if isinstance(variant, Mapping) and SEED in variant and variant.get(ORDER, 1) == 1:
+            by_seed.setdefault(base_name(result.name), []).append(result)
+    found = []
+    for base, own in by_seed.items():
+        asked = [{item.document.id: item.instance.requests for item in result.answered} for result in own]
+        shared = [document for document in asked[0] if all(document in requests for requests in asked)]
+        different = len({tuple(requests[document] for document in shared) for requests in asked})
+        if different < len(own):
+            sets = "one set" if different == 1 else f"{different} different sets"
+            found.append(f"{base}: {len(own)} seeds draw {sets} of examples; those that draw the same tell nothing new")
+    return found
 
 
 def _line(family: str, ways: int, told: Sequence[tuple[str, str]]) -> str:
@@ -90,39 +107,58 @@ def _cluster_texts(clusters: int) -> Iterator[str]:
 def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     """Which tasks were asked in part, and how that part was chosen."""
     parts = [result for result in results if result.denominators.total < result.denominators.available]
-    limited, shared, drawn = [], [], {}
+    limited, shared, drawn = [], [], []
     for result in parts:
         # A run that may stop draws at random from what a limit leaves.
         if result.spared is None or spec.limit is not None:
             limited.append(result)
-        elif _is_of_another(result.denominators.available, result.spared.stop, spec.sparing.sample):
+        elif result.spared.stop is not None and result.spared.stop.lacking:
             shared.append(result)
         else:
-            drawn[base_name(result.name)] = result.spared
+            drawn.append(result)
     notices = [LIMITED + _named(limited)] if limited else []
     if shared:
         notices.append(f"only documents that run {spec.sparing.until_decided} has were asked: {_named(shared)}")
     if drawn:
-        counts = ", ".join(f"{name} {spared.asked:,} of {spared.available:,}" for name, spared in drawn.items())
-        notices.append(f"a random sample of the documents was asked (seed {next(iter(drawn.values())).seed}): {counts}")
-    return notices + _stop_notices(results)
+        bases = dict.fromkeys(base_name(result.name) for result in drawn)
+        counts = ", ".join(f"{base} {_asked(results, base)}" for base in bases)
+        notices.append(f"a random sample of the documents was asked (seed {spec.sparing.seed}): {counts}")
+    return notices + _stop_notices(results, spec)
+
+
+def _asked(results: Sequence[TaskResult], base: str) -> str:
+    """`79 to 120 of 120`: combinations of seeds and orders may stop after different documents."""
+    counts = [result.denominators for result in results if base_name(result.name) == base]
+    low, high = min(own.total for own in counts), max(own.total for own in counts)
+    return f"{low:,}" + (f" to {high:,}" if low < high else "") + f" of {max(own.available for own in counts):,}"
 
 
 def _named(results: Sequence[TaskResult]) -> str:
     return ", ".join(dict.fromkeys(base_name(result.name) for result in results))
 
 
-def _is_of_another(available: int, stop: Stop | None, sample: float | None) -> bool:
-    """Whether the run that a task was held against has fewer documents than would have been asked."""
-    return stop is not None and stop.most < (available if sample is None else counted(sample, available))
-
-
-def _stop_notices(results: Sequence[TaskResult]) -> list[str]:
-    stops = {result.name: result.spared.stop for result in results if result.spared is not None}
+def _stop_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     # A task that was asked to its end has the numbers of a run that never looked.
-    early = [name for name, stop in stops.items() if stop is not None and stop.documents < stop.most]
-    told = "the intervals in the table do not hold after stopping by looking at the answers; the anytime-valid do"
-    return [f"{', '.join(early)}: {told}"] if early else []
+    early = [result for result in results if result.spared is not None and _is_early(result.spared.stop)]
+    if not early:
+        return []
+    ways = Counter(map(_varied_task, results))
+    is_varied = spec.options.axes.draws is not None or any(ways[_varied_task(result)] > 1 for result in early)
+    also = " and the errors and intervals over prompts, seeds, orders and draws" if is_varied else ""
+    told = (
+        f"the intervals in the table{also} do not hold after stopping by looking at the answers; the anytime-valid do"
+    )
+    return [f"{', '.join(result.name for result in early)}: {told}"]
+
+
+def _is_early(stop: Stop | None) -> bool:
+    return stop is not None and stop.documents < stop.most
+
+
+def _varied_task(result: TaskResult) -> str:
+    """The task that a result asks in one of the ways that are put together again."""
+    prompt = result.card.config.get("prompt")
+    return str(prompt["task"]) if isinstance(prompt, Mapping) else base_name(result.name)
 
 
 def _constant_place(result: TaskResult) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault
+from assay.core.errors import DataError, Fault, UserError
 from assay.core.identity import digest_all
 from assay.core.protocols import Task
 from assay.core.requests import Instance
@@ -15,6 +15,7 @@ from assay.core.specs import RunSpec
 from assay.core.variance_axes import base_name
 from assay.plan.planning import Keys, find_keys
 from assay.tasks.clusters import cluster_reader
+from assay.tasks.harness.task import HarnessTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,7 @@ def pose_task(task: Task, spec: RunSpec, fingerprint: str) -> PosedTask:
         spec: the run, for limit and samples.
         fingerprint: the model's digest, which the keys hold.
     """
-    everything = task.documents()
-    return pose_documents(task, chosen_documents(task.card.name, everything, spec), spec, fingerprint)
+    return pose_documents(task, chosen_documents(task, spec), spec, fingerprint)
 
 
 def pose_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fingerprint: str) -> PosedTask:
@@ -64,9 +64,11 @@ def pose_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fin
     )
 
 
-def chosen_documents(name: str, documents: Sequence[Document], spec: RunSpec) -> Sequence[Document]:
+def chosen_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
     """The documents that the run asks about. A limit takes the first ones, which is no random sample."""
-    name = base_name(name)
+    own, documents = task.card.name, task.documents()
+    # A run that stopped early has documents of its own for every level of an axis.
+    name = own if spec.samples is not None and own in spec.samples else base_name(own)
     if spec.samples is not None and name in spec.samples:
         wanted = sorted(set(spec.samples[name]))
         outside = [place for place in wanted if not 0 <= place < len(documents)]
@@ -76,11 +78,32 @@ def chosen_documents(name: str, documents: Sequence[Document], spec: RunSpec) ->
             )
         return [documents[place] for place in wanted]
     if spec.sparing.sample is not None:
-        from assay.stats.sampling import nested_sample  # most runs have no use for it
-
-        count = counted(spec.sparing.sample, len(documents))
-        return [documents[place] for place in nested_sample(count, len(documents), spec.sparing.seed)]
+        return _sampled(task, spec.sparing.sample, spec.sparing.seed)
     return documents if spec.limit is None else documents[: counted(spec.limit, len(documents))]
+
+
+def split_places(task: Task) -> Sequence[int]:
+    """The place in the split of every document: prompts may pass over different rows, which shifts all that follow."""
+    left_out = _left_out(task)
+    return [place for place in range(len(task.documents()) + len(left_out)) if place not in left_out]
+
+
+def _left_out(task: Task) -> frozenset[int]:
+    return frozenset(place for place, _ in task.left_out) if isinstance(task, HarnessTask) else frozenset()
+
+
+def _sampled(task: Task, size: float, seed: int) -> list[Document]:
+    """A random sample of the split without what the prompt cannot put, so that all prompts ask about the same rows."""
+    from assay.stats.sampling import nested_sample  # most runs have no use for it
+
+    places = split_places(task)
+    total = len(places) + len(_left_out(task))
+    drawn = set(nested_sample(counted(size, total), total, seed))
+    found = [document for document, place in zip(task.documents(), places, strict=True) if place in drawn]
+    if drawn and not found:
+        told = f"the prompt of the task {task.card.name} can put none of the {len(drawn)} documents drawn"
+        raise UserError(Fault(f"--sample {size:g}", told, "a larger sample, or another --sample_seed"))
+    return found
 
 
 def counted(size: float, total: int) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from assay.core.prompt_axes import PromptAxis
 from assay.core.protocols import Task
 from assay.core.results import TaskResult
+from assay.core.scores import MetricResult
+from assay.run.posing import split_places
 from assay.tasks.harness.task import HarnessTask
 
 
@@ -18,24 +21,54 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
         tasks: the tasks.
         results: what they scored, task by task.
     """
-    found: dict[tuple[str, str, str], list[tuple[str, float | None, int, int]]] = {}
+    found: dict[tuple[str, str, str], list[_Entry]] = {}
     for task, result in zip(tasks, results, strict=True):
         prompt = result.card.config.get("prompt")
         if not isinstance(task, HarnessTask) or task.definition.prompt is None or not isinstance(prompt, dict):
             continue
         for metric in result.metrics:
             if metric.metric != "bypass":
-                entry = (prompt["name"], metric.estimate.value, metric.estimate.n, len(task.left_out))
+                own = (metric.estimate.value, metric.estimate.n, len(task.left_out), _places(task, result, metric))
+                entry = _Entry(prompt["name"], *own)
                 found.setdefault((prompt["task"], metric.metric, metric.filter), []).append(entry)
     return tuple(
         PromptAxis(
             *key,
-            scores={name: _mean([entry[1] for entry in entries if entry[0] == name]) for name, *_ in entries},
-            documents={name: count for name, _, count, _ in entries},
-            left_out={name: count for name, _, _, count in entries},
+            scores={
+                name: _mean([entry.score for entry in entries if entry.prompt == name])
+                for name in (entry.prompt for entry in entries)
+            },
+            documents={entry.prompt: entry.documents for entry in entries},
+            left_out={entry.prompt: entry.left_out for entry in entries},
+            shared=_shared(entries),
         )
         for key, entries in found.items()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One prompt, at one level of all else: its score, the documents that count, and where they stand in the split."""
+
+    prompt: str
+    score: float | None
+    documents: int
+    left_out: int
+    places: frozenset[int]
+
+
+def _places(task: Task, result: TaskResult, metric: MetricResult) -> frozenset[int]:
+    own = [sample for sample in result.samples if sample.filter == metric.filter and metric.metric in sample.values]
+    places = split_places(task)
+    return frozenset(places[sample.document_id] for sample in own if sample.values[metric.metric] is not None)
+
+
+def _shared(entries: Sequence[_Entry]) -> int | None:
+    """How many documents count with every prompt; None for metrics that do not count documents one by one."""
+    known = [entry for entry in entries if entry.score is not None]
+    if not known or any(len(entry.places) != entry.documents for entry in known):
+        return None
+    return len(frozenset.intersection(*(entry.places for entry in known)))
 
 
 def _mean(scores: Sequence[float | None]) -> float | None:

@@ -61,7 +61,7 @@ def _asked(record: RunRecord, task: Task) -> Sequence[Document]:
     try:
         if places is not None:
             return [everything[place] for place in places]
-        return chosen_documents(task.card.name, everything, RunSpec.from_json(record.spec))
+        return chosen_documents(task, RunSpec.from_json(record.spec))
     except (DataError, IndexError):
         return ()
 

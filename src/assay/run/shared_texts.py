@@ -41,6 +41,11 @@ def _notice(result: TaskResult) -> str | None:
         return None
     told = f'{found.n:,} documents share {found.clusters:,} texts in the column "{column}"'
     errors = f"the standard error of {metric.metric} is {found.stderr:.4f} by these and not {own:.4f}"
+    if result.spared is not None and result.spared.stop is not None:  # which knows no clusters
+        way_out = (
+            f"the anytime-valid interval does not heed them either; use --sample N with --cluster {column} instead"
+        )
+        return f"{result.name}: {told}; {errors}; {way_out}"
     return f"{result.name}: {told}; {errors}: say --cluster {column}, or --cluster auto"
 
 

@@ -44,7 +44,7 @@ def show_documents(
 
 
 def _shown(task: Task, place: int, spec: RunSpec, model: Model | None) -> ShownDocument:
-    documents = chosen_documents(task.card.name, task.documents(), spec)
+    documents = chosen_documents(task, spec)
     if not 0 <= place < len(documents):
         where = f"task {task.card.name}"
         raise DataError(Fault(where, f"has no document {place}", f"a place from 0 to {len(documents) - 1}"))

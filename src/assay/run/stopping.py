@@ -20,7 +20,7 @@ from assay.core.specs import RunSpec
 from assay.plan.planning import Plan
 from assay.run.execute import Executed, execute
 from assay.run.manifest import described_tasks, make_manifest, redacted
-from assay.run.posing import PosedTask, chosen_documents, pose_documents
+from assay.run.posing import PosedTask, chosen_documents, pose_documents, split_places
 from assay.run.references import check_documents, load_references
 from assay.run.resolve import Setup
 from assay.run.scoring import score_documents
@@ -53,6 +53,7 @@ class _Course:
         filter: its pipeline.
         reference: the other run; None for a rule that looks at one.
         is_lower_better: whether the metric counts what is wrong.
+        lacking: documents that the other run lacks.
         asked: how many were asked.
         own: values of those that were scored, in order.
         others: the other run's values of the same.
@@ -67,6 +68,7 @@ class _Course:
     filter: str
     reference: Reference | None = None
     is_lower_better: bool = False
+    lacking: int = 0
     asked: int = 0
     own: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
@@ -161,25 +163,24 @@ def _course(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Refere
         raise UserError(Fault(where, found, "one that is", "Leave the task out, or choose a metric with --metrics"))
     metric, higher_is_better = found_metric
     pipeline = task.scoring.pipelines[0].name
-    order = _ordered(task, spec)
+    everyone = order = _ordered(task, spec)
     if reference is not None:
         check_documents(reference, everything, f"--{UNTIL_DECIDED}", is_whole=False)
         known = reference.values.get((metric, pipeline), {})
-        order = [document for document in order if document.id in known]
+        order = [document for document in everyone if document.id in known]
         if not order:
             found = f"has no value of {metric} ({pipeline}) for any document that would be asked"
             raise UserError(Fault(f"--{UNTIL_DECIDED} {reference.run}, {where}", found, "a run with the same metric"))
-    return _Course(task, scorer, order, metric, pipeline, reference, higher_is_better is False)
+    lacking = len(everyone) - len(order)
+    return _Course(task, scorer, order, metric, pipeline, reference, higher_is_better is False, lacking)
 
 
 def _ordered(task: Task, spec: RunSpec) -> list[Document]:
     """The documents that the run asks at most, in random order; the first n are the sample of n."""
-    most = chosen_documents(task.card.name, task.documents(), spec)
-    if spec.sparing.sample is None:
-        return [most[place] for place in random_order(len(most), spec.sparing.seed)]
-    chosen = {document.id: document for document in most}
-    places = random_order(len(task.documents()), spec.sparing.seed)
-    return [chosen[place] for place in places if place in chosen]
+    place_of = {document.id: place for document, place in zip(task.documents(), split_places(task), strict=True)}
+    chosen = {place_of[document.id]: document for document in chosen_documents(task, spec)}
+    order = random_order(max(chosen, default=-1) + 1, spec.sparing.seed)
+    return [chosen[place] for place in order if place in chosen]
 
 
 # Laps
@@ -246,6 +247,7 @@ def _state(course: _Course, sparing: Sparing) -> Stop:
         p=decision.p,
         is_better=None if decision.is_first_better is None else decision.is_first_better != course.is_lower_better,
         other=sparing.until_decided,
+        lacking=course.lacking,
     )
 
 

@@ -15,6 +15,7 @@ from assay.core.results import Answered, TaskResult
 from assay.core.scores import Sample
 from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, TaskVariance, VarianceAxis, base_name
 from assay.run.picks import picks_of, right_of
+from assay.run.posing import split_places
 from assay.scoring.aggregate import clusters_of
 from assay.scoring.documents import DocumentScorer
 from assay.tasks.harness.task import HarnessTask
@@ -27,6 +28,7 @@ _GENERATED = "generate_until"
 # Filters that make one answer of all draws: what they give is no value of a single draw.
 _OVER_DRAWS = ("take_first_k", "majority_vote")
 _NO_MEAN = "the metric is no mean over documents"
+_NO_VALUE = "the metric has no value"
 _ONE_DOCUMENT = "one document says nothing of others"
 # Score per document, by its place in the split.
 Column = Mapping[int, float]
@@ -46,9 +48,7 @@ class _Cell:
     @cached_property
     def places(self) -> Mapping[int, int]:
         """Document → its place in the split: prompts may pass over different rows."""
-        left_out = {place for place, _ in self.task.left_out}
-        count = len(self.task.documents()) + len(left_out)
-        return dict(enumerate(place for place in range(count) if place not in left_out))
+        return dict(enumerate(split_places(self.task)))
 
     @cached_property
     def drawn(self) -> Sequence[Sequence[Sample]]:
@@ -80,7 +80,7 @@ class _Cell:
         return found
 
     def columns(self, key: Key) -> list[Column]:
-        """A column per draw; one where the metric is made of all draws; none where it is no mean over documents."""
+        """A column per draw; one where the metric is made of all draws; none where it is no mean, or has no value."""
         whole = self.column(key)
         value = self.result.metric(*key).estimate.value
         if not whole or value is None or not _is_mean(value, whole.values()):
@@ -171,7 +171,7 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
         ]
     axes = _axes(key, cells, columns)
     if not all(columns):
-        return TaskVariance(base, *key, axes, reason=_NO_MEAN)
+        return TaskVariance(base, *key, axes, reason=_why_not(key, cells, columns))
     names, rows = list(cells[0].levels), sorted({place for cell in cells for place in _asked(cell)})
     if len(rows) < 2:
         return TaskVariance(base, *key, axes, reason=_ONE_DOCUMENT)
@@ -181,17 +181,37 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
     is_drawn = len(columns[0]) > 1
     factors = [DOCUMENT, *names, *([DRAW] if is_drawn else [])]
     try:
-        parts = decompose(table if is_drawn else table[..., 0], factors, DRAW if is_drawn else None, clusters)
+        scores, nested = (table, DRAW) if is_drawn else (table[..., 0], None)
+        parts = decompose(scores, factors, nested, clusters, _totals(cells))
     except UserError as error:
         return TaskVariance(base, *key, axes, reason=error.faults[0].found)
     return TaskVariance(base, *key, axes, parts, _naive(table, clusters), available=_available(cells))
 
 
+def _why_not(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]]) -> str:
+    """Why some cells have no values of their documents."""
+    lacking = [cell for cell, own in zip(cells, columns, strict=True) if not own]
+    if any(cell.result.metric(*key).estimate.value is not None for cell in lacking):
+        return _NO_MEAN
+    return _NO_VALUE if len(lacking) == len(cells) else f"{_NO_VALUE} in {len(lacking)} of {len(cells)} ways of asking"
+
+
 def _available(cells: Sequence[_Cell]) -> dict[str, int]:
     """How many documents there are to ask, and orders of their choices."""
-    found = {DOCUMENT: min(len(cell.places) for cell in cells)}
-    sizes = {len(item.instance.choices) for cell in cells for item in cell.result.answered} - {0, 1}
-    return {**found, ORDER: math.factorial(min(sizes))} if ORDER in cells[0].levels and sizes else found
+    found, sizes = {DOCUMENT: min(len(cell.places) for cell in cells)}, _choices(cells)
+    return {**found, ORDER: math.factorial(min(sizes))} if sizes else found
+
+
+def _totals(cells: Sequence[_Cell]) -> dict[str, int]:
+    """How many orders there are of the choices of any document: documents with fewer may have none but those asked."""
+    sizes = _choices(cells)
+    return {ORDER: math.factorial(max(sizes))} if sizes else {}
+
+
+def _choices(cells: Sequence[_Cell]) -> set[int]:
+    """How many choices documents have whose orders are varied."""
+    found = {len(item.instance.choices) for cell in cells for item in cell.result.answered} - {0, 1}
+    return found if ORDER in cells[0].levels else set()
 
 
 def _levels(cells: Sequence[_Cell], axis: str) -> list[str]:
@@ -229,18 +249,21 @@ def _clusters(cells: Sequence[_Cell], places: Sequence[int]) -> list[str] | None
 
 
 def _naive(table: NDArray[np.float64], clusters: Sequence[str] | None) -> float | None:
-    """The standard error with documents as the only chance."""
+    """The standard error with documents as the only chance; None where equal ones say nothing of others."""
     import numpy as np
 
     from assay.stats.clustered import clustered_mean
-    from assay.stats.means import standard_error
+    from assay.stats.means import is_hair, standard_error
 
     means = table.reshape(len(table), -1).mean(axis=1)
     known = ~np.isnan(means)
+    values = means[known].tolist()
     if clusters is None:
-        return standard_error(means[known].tolist())
-    own = [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
-    return clustered_mean(means[known].tolist(), own).estimate.stderr
+        error = standard_error(values)
+    else:
+        own = [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
+        error = clustered_mean(values, own).estimate.stderr
+    return None if error is None or is_hair(error, max(map(abs, values))) else error
 
 
 def _axes(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]]) -> tuple[VarianceAxis, ...]:

@@ -5,6 +5,10 @@ chapter 4): the mean square of an effect S is expected to be Σ_{T ⊇ S} σ²_T
 equations gives the components; σ²_T over the product of the levels of T, summed, gives the squared error of the grand
 mean. That error is itself a sum of mean squares, so its degrees of freedom are Satterthwaite's (1946): three prompts
 that differ much leave two, and ± 1.96 standard errors would cover 85 % where 95 % are claimed (these cover 92).
+
+A factor may have a known number of levels, as orders of choices have. Of K levels that were drawn k times without
+replacement, an effect T of such factors alone adds σ²_T · (1 − Π k/K) as much, and nothing where all were asked; the
+other effects add what they did (Cornfield and Tukey 1956, in terms of the components as they are estimated here).
 """
 
 from __future__ import annotations
@@ -13,18 +17,21 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
 from assay.core.variance_axes import DOCUMENT, Component, Decomposition, Effect, Forecast
 from assay.stats.clustered import clustered_mean
-from assay.stats.means import bounded_interval, standard_error, t_quantile
+from assay.stats.means import bounded_interval, is_hair, standard_error, t_quantile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
+# What rounding leaves of a distance of 0, beside the scores.
+_HAIR = 1e-12
 # Effect → mean square and degrees of freedom.
 _Squares = Mapping[Effect, tuple[float, int]]
 
@@ -34,6 +41,7 @@ def decompose(
     factors: Sequence[str],
     nested: str | None = None,
     clusters: Sequence[Hashable] | None = None,
+    totals: Mapping[str, int] = MappingProxyType({}),
 ) -> Decomposition:
     """Takes a table of scores apart.
 
@@ -47,6 +55,7 @@ def decompose(
             one prompt is no relative of the third of another. It makes the residual.
         clusters: the cluster of every document; None where each stands for itself. What documents add to the error of
             the mean is then what clusters leave of it.
+        totals: factor → how many levels there are, of which the table has some or all; others have no end.
     """
     import numpy as np
 
@@ -66,18 +75,20 @@ def decompose(
     sizes = dict(zip(names, table.shape, strict=True))
     raw = _moments(squares, sizes, nested)
     kept = {effect: max(0.0, value) for effect, value in raw.items()}
-    variance = _variance_of_mean(kept, sizes, crowd)
-    degrees = _degrees(squares, sizes, nested, crowd, variance)
+    world = _World(crowd, totals)
+    error = math.sqrt(_variance_of_mean(kept, sizes, world)) or None
+    degrees = None if error is None else _degrees(squares, sizes, nested, world, error**2)
     return Decomposition(
         float(table.mean()),
-        math.sqrt(variance),
-        _components(squares, raw, sizes, crowd),
-        _forecasts(kept, sizes, crowd),
+        error,
+        _components(squares, raw, sizes, world),
+        () if error is None else _forecasts(kept, sizes, world),
         sizes,
         unvaried,
         int(len(has_all) - has_all.sum()),
-        *_interval(table, math.sqrt(variance), degrees),
+        *_interval(table, error, degrees),
         degrees,
+        tuple(name for name in names if world.is_exhausted(name, sizes)),
     )
 
 
@@ -89,17 +100,36 @@ class _Crowd:
     clusters: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What the levels were drawn from: documents perhaps of clusters, other factors perhaps of so many levels."""
+
+    crowd: _Crowd
+    totals: Mapping[str, int]
+
+    def is_exhausted(self, name: str, sizes: Mapping[str, float]) -> bool:
+        """Whether the table has all levels of a factor."""
+        return sizes[name] >= self.totals.get(name, math.inf)
+
+    def factor(self, effect: Effect, sizes: Mapping[str, float]) -> float:
+        """By what the error of a component is multiplied."""
+        if DOCUMENT in effect:
+            return self.crowd.factor
+        return 1 - math.prod(min(1.0, sizes[name] / self.totals.get(name, math.inf)) for name in effect)
+
+
 def _crowd(table: NDArray[np.float64], names: Sequence[str], clusters: Sequence[Hashable]) -> _Crowd:
     if not clusters or DOCUMENT not in names:
         return _Crowd()
     axis = list(names).index(DOCUMENT)
     means = table.mean(axis=tuple(other for other in range(table.ndim) if other != axis)).tolist()
     alone, found = standard_error(means), clustered_mean(means, clusters)
-    if not alone:
-        return _Crowd(clusters=found.clusters)
-    if found.clusters < 2:
+    if alone and found.clusters < 2:
         raise DataError(Fault("variance", "all documents are of one cluster", "two or more"))
-    return _Crowd(((found.estimate.stderr or 0.0) / alone) ** 2, found.clusters)
+    if not alone or not found.estimate.stderr:
+        # Clusters with equal means tell of no error among clusters, which is not the same as that there is none.
+        return _Crowd(clusters=found.clusters)
+    return _Crowd((found.estimate.stderr / alone) ** 2, found.clusters)
 
 
 def _complete(table: NDArray[np.float64], names: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -133,14 +163,18 @@ def _squares(table: NDArray[np.float64], names: Sequence[str], nested: str | Non
         axis = list(names).index(nested)
         size = table.shape[axis]
         squares[tuple(names)] = (float(table.var(axis=axis, ddof=1).mean()), table.size // size * (size - 1))
-    return squares
+    # What rounding leaves of scores that are equal.
+    least = (_HAIR * float(abs(table).max())) ** 2
+    return {effect: (0.0 if square <= least else square, degrees) for effect, (square, degrees) in squares.items()}
 
 
 def _moments(squares: _Squares, sizes: Mapping[str, int], nested: str | None) -> dict[Effect, float]:
     """Effect → its variance component as the moments give it."""
     found = {}
     for effect in squares:
-        total = math.fsum(sign * squares[other][0] for other, sign in _wider(effect, squares, nested))
+        terms = [sign * squares[other][0] for other, sign in _wider(effect, squares, nested)]
+        # Mean squares that cancel but for rounding leave nothing.
+        total = 0.0 if is_hair(abs(math.fsum(terms)), max(map(abs, terms))) else math.fsum(terms)
         found[effect] = total / math.prod(size for name, size in sizes.items() if name not in effect)
     return found
 
@@ -174,18 +208,17 @@ def _mean_squares(
     return found
 
 
-def _variance_of_mean(components: Mapping[Effect, float], sizes: Mapping[str, float], crowd: _Crowd) -> float:
-    return math.fsum(_part(effect, value, sizes, crowd) for effect, value in components.items())
+def _variance_of_mean(components: Mapping[Effect, float], sizes: Mapping[str, float], world: _World) -> float:
+    return math.fsum(_part(effect, value, sizes, world) for effect, value in components.items())
 
 
-def _part(effect: Effect, value: float, sizes: Mapping[str, float], crowd: _Crowd) -> float:
+def _part(effect: Effect, value: float, sizes: Mapping[str, float], world: _World) -> float:
     """What a component adds to the squared error of the mean."""
-    part = value / math.prod(sizes[name] for name in effect)
-    return part * crowd.factor if DOCUMENT in effect else part
+    return value / math.prod(sizes[name] for name in effect) * world.factor(effect, sizes)
 
 
 def _degrees(
-    squares: _Squares, sizes: Mapping[str, int], nested: str | None, crowd: _Crowd, variance: float
+    squares: _Squares, sizes: Mapping[str, int], nested: str | None, world: _World, variance: float
 ) -> float | None:
     """Satterthwaite's degrees of freedom of the squared error of the mean; None where that is 0.
 
@@ -195,19 +228,22 @@ def _degrees(
     for effect in squares:
         if DOCUMENT not in effect:
             for other, sign in _wider(effect, squares, nested):
-                weights[other] = weights.get(other, 0.0) + sign
+                weights[other] = weights.get(other, 0.0) + sign * world.factor(effect, sizes)
     cells = math.prod(sizes.values())
     terms = [((weight * squares[effect][0] / cells) ** 2, squares[effect][1]) for effect, weight in weights.items()]
     if DOCUMENT in sizes:
+        crowd = world.crowd
         count = sizes[DOCUMENT] if crowd.clusters is None else crowd.clusters
         terms.append(((crowd.factor * squares[(DOCUMENT,)][0] / cells) ** 2, count - 1))
     spread = math.fsum(square / degrees for square, degrees in terms if degrees)
     return max(1.0, variance**2 / spread) if spread > 0 else None
 
 
-def _interval(table: NDArray[np.float64], error: float, degrees: float | None) -> tuple[float | None, float | None]:
-    """95 % ends of the mean; none where no score differs."""
-    if degrees is None or not error:
+def _interval(
+    table: NDArray[np.float64], error: float | None, degrees: float | None
+) -> tuple[float | None, float | None]:
+    """95 % ends of the mean; none without an error."""
+    if degrees is None or error is None:
         return None, None
     mean = float(table.mean())
     if table.min() >= 0 and table.max() <= 1:
@@ -217,16 +253,16 @@ def _interval(table: NDArray[np.float64], error: float, degrees: float | None) -
 
 
 def _components(
-    squares: _Squares, raw: Mapping[Effect, float], sizes: Mapping[str, int], crowd: _Crowd
+    squares: _Squares, raw: Mapping[Effect, float], sizes: Mapping[str, int], world: _World
 ) -> tuple[Component, ...]:
     kept = {effect: max(0.0, value) for effect, value in raw.items()}
-    total, of_mean = math.fsum(kept.values()), _variance_of_mean(kept, sizes, crowd)
+    total, of_mean = math.fsum(kept.values()), _variance_of_mean(kept, sizes, world)
     found = [
         Component(
             effect,
             value,
             value / total if total > 0 else None,
-            _part(effect, value, sizes, crowd) / of_mean if of_mean > 0 else None,
+            _part(effect, value, sizes, world) / of_mean if of_mean > 0 else None,
             squares[effect][1],
             raw[effect] < 0,
         )
@@ -235,9 +271,13 @@ def _components(
     return tuple(sorted(found, key=lambda item: -item.variance))
 
 
-def _forecasts(kept: Mapping[Effect, float], sizes: Mapping[str, int], crowd: _Crowd) -> tuple[Forecast, ...]:
+def _forecasts(kept: Mapping[Effect, float], sizes: Mapping[str, int], world: _World) -> tuple[Forecast, ...]:
     def with_times(factor: str, times: float) -> float:
-        return math.sqrt(_variance_of_mean(kept, {**sizes, factor: sizes[factor] * times}, crowd))
+        return math.sqrt(_variance_of_mean(kept, {**sizes, factor: sizes[factor] * times}, world))
 
-    found = [Forecast(name, size, with_times(name, 2), with_times(name, 0.5)) for name, size in sizes.items()]
+    found = [
+        Forecast(name, size, with_times(name, 2), with_times(name, 0.5))
+        for name, size in sizes.items()
+        if not world.is_exhausted(name, sizes)
+    ]
     return tuple(sorted(found, key=lambda item: item.doubled))

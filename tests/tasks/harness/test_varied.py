@@ -69,6 +69,11 @@ def test_axes_survive_the_record() -> None:
         ("demo_questions", {"fewshot_seeds": 2}, "--seeds: .*shows no examples.*num_fewshot: 0"),
         ("demo_arithmetic_2d", {"fewshot_seeds": 2}, "the sampler first_n, which knows no seed"),
         ("demo_questions", {"orders": 2}, "--orders: .*its own prompt.*--style letters"),
+        (
+            "demo_scramble_cycle",
+            {"orders": 2},
+            '--orders: the task "demo_scramble_cycle" has no choices; .*Leave --orders',
+        ),
         ("demo_questions@cloze", {"orders": 2}, "the style cloze, which lists no choices"),
         ("demo_questions@letters:rotated", {"orders": 2}, "all rotations of its choices already"),
         ("demo_questions@letters", {"orders": 25}, "4 choices have 24 orders"),
@@ -79,6 +84,7 @@ def test_axes_survive_the_record() -> None:
         ("demo_questions", {"fewshot_seeds": 1}, "--seeds: is 1; expected 2 seeds or more"),
         ("demo_questions", {"fewshot_seeds": []}, "2 seeds or more"),
         ("demo_questions", {"fewshot_seeds": 1234}, "asks for 1,234 seeds; .* Say --seed 1234 for one run"),
+        ("demo_scramble_cycle", {"draws": 100_000}, "--draws: asks for 100,000 draws; expected 2 to 1,000"),
         ("demo_questions", {"orders": 1, "draws": 0}, r"(?s)--orders: is 1.*--draws: is 0"),
     ],
 )

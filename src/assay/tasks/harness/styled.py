@@ -45,13 +45,19 @@ def in_style(definition: TaskDefinition, style: Style | None) -> TaskDefinition:
     return replace(plain, name=definition.name, alias=definition.alias, style=None)
 
 
+def has_choices(definition: TaskDefinition) -> bool:
+    """Whether a task's documents have choices, which a style can list."""
+    stated = definition.format
+    return definition.rendering.choice is not None if stated is None else format_kind(stated) in (CHOICE, CLASSES)
+
+
 def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
     """The same task in a style."""
     stated = definition.format
     if style.spans and format_kind(stated) == SPAN and stated is not None:
         named = replace(definition, name=f"{definition.name}@{style.name}", alias=f"{definition.alias}@{style.name}")
         return replace(as_written(named, style), style=style.name)
-    if definition.rendering.choice is None if stated is None else format_kind(stated) not in (CHOICE, CLASSES):
+    if not has_choices(definition):
         why = "has no choices (doc_to_choice)" if stated is None else f"is of the format {format_kind(stated)}"
         raise TaskFileError(
             Fault(

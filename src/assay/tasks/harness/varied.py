@@ -17,6 +17,7 @@ from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.harness.definition import TaskDefinition
 from assay.tasks.harness.examples import with_sampler
 from assay.tasks.harness.generation import effective_settings, generation_settings
+from assay.tasks.harness.styled import has_choices
 from assay.tasks.styles import find_style
 
 _NOTHING = Axes()
@@ -76,6 +77,8 @@ def _order_faults(definition: TaskDefinition, named: str) -> Iterator[Fault]:
     if definition.prompt is not None:
         found = f"{named} is asked in prompts of its own, whose choices cannot be moved"
         yield Fault("--orders", found, _LISTING, "Leave --orders or the prompts out")
+    elif not has_choices(definition):
+        yield Fault("--orders", f"{named} has no choices", _LISTING, "Leave --orders or the task out")
     elif definition.style is None:
         yield Fault("--orders", f"{named} is asked in its own prompt, whose choices cannot be moved", _LISTING, advice)
     elif definition.rotates:
