@@ -13,6 +13,7 @@ from assay.core.comparisons import (
     CompareWish,
     Effect,
     Flip,
+    OverallScore,
     PairedScore,
     Place,
     RunComparison,
@@ -166,3 +167,10 @@ def test_a_table_without_letters_says_so() -> None:
     for letters, told in (("a", "that share a letter cannot be told apart"), ("", "so many letters would be needed")):
         table = Table("t", "acc", "none", (Place("a", score, 1, 2, letters), Place("b", score, 1, 2, letters)))
         assert told in comparison_text(replace(made(), tables=(table,)))
+
+
+def test_a_sentence_that_the_verdict_goes_on_from_stands_once() -> None:
+    own = made()
+    over = OverallScore("a", "b", ("t", "u"), own.pairs[0].difference, 0.5, 0.5, "none", "Over 2 tasks, nothing.")
+    found = replace(own, overall=(over,), verdict="Over 2 tasks, nothing; 1 of 2 single comparisons differs.")
+    assert comparison_text(found).count("Over 2 tasks") == 1

@@ -97,6 +97,11 @@ def test_effects_of_clusters_have_no_interval_of_single_documents() -> None:
     assert (found.effect.low, found.effect.high) == (None, None)
 
 
+def test_shares_are_never_further_apart_than_1() -> None:
+    found = compare(entry("a", [0.0, 0.1, 0.9]), entry("b", [1.0, 0.2, 0.0]))
+    assert (found.difference.low, found.difference.high) == (-1.0, 1.0)
+
+
 def test_few_flips_do_not_make_a_small_difference_visible() -> None:
     """One of 1,000 outcomes differs; six flips one way are the fewest that any test can find."""
     found = compare(entry("a", [1.0] * 1000), entry("b", [0.0] + [1.0] * 999))

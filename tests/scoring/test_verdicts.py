@@ -172,6 +172,11 @@ def test_the_conclusion_counts_findings() -> None:
     assert conclusion(many[1:], []) == "No difference beyond chance was found, of 2 comparisons."
 
 
+def test_a_level_other_than_that_of_the_interval_is_told() -> None:
+    (found,) = judged([pair(0.1, 0.15)], CompareWish(alpha=0.2))
+    assert found.verdict.endswith("more than chance explains at the level of 20 %.")
+
+
 def test_the_conclusion_does_not_count_what_could_not_be_tested() -> None:
     lacking = told(pair(0.0, 1.0), pair(None, None), pair(None, None))
     assert (

@@ -115,7 +115,11 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
         yield f"{len(found.pairs) - len(shown):,} pairs more: --format json has them all"
     yield ""
     yield from (f"{'- ' if heading else ''}note: {text}" for text in found.notices)
-    yield from (score.verdict for score in found.overall[:_MOST_PAIRS] if score.verdict != found.verdict)
+    # The last line may go on from what it is told over all tasks.
+    ends = found.verdict
+    yield from (
+        own.verdict for own in found.overall[:_MOST_PAIRS] if not ends.startswith(own.verdict.removesuffix("."))
+    )
     yield f"{'**' if heading else ''}{found.verdict}{'**' if heading else ''}"
 
 

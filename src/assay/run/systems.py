@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from assay.core.arguments import LONGEST_IN_NAME
 from assay.core.comparisons import AXES, CORRECTIONS, TESTS, CompareWish, PairedScore, System
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
@@ -54,16 +52,11 @@ def points_as_sizes(wish: CompareWish, score: PairedScore, match: Matched) -> li
     sizes = (("--margin", wish.margin), ("--effect", wish.effect))
     large = [(option, size) for option, size in sizes if size is not None and abs(size) >= 1]
     is_bounded = match.first.kept.aggregation in _BOUNDED
-    if not large or not (is_bounded or (score.is_share and _are_shares(match))):
+    if not large or not (is_bounded or (match.first.is_share and match.second.is_share)):
         return []
     name = score.metric if score.filter == "none" else f"{score.metric},{score.filter}"
     where = f"on {score.task}, {name}, whose scores are never further apart than 1"
     return [Fault(option, f"{size:g} {where}", "less than 1", "0.02 is 2 points") for option, size in large]
-
-
-def _are_shares(match: Matched) -> bool:
-    """Whether the documents' values, too, lie between 0 and 1: two bad marks of 10 may, on average."""
-    return all(bool(np.all(values >= 0) and np.all(values <= 1)) for values in match.numbers)
 
 
 def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tuple[list[System], dict[str, RunRecord]]:

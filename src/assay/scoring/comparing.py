@@ -169,6 +169,8 @@ class _Documents:
         n, binary = len(gaps), self.match.is_binary
         spread = self._spread(gaps)
         difference = _with_width(self._difference(gaps, spread, (wins, losses)))
+        if self.match.first.is_share and self.match.second.is_share:
+            difference = _of_shares(difference)
         test, p = self._test((wins, losses), wish) if n else ("none", None)
         mean = float(gaps.mean()) if n else None
         size = power.discordant_odds_ratio(wins, losses) if binary else power.dz_of(mean, spread, n)
@@ -247,6 +249,13 @@ class _Documents:
         not_worse = None if better is None else is_above if better else is_below
         ends = (None, None) if tails.low == tails.high else (tails.low, tails.high)
         return Margin(wish.margin, is_above and is_below, not_worse, *ends)
+
+
+def _of_shares(found: Estimate) -> Estimate:
+    """Shares cannot be further apart than 1."""
+    if found.low is None or found.high is None or (found.low >= -1 and found.high <= 1):
+        return found
+    return replace(found, low=max(-1.0, found.low), high=min(1.0, found.high))
 
 
 def _with_width(found: Estimate) -> Estimate:

@@ -116,8 +116,13 @@ def _sentence(pair: PairedScore, wish: CompareWish, tests: int) -> str:
     meaning = {"better": ", which is better", "worse": ", which is worse"}.get(pair.outcome, "")
     meaning = "" if pair.higher_is_better else meaning
     size = amount(pair.difference.value, pair.is_share)
-    found = f"{second} scores {size} {word} than {first}{meaning}{seen}: more than chance explains"
+    found = f"{second} scores {size} {word} than {first}{meaning}{seen}: more than chance explains{_level(wish)}"
     return f"{found}{_closeness(pair)}.{across}"
+
+
+def _level(wish: CompareWish) -> str:
+    """The level of the test where it is not that of the interval."""
+    return "" if wish.alpha == 0.05 else f" at the level of {100 * wish.alpha:g} %"
 
 
 def are_too_few(test: str, units: int, alpha: float, replicates: int = REPLICATES) -> bool:
@@ -178,7 +183,8 @@ def overall_sentence(score: OverallScore, wish: CompareWish, tests: int) -> str:
         return f"{count} no difference was found between {score.second} and {score.first}{seen}."
     word = "higher" if value > 0 else "lower"
     size = amount(value, True)
-    return f"{count} {score.second} scores {size} {word} than {score.first}{seen}: more than chance explains."
+    told = f"{count} {score.second} scores {size} {word} than {score.first}{seen}"
+    return f"{told}: more than chance explains{_level(wish)}."
 
 
 def _told_tasks(tasks: Sequence[str]) -> str:
