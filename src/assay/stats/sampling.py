@@ -131,16 +131,16 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
 
 
 def _kept_possible(found: Estimate, seen: Sequence[float], total: int) -> Estimate:
-    """An estimate of values from 0 to 1, kept within what can be. An interval that lies wholly outside says that the
-    sample is unlike the rest, so that the reference misleads: then the sample alone says how far it reaches."""
+    """An estimate of values from 0 to 1, kept within what can be. One that lies outside says that the sample is unlike
+    the rest, so that the reference misleads: its interval is then no narrower than that of the sample alone."""
     least, most = _possible(seen, total)
     value = min(max(found.value or 0.0, least), most)
     if found.low is None or found.high is None:
         return replace(found, value=value)
-    low, high = max(found.low, least), min(found.high, most)
-    if low < high:
-        return replace(found, value=value, low=low, high=high)
+    low, high = min(max(found.low, least), most), max(min(found.high, most), least)
+    if value == found.value:
+        return replace(found, low=low, high=high)
     alone = finite_estimate(seen, total)
     if alone.low is None or alone.high is None:
         return replace(found, value=value, stderr=None, low=None, high=None)
-    return replace(found, value=value, low=min(value, alone.low), high=max(value, alone.high))
+    return replace(found, value=value, low=min(low, alone.low), high=max(high, alone.high))
