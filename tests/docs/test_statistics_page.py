@@ -38,8 +38,17 @@ def test_methods_named_are_those_of_the_code() -> None:
     methods = [name for row in re.findall(r"^\| [^|]+ \| (`[^|]+) \|", PAGE, re.MULTILINE) for name in row.split(", ")]
     known = [name.strip("`") for name in methods]
     assert len(known) >= 18
-    parts = {"log-delta": '"log-" +', "cluster-bootstrap": "cluster-bootstrap", "log-t": '"log-" +'}
-    assert [name for name in known if parts.get(name, f'"{name}"') not in SOURCE] == []
+    parts = {name: name.removeprefix("log-") for name in known if name.startswith("log-")}  # of `means.exponential`
+    assert '"log-" +' in SOURCE
+    assert [name for name in known if f'"{parts.get(name, name)}"' not in SOURCE] == []
+
+
+def test_methods_of_the_code_are_named() -> None:
+    written = re.findall(r'"([a-z-]+)", (?:means\.)?LEVEL', SOURCE) + re.findall(r'nothing\("([a-z-]+)"\)', SOURCE)
+    in_clusters = re.findall(r'"([a-z-]+-clusters|clustered-[a-z]+)"', SOURCE)
+    methods = {*written, *in_clusters, "log-clustered-delta", "finite-wilson-t", "difference-newcombe"}
+    assert len(methods) >= 18
+    assert [name for name in sorted(methods) if f"`{name}`" not in PAGE] == []
 
 
 def test_the_table_of_shares_has_the_exact_coverage() -> None:

@@ -290,3 +290,23 @@ def test_auto_takes_the_column_found_and_leaves_other_tasks_alone() -> None:
     assert [task.metrics[0].estimate.clusters for task in result.tasks] == [10, None]
     own = replace(shared, card=replace(shared.card, config={"cluster": "{{left}}"}))
     assert run(right_for(*BY_PASSAGE), own, cluster="auto").tasks[0].metrics[0].estimate.clusters == 40
+
+
+@pytest.mark.parametrize("cluster", [None, "passage"])
+def test_an_infinite_likelihood_costs_the_interval_and_not_the_run(cluster: str | None, tmp_path: Path) -> None:
+    """A task's own code may give one; all answers are in by then."""
+    kinds = {"ppl": "perplexity", "word": "weighted_perplexity", "bits": "bits_per_byte", "loss": "mean"}
+
+    def process(fields: dict[str, Any], answers: list[Any]) -> dict[str, Any]:
+        log = -math.inf if answers[0] == "no" else -2.0
+        return {"ppl": log, "word": (log, 3), "bits": (log, 9), "loss": -log}
+
+    task = clustered(["a", "a", "b", "b", "c", "c", "c", "d"])
+    metrics = tuple(MetricSpec(name, aggregation=kind) for name, kind in kinds.items())
+    task = replace(task, scoring=replace(task.scoring, metrics=metrics, process=process))
+    result = run(right_for(0, 1, 2, 3, 4, 5), task, cluster=cluster, sample=7)
+    assert result.tasks[0].denominators.scored == 7
+    for metric in result.tasks[0].metrics:
+        found = metric.estimate
+        assert (found.value, found.stderr, found.low, found.high, found.n) == (math.inf, None, None, None, 7)
+    assert write_results(result, tmp_path, False)

@@ -351,6 +351,8 @@ def test_documents_in_clusters_are_counted_by_clusters(folder: Path) -> None:
     # Means 1, 1/2 | 0, 1/2: residuals of clusters 1/2 and −1/2, so the error is √(2·(1/4 + 1/4))/4.
     assert found.parts is not None and found.naive == pytest.approx(1 / 4)
     assert found.parts.stderr == pytest.approx(math.sqrt(1 / 16 + 1 / 24))
+    for agreed in (found.axes[0].agreement, found.axes[0].alpha):
+        assert agreed is not None and (agreed.n, agreed.clusters, agreed.method) == (4, 2, "cluster-bootstrap")
 
 
 def test_what_there_is_to_ask_is_known(folder: Path) -> None:

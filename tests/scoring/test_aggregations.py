@@ -95,6 +95,17 @@ def test_weighted_ones_are_ratios_of_sums() -> None:
     assert AGGREGATIONS["bits_per_byte"].estimate(values).value == pytest.approx(3 / math.log(2))
 
 
+@pytest.mark.parametrize(
+    ("name", "least"), [("weighted_perplexity", 1.0), ("weighted_nats", 0.0), ("bits_per_byte", 0.0)]
+)
+def test_clusters_of_texts_leave_the_interval_where_a_score_can_be(name: str, least: float) -> None:
+    values = [(-1.0, 4), (-2.0, 4), (-30.0, 6), (-20.0, 6)]
+    found = AGGREGATIONS[name].clustered(values, "aabb")  # type: ignore[misc]
+    assert (found.low, found.clusters) == (least, 2)
+    densities = AGGREGATIONS[name].clustered([(1.0, 4), *values[1:]], "aabb")  # type: ignore[misc]
+    assert densities.low is not None and densities.low < least
+
+
 @pytest.mark.parametrize("name", ["weighted_perplexity", "bits_per_byte", "brier_score", "bypass"])
 def test_some_have_no_error_in_lm_eval(name: str) -> None:
     assert AGGREGATIONS[name].harness_stderr([(-1.0, 2), (-3.0, 4)], 1000) is None

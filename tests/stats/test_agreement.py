@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from itertools import permutations
+import tracemalloc
+from collections.abc import Callable, Hashable
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from assay.core.errors import DataError
 from assay.core.scores import Estimate
 from assay.stats.agreement import (
+    Scale,
+    Weights,
     clustered_kappa,
     cohen_kappa,
     kappa_of_table,
@@ -21,6 +24,7 @@ from assay.stats.agreement import (
     percent_agreement,
     rater_agreement,
 )
+from assay.stats.means import t_quantile
 
 _ = None
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section D: four observers, twelve units.
@@ -227,7 +231,10 @@ def test_clustered_kappa_of_single_items_is_that_of_the_table() -> None:
     table = [[int(np.sum((first == i) & (second == j))) for j in (0, 1)] for i in (0, 1)]
     found, expected = clustered_kappa(first, second, np.arange(80)), kappa_of_table(table)
     assert expected.stderr is not None
-    assert (found.value, found.stderr) == pytest.approx((expected.value, expected.stderr * math.sqrt(80 / 79)))
+    error = expected.stderr * math.sqrt(80 / 79)
+    assert (found.value, found.stderr) == pytest.approx((expected.value, error))
+    reach = t_quantile(79) * error
+    assert (found.low, found.high) == pytest.approx((found.value - reach, found.value + reach))  # type: ignore[operator]
 
 
 def test_clustered_kappa_agrees_with_redrawn_clusters() -> None:
@@ -240,3 +247,67 @@ def test_clustered_kappa_agrees_with_redrawn_clusters() -> None:
     assert found.value == pytest.approx(redrawn.value) and found.stderr == pytest.approx(redrawn.stderr, rel=0.1)
     assert (found.clusters, clustered_kappa(first, first, units).stderr) == (100, None)
     assert clustered_kappa(np.ones(4), np.ones(4), np.arange(4)).value is None
+
+
+@pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
+def test_agreement_of_copies_in_clusters_has_the_error_of_one_of_each(scale: Scale) -> None:
+    """Three raters of 60 items, every item four times; one more with a single rating says nothing."""
+    generator = np.random.default_rng(7)
+    marks = generator.integers(1, 5, 60)
+    items = np.stack([np.where(generator.random(60) < 0.7, marks, generator.integers(1, 5, 60)) for _ in range(3)], 1)
+    again = [*np.repeat(items, 4, axis=0).tolist(), [1, None, None]]
+    names = [*(place for place in range(60) for _ in range(4)), "more"]
+    for once, found in (
+        (percent_agreement(items.tolist()), percent_agreement(again, clusters=names)),
+        (krippendorff_alpha(items.tolist(), scale), krippendorff_alpha(again, scale, clusters=names)),
+    ):
+        assert (found.method, found.n, found.clusters) == ("cluster-bootstrap", 240, 60)
+        assert found.value == pytest.approx(once.value, abs=0.01)
+        assert found.stderr == pytest.approx(once.stderr, rel=0.02)
+    with pytest.raises(DataError, match="clusters"):
+        percent_agreement(again, clusters=names[:-1])
+
+
+@pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
+def test_kappa_of_redrawn_sets_is_that_of_their_items(weights: Weights) -> None:
+    """Three clusters, of which a redrawn set may lack labels of either rater: ends lie where some redraw does."""
+    first, second = [0, 1, 2, 3, 3, 1, 0, 4], [0, 2, 2, 3, 1, 1, 4, 0]
+    found = cohen_kappa(first, second, weights, clusters="aaabbbcc")
+    redraws = []
+    for drawn in product([range(3), range(3, 6), range(6, 8)], repeat=3):
+        places = [place for part in drawn for place in part]
+        redraws.append(cohen_kappa([first[p] for p in places], [second[p] for p in places], weights).value or 0.0)
+    assert (found.low, found.high) == pytest.approx((min(redraws), max(redraws)))
+
+
+def test_coefficients_that_many_redrawn_sets_lack_have_no_interval() -> None:
+    """One item of 20 differs from all others: a redrawn set lacks it in 36 of 100."""
+    one, other = ["a"] * 19 + ["b"], ["a"] * 19 + ["c"]
+    found = [
+        cohen_kappa(one, other),
+        cohen_kappa(one, other, clusters=range(20)),
+        krippendorff_alpha(list(zip(one, other, strict=True))),
+    ]
+    assert all(item.value is not None and item.low is None and item.stderr is None for item in found)
+
+
+LABELS = [f"label {place}" for place in range(3000)]
+MARKS = np.random.default_rng(0).integers(0, 100, (20_000, 2)).tolist()
+
+
+@pytest.mark.parametrize(
+    "of_many",
+    [
+        pytest.param(lambda: cohen_kappa(LABELS, LABELS[::-1]), id="kappa"),
+        pytest.param(lambda: cohen_kappa(LABELS, LABELS[::-1], "linear", clusters=LABELS), id="kappa in clusters"),
+        pytest.param(lambda: krippendorff_alpha(list(zip(LABELS, LABELS[::-1], strict=True))), id="alpha"),
+        pytest.param(lambda: krippendorff_alpha(MARKS, "ordinal"), id="ordinal alpha"),
+    ],
+)
+def test_many_labels_take_bounded_memory(of_many: Callable[[], Estimate]) -> None:
+    """A table of all pairs of labels, or of items and labels, would take 70 MB and more."""
+    tracemalloc.start()
+    found = of_many()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.stderr is not None and peak < 40e6

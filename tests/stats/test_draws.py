@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from assay.core.errors import DataError
 from assay.stats.draws import (
-    drawn_mean,
     draws_estimate,
     g_pass_at_k,
     majority_at_k,
@@ -144,28 +143,3 @@ def test_the_estimate_of_pass_at_k_has_no_bias_and_its_error_is_right() -> None:
     assert np.mean([item.stderr or 0.0 for item in found]) == pytest.approx(np.std(values), rel=0.07)
     covered = [(item.low or 0.0) <= 0.75 <= (item.high or 0.0) for item in found]
     assert np.mean(covered) == pytest.approx(0.945, abs=0.02)
-
-
-def test_a_drawn_mean_by_hand() -> None:
-    """Means 0, .5, 1, within 0, .5, 0: variance of means .25, less (1/6)/2."""
-    found = drawn_mean([[0, 0], [0, 1], [1, 1]])
-    assert found.estimate.value == 0.5
-    assert (found.within, found.between) == pytest.approx((1 / 6, 0.25 - 1 / 12))
-    assert found.stderr_with(2) == pytest.approx(math.sqrt(0.25 / 3))
-    assert found.estimate.stderr == pytest.approx(found.stderr_with(2))
-
-
-def test_the_error_falls_with_draws_as_measured() -> None:
-    """Chances from Beta(2, 1), 500 documents: variance 1/18 of chances and 1/6 within."""
-    generator = np.random.default_rng(5)
-    chances = generator.beta(2, 1, size=(500, 1))
-    found = drawn_mean((generator.random((500, 12)) < chances).astype(float).tolist())
-    for draws in (1, 4, 100):
-        expected = math.sqrt((1 / 18 + 1 / 6 / draws) / 500)
-        assert found.stderr_with(draws) == pytest.approx(expected, rel=0.07)
-
-
-def test_one_draw_each_cannot_tell_draws_from_documents() -> None:
-    found = drawn_mean([[0.0], [1.0]])
-    assert (found.within, found.between, found.stderr_with(3)) == (None, 0.5, None)
-    assert drawn_mean([]).estimate.value is None

@@ -12,16 +12,13 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.errors import DataError
-from assay.stats.equivalence import equivalence, non_inferiority, score_interval, score_statistic
+from assay.stats.equivalence import Tails, measurement_tails, outcome_tails, score_interval, score_statistic
 
 
-def outcomes(both: int, wins: int, losses: int, neither: int) -> tuple[list[float], list[float]]:
-    """Two systems' 0/1 values with these counts."""
-    return (
-        [1.0] * (both + wins) + [0.0] * (losses + neither),
-        [1.0] * both + [0.0] * wins + [1.0] * losses + [0.0] * neither,
-    )
+def not_within(found: Tails | None, margin: float) -> float:
+    """The p of two one-sided tests: that the true difference is the margin or more, on either side."""
+    assert found is not None
+    return max(found.is_higher(-margin), found.is_lower(margin))
 
 
 def test_measurements_are_tested_as_by_statsmodels() -> None:
@@ -30,12 +27,12 @@ def test_measurements_are_tested_as_by_statsmodels() -> None:
     a = generator.normal(size=60)
     b = a + generator.normal(0.02, 0.2, 60)
     expected, *_ = weights.ttost_paired(a, b, -0.1, 0.1)
-    found = equivalence(a.tolist(), b.tolist(), 0.1)
-    assert found.p == pytest.approx(expected)
+    found = measurement_tails((a - b).mean(), (a - b).std(ddof=1) / math.sqrt(60), 60)
+    assert found is not None and not_within(found, 0.1) == pytest.approx(expected)
     ends = scipy.stats.ttest_rel(a, b).confidence_interval(0.9)
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
     one_sided = scipy.stats.ttest_1samp(a - b + 0.1, 0, alternative="greater")
-    assert non_inferiority(a.tolist(), b.tolist(), 0.1).p == pytest.approx(one_sided.pvalue)
+    assert found.is_higher(-0.1) == pytest.approx(one_sided.pvalue)
 
 
 @pytest.mark.parametrize(
@@ -79,36 +76,32 @@ def test_without_discordance_the_interval_is_that_of_the_rule() -> None:
 
 
 def test_outcomes_are_equivalent_exactly_when_the_interval_lies_inside() -> None:
-    for table in [(300, 10, 12, 100), (300, 30, 12, 100), (20, 1, 1, 20), (50, 0, 0, 50)]:
+    for wins, losses, n in [(10, 12, 422), (30, 12, 442), (1, 1, 42), (0, 0, 100)]:
+        found = outcome_tails(wins, losses, n)
+        assert found is not None and found.method == "score"
         for margin in (0.02, 0.04, 0.08):
-            found = equivalence(*outcomes(*table), margin)
-            assert found.method == "score" and found.low is not None and found.high is not None
-            assert found.holds == (-margin <= found.low and found.high <= margin)
-            assert non_inferiority(*outcomes(*table), margin).holds == (-margin <= found.low)
+            assert (not_within(found, margin) <= 0.05) == (-margin <= found.low and found.high <= margin)
+            assert (found.is_higher(-margin) <= 0.05) == (-margin <= found.low)
 
 
 def test_few_documents_show_no_equivalence() -> None:
-    assert equivalence([], [], 0.1).p is None
-    one = equivalence([1], [0], 0.1)
-    assert (one.holds, one.p, one.difference) == (False, None, 1.0)
-    assert not equivalence([1, 0], [1, 0], 0.1).holds
+    assert outcome_tails(0, 0, 0) is None and outcome_tails(1, 0, 1) is None
+    assert measurement_tails(0.3, 0.0, 1) is None
+    assert not_within(outcome_tails(0, 0, 2), 0.1) > 0.05
 
 
 def test_equal_differences_fall_back_on_their_signs() -> None:
-    same = [0.3, 0.7, 0.5, 0.9]
-    assert (equivalence(same, same, 0.1).p, equivalence(same, same, 0.1).method) == (1 / 16, "sign")
-    assert equivalence(same * 2, same * 2, 0.1).holds
-    assert equivalence([value + 0.5 for value in same], same, 0.1).p == 1.0
-
-
-@pytest.mark.parametrize("margin", [0.0, -0.1, math.nan, math.inf])
-def test_a_margin_is_needed(margin: float) -> None:
-    with pytest.raises(DataError, match="margin"):
-        equivalence([1, 0], [1, 1], margin)
+    """Were the median beyond the margin, each of four documents would lie inside by a chance of ½ at most: 1/16."""
+    found = measurement_tails(0.02, 0.0, 4)
+    assert found is not None and found.method == "sign"
+    assert [found.is_higher(true) for true in (-0.1, 0.5)] == [found.is_lower(-true) for true in (-0.1, 0.5)]
+    assert (found.is_higher(-0.1), found.is_higher(0.5)) == (1 / 16, 1.0)
+    assert not_within(measurement_tails(0.0, 0.0, 8), 0.1) == 1 / 256
+    assert not_within(measurement_tails(0.5, 0.0, 4), 0.1) == 1.0
 
 
 def test_a_margin_of_one_or_more_always_holds_for_outcomes() -> None:
-    assert equivalence([1, 1, 1], [0, 0, 0], 1.5).p == 0.0
+    assert not_within(outcome_tails(3, 0, 3), 1.5) == 0.0
 
 
 def test_systems_a_margin_apart_pass_in_no_more_than_5_percent() -> None:
@@ -116,8 +109,8 @@ def test_systems_a_margin_apart_pass_in_no_more_than_5_percent() -> None:
     drawn = np.random.default_rng(2).multinomial(300, [0.5, 0.13, 0.07, 0.3], size=2000)
     tests = {}
     for wins, losses in {(int(row[1]), int(row[2])) for row in drawn}:
-        tests[wins, losses] = equivalence(*outcomes(150, wins, losses, 150 - wins - losses), 0.06)
+        tests[wins, losses] = outcome_tails(wins, losses, 300)
     found = [tests[int(row[1]), int(row[2])] for row in drawn]
-    assert np.mean([item.holds for item in found]) <= 0.05 + 0.015
-    covered = [item.low <= 0.06 <= item.high for item in found if item.low is not None and item.high is not None]
+    assert np.mean([not_within(item, 0.06) <= 0.05 for item in found]) <= 0.05 + 0.015
+    covered = [item.low <= 0.06 <= item.high for item in found if item is not None]
     assert np.mean(covered) == pytest.approx(0.9, abs=0.02)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from assay.stats.gaps import gaps_estimate
 
@@ -51,3 +52,12 @@ def test_gaps_of_copies_in_clusters_have_the_interval_of_one_of_each() -> None:
 
 def test_an_interval_ends_where_the_sum_of_gaps_does() -> None:
     assert gaps_estimate(np.array([[0.9, 0.0], [0.5, 0.0], [0.0, 0.9]]), np.ones(3)).high == 1.0
+
+
+def test_gaps_of_few_documents_reach_as_far_as_students_interval() -> None:
+    """One gap of eight documents: noise is that of a mean, whose interval is t of seven degrees wide, not 1.96."""
+    values = scipy.stats.norm.ppf((np.arange(8) + 0.5) / 8) / 10 + 0.5
+    found = gaps_estimate(values[:, None], np.ones(8))
+    assert found.value is not None and found.low is not None and found.high is not None
+    reach = scipy.stats.t.ppf(0.975, 7) * values.std(ddof=1) / math.sqrt(8)
+    assert (found.value - found.low, found.high - found.value) == pytest.approx((reach, reach), rel=0.1)

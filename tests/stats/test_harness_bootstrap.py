@@ -69,3 +69,9 @@ def test_the_global_generators_are_left_alone() -> None:
     harness_stderr(np.arange(5.0), means, 1000)
     percentile_estimate(np.arange(5.0), means)
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+@pytest.mark.parametrize("values", [[np.inf, 1.0, 2.0], [np.inf, -np.inf, 1.0]])
+def test_infinite_values_have_no_error_and_no_warning(values: list[float]) -> None:
+    found = harness_stderr(np.array(values), lambda rows: np.asarray(rows.mean(axis=1)), 50)
+    assert found is not None and np.isnan(found)

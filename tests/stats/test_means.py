@@ -136,7 +136,7 @@ def test_two_values_have_a_wide_interval() -> None:
 
 
 def test_perplexity_is_the_exponential_of_the_mean() -> None:
-    found, inner = perplexity_estimate([-1.0, -2.0, -4.5]), mean_estimate([1.0, 2.0, 4.5])
+    found, inner = perplexity_estimate([-2.0, -2.4, -3.1]), mean_estimate([2.0, 2.4, 3.1])
     assert None not in (inner.value, inner.stderr, inner.low, inner.high)
     assert found.value == pytest.approx(math.exp(2.5))
     assert found.stderr == pytest.approx(math.exp(2.5) * inner.stderr)
@@ -150,7 +150,32 @@ def test_log_probabilities_of_one_and_zero_are_no_proportion() -> None:
 def test_a_hopeless_likelihood_is_infinite_not_a_crash() -> None:
     found = perplexity_estimate([-1e5, -1e5])
     assert (found.value, found.stderr) == (math.inf, None)
-    assert ratio_perplexity_estimate([-5e3, -6e3], [1, 1]).value == math.inf
+    assert ratio_perplexity_estimate([-5e3, -6e3], [1, 1]) == Estimate(math.inf, None, None, None, 2, "log-delta")
+
+
+def test_an_infinite_value_has_neither_error_nor_interval() -> None:
+    logs = [-math.inf, -1.0, -2.0]
+    for found in (
+        mean_estimate([math.inf, 1.0, 2.0]),
+        perplexity_estimate(logs),
+        ratio_perplexity_estimate(logs, [1, 2, 3]),
+        bits_estimate(logs, [1, 2, 3]),
+    ):
+        assert (found.value, found.stderr, found.low, found.high, found.n) == (math.inf, None, None, None, 3)
+
+
+@pytest.mark.parametrize("values", [[math.inf, -math.inf, 1.0], [math.nan, 1.0, 2.0]])
+def test_an_undefined_mean_is_null(values: list[float]) -> None:
+    for found in (mean_estimate(values), perplexity_estimate(values), bits_estimate(values, [1, 1, 1])):
+        assert (found.value, found.stderr, found.low, found.n) == (None, None, None, 3)
+
+
+def test_no_interval_says_that_a_text_may_be_likelier_than_1() -> None:
+    logs, weights = [-1.0, -30.0], [10, 12]
+    assert (perplexity_estimate(logs).low, ratio_perplexity_estimate(logs, weights).low) == (1.0, 1.0)
+    assert bits_estimate(logs, weights).low == 0.0
+    densities = bits_estimate([1.0, -30.0], weights)  # logarithms of densities may be above 0
+    assert densities.low is not None and densities.low < 0
 
 
 def test_a_ratio_of_equal_weights_is_the_mean() -> None:

@@ -11,16 +11,13 @@ import scipy.stats
 from assay.core.errors import DataError
 from assay.stats.paired import mcnemar_p
 from assay.stats.power import (
-    PairedVariance,
-    cohen_dz,
-    cohen_g,
     detectable_outcomes,
     discordant_odds_ratio,
     documents_needed,
+    dz_of,
     fewest_to_show,
     minimum_detectable_effect,
     outcomes_needed,
-    paired_variance,
 )
 
 
@@ -59,29 +56,6 @@ def test_what_cannot_be_is_refused(variance: float, power: float, alpha: float) 
         minimum_detectable_effect(variance, 10, power, alpha)
 
 
-def test_draws_lessen_only_the_variance_within() -> None:
-    own = PairedVariance(0.1, 0.2, 0.4)
-    assert own.of_one_document() == pytest.approx(0.7)
-    assert own.of_one_document(draws_a=2, draws_b=8) == pytest.approx(0.1 + 0.1 + 0.05)
-
-
-def test_variance_is_split_by_hand() -> None:
-    """a's means 0.5, 1, within (.5 + 0)/2 = .25 over 2 draws; b always 0. Differences' variance .125, less .125."""
-    assert paired_variance([[0, 1], [1, 1]], [[0], [0]]) == PairedVariance(0.0, 0.25, 0.0)
-    assert paired_variance([[0.0]], [[1.0]]) is None
-
-
-def test_variance_is_split_as_it_was_made() -> None:
-    """Differences of true means have variance .04; draws .09 and .01 within."""
-    generator = np.random.default_rng(0)
-    base, shift = generator.normal(size=(20_000, 1)), generator.normal(scale=0.2, size=(20_000, 1))
-    a = base + shift + generator.normal(scale=0.3, size=(20_000, 4))
-    b = base + generator.normal(scale=0.1, size=(20_000, 3))
-    found = paired_variance(a.tolist(), b.tolist())
-    assert found is not None
-    assert (found.between, found.within_a, found.within_b) == pytest.approx((0.04, 0.09, 0.01), rel=0.04)
-
-
 def test_a_test_has_the_power_that_was_asked_for() -> None:
     n = documents_needed(0.1, 0.25)
     assert n is not None
@@ -93,7 +67,7 @@ def test_a_test_has_the_power_that_was_asked_for() -> None:
 @pytest.mark.parametrize(("mean", "n"), [(0.0, 10), (0.3, 10), (-0.7, 50), (0.05, 2000), (1.5, 300)])
 def test_d_z_and_its_interval_invert_the_noncentral_t(mean: float, n: int) -> None:
     differences = np.random.default_rng(n).normal(mean, 1.0, n)
-    found = cohen_dz(differences.tolist())
+    found = dz_of(differences.mean(), differences.std(ddof=1), n)
     t = scipy.stats.ttest_1samp(differences, 0).statistic
     assert found.value == pytest.approx(t / math.sqrt(n))
     assert found.low is not None and found.high is not None
@@ -102,23 +76,22 @@ def test_d_z_and_its_interval_invert_the_noncentral_t(mean: float, n: int) -> No
 
 
 def test_d_z_of_differences_that_do_not_vary() -> None:
-    assert (cohen_dz([0.0, 0.0]).value, cohen_dz([0.5, 0.5]).value, cohen_dz([]).value) == (0.0, None, None)
-    assert cohen_dz([0.3]).method == "none"
+    assert (dz_of(0.0, 0.0, 2).value, dz_of(0.5, 0.0, 2).value, dz_of(None, 0.0, 0).value) == (0.0, None, None)
+    assert dz_of(0.3, 0.0, 1).method == "none"
 
 
 def test_effects_of_outcomes_by_hand() -> None:
-    """12 wins, 4 losses: three wins per loss, .75 − .5; Clopper and Pearson's .4762 to .9273."""
-    odds, g = discordant_odds_ratio(12, 4), cohen_g(12, 4)
+    """12 wins, 4 losses: three wins per loss; Clopper and Pearson's .4762 to .9273."""
+    odds = discordant_odds_ratio(12, 4)
     ends = scipy.stats.binomtest(12, 16).proportion_ci(0.95, method="exact")
-    assert (odds.value, g.value, odds.n) == (3.0, 0.25, 16)
-    assert (g.low, g.high) == pytest.approx((ends.low - 0.5, ends.high - 0.5))
+    assert (odds.value, odds.n) == (3.0, 16)
     assert (odds.low, odds.high) == pytest.approx((ends.low / (1 - ends.low), ends.high / (1 - ends.high)))
 
 
 def test_effects_without_losses_and_without_either() -> None:
     assert (discordant_odds_ratio(5, 0).value, discordant_odds_ratio(5, 0).high) == (math.inf, math.inf)
     assert discordant_odds_ratio(0, 5).value == 0.0
-    assert (discordant_odds_ratio(0, 0).value, cohen_g(0, 0).value) == (None, None)
+    assert discordant_odds_ratio(0, 0).value is None
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assay.core.errors import DataError
 from assay.core.scores import Estimate
-from assay.stats.means import mean_estimate
+from assay.stats.means import bounded_interval, mean_estimate, wilson_interval
 from assay.stats.paired import newcombe_interval
 from assay.stats.sampling import difference_estimate, finite_estimate, nested_sample, random_order
 
@@ -155,3 +158,61 @@ def test_the_interval_of_a_finite_task_covers(total: int, n: int) -> None:
     # As with Wilson's interval of any sample, single shares lie a little below, the average does not.
     assert np.mean(coverage) == pytest.approx(0.95, abs=0.01)
     assert min(coverage) > 0.9
+
+
+def test_the_difference_estimator_stays_within_what_can_be() -> None:
+    """Right on all ten asked, where the reference knew five: its 90 % and 50 more are no share, nor −7 %."""
+    reference = [1.0] * 90 + [0.0] * 10
+    above = difference_estimate(reference, dict.fromkeys(range(85, 95), 1.0))
+    below = difference_estimate([1 - value for value in reference], dict.fromkeys(range(85, 95), 0.0))
+    alone = finite_estimate([1.0] * 10, 100)
+    assert (above.value, above.low, above.high) == (1.0, alone.low, 1.0)
+    assert (below.value, below.low) == (0.0, 0.0)
+    assert below.high == pytest.approx(1 - (alone.low or 0))
+    part = difference_estimate([0.5] * 40 + [0.0] * 60, {0: 0.9, 1: 1.0, 50: 0.9, 51: 0.8})
+    assert part.value == pytest.approx(0.85) and part.high == pytest.approx((3.6 + 96) / 100)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data(), st.integers(2, 12), st.sampled_from([[0.0, 1.0], [0.0, 0.25, 1.0]]))
+def test_the_difference_estimators_interval_holds_its_own_value(
+    data: st.DataObject, total: int, values: list[float]
+) -> None:
+    reference = data.draw(st.lists(st.sampled_from(values), min_size=total, max_size=total))
+    places = data.draw(st.lists(st.integers(0, total - 1), min_size=1, unique=True))
+    sampled = {place: data.draw(st.sampled_from(values)) for place in places}
+    seen, found = sum(sampled.values()), difference_estimate(reference, sampled)
+    assert found.value is not None
+    assert seen / total - 1e-12 <= found.value <= (seen + total - len(places)) / total + 1e-12
+    if found.low is not None and found.high is not None:
+        assert 0 <= found.low <= found.value + 1e-12 and found.value - 1e-12 <= found.high <= 1 + 1e-12
+        assert found.low < found.high or len(places) == total
+
+
+def test_a_sample_on_which_both_agree_has_an_interval_and_no_error() -> None:
+    found = difference_estimate([1.0, 0.0] * 20, {0: 1.0, 1: 0.0, 2: 1.0, 3: 0.0})
+    assert (found.value, found.stderr) == (0.5, None)
+    assert found.low is not None and found.high is not None and found.low < 0.4 and found.high > 0.6
+
+
+def test_values_from_0_to_1_of_a_finite_task_have_an_interval_within_them() -> None:
+    """The interval of a mean with that error, and no less than what was seen: .3 + .9 of 1,000."""
+    values = [0.0] * 28 + [0.3, 0.9]
+    found = finite_estimate(values, 1000)
+    assert found.stderr is not None and found.method == "finite-wilson-t"
+    assert (found.low, found.high) == pytest.approx(bounded_interval(0.04, found.stderr, 29))
+    known = finite_estimate([0.5, 0.6, 0.7, 0.2], 5)
+    assert known.low == pytest.approx(2.0 / 5) and known.high == pytest.approx(3.0 / 5)
+
+
+def test_a_finite_task_of_few_documents_has_its_own_width() -> None:
+    """Three right of five, of twenty: Wilson's interval as of 5 · 19/15 documents, not of 5 · 20/15."""
+    found = finite_estimate([1.0, 1.0, 1.0, 0.0, 0.0], 20)
+    assert (found.low, found.high) == pytest.approx(wilson_interval(0.6 * 5 * 19 / 15, 5 * 19 / 15))
+
+
+def test_an_infinite_value_has_neither_error_nor_interval() -> None:
+    infinite = Estimate(math.inf, None, None, None, 2, "finite-t")
+    assert finite_estimate([math.inf, 1.0], 9) == infinite
+    assert difference_estimate([1.0] * 9, {0: math.inf, 1: 1.0}) == replace(infinite, method="difference-t")
+    assert difference_estimate([1.0] * 8 + [math.inf], {0: 1.0, 1: 1.0}).value is None

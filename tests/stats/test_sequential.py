@@ -16,7 +16,6 @@ from assay.stats.sequential import (
     capital,
     decide,
     difference_bounds,
-    documents_until,
     mean_bounds,
     outcome_evidence,
     value_evidence,
@@ -90,14 +89,6 @@ def test_values_out_of_range_are_refused() -> None:
         decide([3.0], [1.0])
     with pytest.raises(DataError, match="2 values of 1 documents"):
         mean_bounds([0.5, 0.5], population=1)
-
-
-def test_the_first_time_the_bounds_are_narrow_enough() -> None:
-    values = (np.random.default_rng(1).random(600) < 0.5).astype(np.float64).tolist()
-    n = documents_until(values, 0.1)
-    assert n is not None
-    assert mean_bounds(values[:n]).half_width <= 0.1 < mean_bounds(values[: n - 1]).half_width
-    assert documents_until(values, 0.01) is None
 
 
 def test_bounds_of_a_difference_are_those_of_the_shifted_mean() -> None:

@@ -279,11 +279,11 @@ def _axes(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]])
         line = _first_line(cells, axis)
         raters = [picked[0] for cell, picked in zip(cells, picks, strict=True) if cell in line and picked]
         is_alike = axis != PROMPT or all(cell.right() == line[0].right() for cell in line)
-        found.append(_axis(axis, scores, raters if is_alike else []))
+        found.append(_axis(axis, scores, raters if is_alike else [], cells))
     draws = len(columns[0])
     if draws > 1:
         by_draw = {str(draw + 1): _mean([_value(own[draw]) for own in columns]) for draw in range(draws)}
-        found.append(_axis(DRAW, by_draw, picks[0]))
+        found.append(_axis(DRAW, by_draw, picks[0], cells))
     return tuple(found)
 
 
@@ -299,14 +299,21 @@ def _first_line(cells: Sequence[_Cell], axis: str) -> list[_Cell]:
     return [cell for cell in cells if all(cell.levels[name] == first[name] for name in first if name != axis)]
 
 
-def _axis(name: str, scores: Mapping[str, float | None], raters: Sequence[Mapping[int, int | None]]) -> VarianceAxis:
+def _axis(
+    name: str,
+    scores: Mapping[str, float | None],
+    raters: Sequence[Mapping[int, int | None]],
+    cells: Sequence[_Cell],
+) -> VarianceAxis:
     from assay.stats.agreement import krippendorff_alpha, percent_agreement
 
     places = sorted({place for rater in raters for place in rater})
     ratings = [[rater.get(place) for rater in raters] for place in places]
     if len(raters) < 2 or not any(sum(pick is not None for pick in row) > 1 for row in ratings):
         return VarianceAxis(name, scores)
-    return VarianceAxis(name, scores, percent_agreement(ratings), krippendorff_alpha(ratings))
+    clusters = _clusters(cells, places)
+    share, alpha = percent_agreement(ratings, clusters=clusters), krippendorff_alpha(ratings, clusters=clusters)
+    return VarianceAxis(name, scores, share, alpha)
 
 
 def _score(key: Key, cell: _Cell, columns: Sequence[Column]) -> float | None:

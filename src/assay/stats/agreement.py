@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 REPLICATES = 1000
 Scale = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["none", "linear", "quadratic"]
-# Ordinal ratings are compared in a table of all pairs of values.
-MOST_ORDINAL = 100
 # A spread so small, beside what it is made of, is what rounding leaves of 0.
 _HAIR = 1e-9
 
@@ -80,20 +78,22 @@ def rater_agreement(
     return RaterAgreement(names, share.n, share, alpha, kappas)
 
 
-def percent_agreement(ratings: Sequence[Sequence[Hashable | None]], seed: int = 0) -> Estimate:
+def percent_agreement(
+    ratings: Sequence[Sequence[Hashable | None]], seed: int = 0, clusters: Sequence[Hashable] | None = None
+) -> Estimate:
     """Share of pairs of raters that agree on an item, over items with two ratings or more.
 
     Args:
         ratings: per item, each rater's rating; None where it is missing.
         seed: of the bootstrap.
+        clusters: the cluster of each item, to redraw whole clusters; None for single items.
     """
     import numpy as np
 
-    shares = []
-    for own in _rated(ratings):
-        pairs = math.comb(len(own), 2)
-        shares.append(sum(math.comb(count, 2) for count in Counter(own).values()) / pairs)
-    return _bootstrapped(np.array(shares)[:, None], lambda sums, n: sums[:, 0] / n, seed)
+    rated = _rated(ratings, clusters)
+    pairs = np.array([math.comb(sum(own.values()), 2) for own in rated.kinds])
+    alike = np.array([sum(math.comb(count, 2) for count in own.values()) for own in rated.kinds])
+    return _redrawn(rated.places, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters)
 
 
 def cohen_kappa(
@@ -112,22 +112,12 @@ def cohen_kappa(
         seed: of the bootstrap.
         clusters: the cluster of each item, to redraw whole clusters; None for single items.
     """
-    import numpy as np
-
     if len(first) != len(second):
         raise unequal("second rater", len(second), len(first))
     if not first:
         return nothing("bootstrap")
     kappas, places = _kappas(first, second, weights)
-    if clusters is None:
-        return _redrawn_kappas(kappas, places, seed)
-    from assay.stats.bootstrap import numbered
-
-    own = numbered(clusters, len(first))
-    columns = np.zeros((int(own.max()) + 1, len(kappas.known)))
-    np.add.at(columns, (own, places), 1.0)
-    found = _bootstrapped(columns, lambda sums, _: kappas(sums), seed)
-    return replace(found, n=len(first), clusters=len(columns), method="cluster-bootstrap")
+    return _redrawn(places, kappas, seed, clusters)
 
 
 def kappa_of_times(first: Sequence[Hashable], second: Sequence[Hashable]) -> Callable[[Floats], Floats]:
@@ -214,50 +204,53 @@ def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> 
 
 
 class _Kappas:
-    """κ of tables of counts, one table per row; columns are the cells that have any."""
+    """κ of tables of counts, one table per row; columns are the cells that have any. No table of all pairs is made:
+    there may be thousands of labels."""
 
     def __init__(self, size: int, known: NDArray[np.int64], weights: Weights) -> None:
         import numpy as np
 
-        gaps = np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64)
-        self.known = known
+        self.size, self.known, self.weights = size, known, weights
         # Cells of one row are side by side, those of one column after reordering: sums of stretches.
         self.by_column = np.argsort(known % size, kind="stable")
         self.rows, self.row_starts = np.unique(known // size, return_index=True)
         self.columns, self.column_starts = np.unique(known[self.by_column] % size, return_index=True)
-        self.cost = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[weights]
+        _, self.row_shared, self.column_shared = np.intersect1d(self.rows, self.columns, return_indices=True)
+        gaps = np.abs(known // size - known % size).astype(np.float64)
+        self.cost = {"none": np.minimum(gaps, 1.0), "linear": gaps, "quadratic": gaps**2}[weights]
 
     def __call__(self, tables: Floats) -> Floats:
         import numpy as np
 
         rows = np.add.reduceat(tables, self.row_starts, axis=1)
         columns = np.add.reduceat(np.take(tables, self.by_column, axis=1), self.column_starts, axis=1)
-        seen = tables @ self.cost.reshape(-1)[self.known]
-        expected = np.einsum("ri,ri->r", rows @ self.cost[np.ix_(self.rows, self.columns)], columns)
         # Redrawn clusters differ in size, so every table has a total of its own.
-        return _beyond_chance(seen * tables.sum(axis=1), expected)
+        total = tables.sum(axis=1)
+        return _beyond_chance(tables @ self.cost * total, self._expected(rows, columns, total))
 
+    def _expected(self, rows: Floats, columns: Floats, total: Floats) -> Floats:
+        """Σ row · column · cost over all pairs of labels."""
+        import numpy as np
 
-def _redrawn_kappas(kappas: _Kappas, cells: NDArray[np.int64], seed: int) -> Estimate:
-    """κ with items redrawn: how often each cell is drawn is multinomial, which is quick where there are few."""
-    import numpy as np
-
-    from assay.stats.bootstrap import are_few, row_blocks
-
-    n, size, generator = len(cells), len(kappas.known), np.random.default_rng(seed)
-    counts, parts = np.bincount(cells, minlength=size), []
-    for rows in row_blocks(REPLICATES, max(n, size)):
-        if are_few(size, n):
-            drawn = generator.multinomial(n, counts / n, size=rows)
-        else:
-            places = np.take(cells, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
-            drawn = np.bincount(places.reshape(-1), minlength=rows * size).reshape(rows, size)
-        parts.append(kappas(drawn.astype(np.float64)))
-    return _estimate(float(kappas(counts[None].astype(np.float64))[0]), np.concatenate(parts), n)
+        if self.weights == "none":
+            return np.asarray(total**2 - (rows[:, self.row_shared] * columns[:, self.column_shared]).sum(axis=1))
+        if self.weights == "quadratic":  # distances from the rows' mean: those of rows and columns add up
+            mean = (rows @ self.rows / total)[:, None]
+            apart = (rows * (self.rows - mean) ** 2).sum(axis=1) + (columns * (self.columns - mean) ** 2).sum(axis=1)
+            return np.asarray(total * apart)
+        # A pair i < j is parted by every step from i up to j.
+        below = np.zeros((2, len(rows), self.size))
+        below[0][:, self.rows], below[1][:, self.columns] = rows, columns
+        below = below.cumsum(axis=2)
+        rest = total[:, None] - below
+        return np.asarray((below[0] * rest[1] + below[1] * rest[0]).sum(axis=1))
 
 
 def krippendorff_alpha(
-    ratings: Sequence[Sequence[Hashable | None]], scale: Scale = "nominal", seed: int = 0
+    ratings: Sequence[Sequence[Hashable | None]],
+    scale: Scale = "nominal",
+    seed: int = 0,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
     """Krippendorff's α: 1 less observed over expected disagreement. None where all ratings are equal.
 
@@ -267,81 +260,85 @@ def krippendorff_alpha(
         ratings: per item, each rater's rating; None where it is missing.
         scale: `nominal`, `ordinal` (ratings that can be sorted) or `interval` (numbers).
         seed: of the bootstrap.
+        clusters: the cluster of each item, to redraw whole clusters; None for single items.
     """
-    items = _rated(ratings)
-    if not items:
+    rated = _rated(ratings, clusters)
+    if not rated.kinds:
         return nothing("bootstrap")
     if scale == "interval":
-        return _interval_alpha(items, seed)
-    values = _values(items, is_sorted=scale == "ordinal")
-    if scale == "ordinal":
-        return _ordinal_alpha(items, values, seed)
-    return _nominal_alpha(items, values, seed)
+        return _redrawn(rated.places, _interval_alpha(rated.kinds), seed, rated.clusters)
+    used = _Used(rated.kinds, _values(list(map(list, rated.kinds)), is_sorted=scale == "ordinal"))
+    alphas = used.ordinal_alphas if scale == "ordinal" else used.nominal_alphas
+    return _redrawn(rated.places, alphas, seed, rated.clusters, len(used.kinds))
 
 
-def _nominal_alpha(items: Sequence[Sequence[Hashable]], values: dict[Hashable, int], seed: int) -> Estimate:
-    """Columns: an item's disagreement, its ratings, then how often it has each value."""
+class _Used:
+    """Which values each kind of item has, and how often: one entry for each, sorted by value. α of sets in which kinds
+    come so often, one row per set. Memory goes with the entries: there may be as many values as items."""
+
+    def __init__(self, kinds: Sequence[Counter[Hashable]], values: dict[Hashable, int]) -> None:
+        import numpy as np
+
+        entries = [(values[v], place, often) for place, own in enumerate(kinds) for v, often in own.items()]
+        found = np.array(sorted(entries), dtype=np.int64)
+        self.values, self.kinds, self.often = found[:, 0], found[:, 1], found[:, 2].astype(np.float64)
+        self.starts = np.flatnonzero(np.diff(self.values, prepend=-1))
+        self.by_kind = np.argsort(self.kinds, kind="stable")
+        self.kind_starts = np.flatnonzero(np.diff(self.kinds[self.by_kind], prepend=-1))
+        self.sizes = np.array([sum(own.values()) for own in kinds], dtype=np.float64)
+
+    def nominal_alphas(self, counts: Floats) -> Floats:
+        import numpy as np
+
+        alike = np.bincount(self.kinds, self.often**2)
+        total = counts @ self.sizes
+        seen = counts @ ((self.sizes**2 - alike) / (self.sizes - 1))
+        return _beyond_chance(seen * (total - 1), total**2 - (self._used(counts) ** 2).sum(axis=1))
+
+    def ordinal_alphas(self, counts: Floats) -> Floats:
+        """Distances are those of ranks, which depend on how often each value is used: Σ(a − b)² over all pairs of m
+        ranks is 2·(m·Σa² − (Σa)²)."""
+        import numpy as np
+
+        used, total = self._used(counts), counts @ self.sizes
+        ranks = np.cumsum(used, axis=1) - used / 2
+        own, often = ranks[:, self.values[self.by_kind]], self.often[self.by_kind]
+        sums = np.add.reduceat(own * often, self.kind_starts, axis=1)
+        squares = np.add.reduceat(own**2 * often, self.kind_starts, axis=1)
+        seen = (counts * 2 * (self.sizes * squares - sums**2) / (self.sizes - 1)).sum(axis=1)
+        # The mean rank is half the total.
+        chance = 2 * total * (used * (ranks - total[:, None] / 2) ** 2).sum(axis=1)
+        return _beyond_chance(seen * (total - 1), chance)
+
+    def _used(self, counts: Floats) -> Floats:
+        """How often each value is used in each set."""
+        import numpy as np
+
+        return np.asarray(np.add.reduceat(counts[:, self.kinds] * self.often, self.starts, axis=1))
+
+
+def _interval_alpha(kinds: Sequence[Counter[Hashable]]) -> Callable[[Floats], Floats]:
+    """Columns: a kind's squared distances, its ratings, their sum and their squares' sum."""
     import numpy as np
 
-    columns = np.zeros((len(items), 2 + len(values)))
-    for row, own in zip(columns, items, strict=True):
-        m, counts = len(own), Counter(own)
-        row[:2] = (m * m - sum(count * count for count in counts.values())) / (m - 1), m
-        for value, count in counts.items():
-            row[2 + values[value]] = count
-
-    def alphas(sums: Floats, _: int) -> Floats:
-        total = sums[:, 1]
-        return _beyond_chance(sums[:, 0] * (total - 1), total**2 - (sums[:, 2:] ** 2).sum(axis=1))
-
-    return _bootstrapped(columns, alphas, seed)
-
-
-def _interval_alpha(items: Sequence[Sequence[Hashable]], seed: int) -> Estimate:
-    """Columns: an item's squared distances, its ratings, their sum and their squares' sum."""
-    import numpy as np
-
-    numbers = [[_number(value) for value in own] for own in items]
+    numbers = [[_number(value) for value in own.elements()] for own in kinds]
     # Distances do not change when all move together, and large numbers would lose digits.
     middle = math.fsum(value for own in numbers for value in own) / sum(len(own) for own in numbers)
-    columns = np.empty((len(items), 4))
+    columns = np.empty((len(kinds), 4))
     for row, own in zip(columns, numbers, strict=True):
         moved = [value - middle for value in own]
         m, total, squares = len(moved), math.fsum(moved), math.fsum(value * value for value in moved)
         row[:] = 2 * math.fsum((value - total / m) ** 2 for value in moved) * m / (m - 1), m, total, squares
 
-    def alphas(sums: Floats, _: int) -> Floats:
+    def alphas(counts: Floats) -> Floats:
+        sums = counts @ columns
         n = sums[:, 1]
         chance = 2 * (n * sums[:, 3] - sums[:, 2] ** 2)
         # Equal ratings leave a hair of rounding where nothing is expected to differ.
         chance = np.where(chance > 1e-12 * n * sums[:, 3], chance, 0.0)
         return _beyond_chance(sums[:, 0] * (n - 1), chance)
 
-    return _bootstrapped(columns, alphas, seed)
-
-
-def _ordinal_alpha(items: Sequence[Sequence[Hashable]], values: dict[Hashable, int], seed: int) -> Estimate:
-    """Columns: an item's table of paired values; distances depend on how often each value is used."""
-    import numpy as np
-
-    size = len(values)
-    if size > MOST_ORDINAL:
-        raise DataError(Fault("ordinal agreement", f"{size} values", f"{MOST_ORDINAL} at most", "Use `interval`"))
-    columns = np.empty((len(items), size * size))
-    for row, own in zip(columns, items, strict=True):
-        counts = np.bincount([values[value] for value in own], minlength=size)
-        row[:] = ((np.outer(counts, counts) - np.diag(counts)) / (len(own) - 1)).reshape(-1)
-
-    def alphas(sums: Floats, _: int) -> Floats:
-        tables = sums.reshape(-1, size, size)
-        used = tables.sum(axis=2)
-        ranks = np.cumsum(used, axis=1) - used / 2
-        squares = (ranks[:, :, None] - ranks[:, None, :]) ** 2
-        seen = (tables * squares).sum(axis=(1, 2))
-        chance = np.einsum("ri,rij,rj->r", used, squares, used, optimize=True)
-        return _beyond_chance(seen * (used.sum(axis=1) - 1), chance)
-
-    return _bootstrapped(columns, alphas, seed)
+    return alphas
 
 
 def _beyond_chance(seen: Floats, chance: Floats) -> Floats:
@@ -351,39 +348,82 @@ def _beyond_chance(seen: Floats, chance: Floats) -> Floats:
     return np.asarray(np.where(chance > 0, 1 - seen / np.where(chance > 0, chance, 1.0), np.nan))
 
 
-def _bootstrapped(columns: Floats, statistic: Callable[[Floats, int], Floats], seed: int) -> Estimate:
-    """A statistic of column sums, with items redrawn: a matrix product of how often each is."""
+def _redrawn(
+    kinds: NDArray[np.int64],
+    statistic: Callable[[Floats], Floats],
+    seed: int,
+    clusters: Sequence[Hashable] | None = None,
+    cells: int = 0,
+) -> Estimate:
+    """A statistic of how many items of each kind there are, with items or whole clusters redrawn.
+
+    Args:
+        kinds: the kind of each item as a number, none left out from 0 on: items of one kind are rated alike.
+        statistic: of many redrawn sets at once, one row per set; NaN where it is undefined.
+        seed: of the bootstrap.
+        clusters: the cluster of each item; None for single items.
+        cells: what the statistic makes of a row, where that is more than items; bounds the memory.
+    """
     import numpy as np
 
-    from assay.stats.bootstrap import redrawn_times
+    from assay.stats.bootstrap import group_sums, numbered, redrawn_times, replicates_estimate, spread
 
-    n = len(columns)
+    n = len(kinds)
     if n == 0:
         return nothing("bootstrap")
-    drawn = redrawn_times(n, REPLICATES, seed, max(columns.shape))
-    parts = [statistic(times @ columns, n) for times in drawn]
-    return _estimate(float(statistic(columns.sum(axis=0)[None], n)[0]), np.concatenate(parts), n)
+    value, told = float(statistic(np.bincount(kinds)[None].astype(np.float64))[0]), None
+    if clusters is None:
+        drawn = _redrawn_counts(kinds, seed, max(n, cells))
+    else:
+        own, counted = numbered(clusters, n), group_sums(kinds)
+        told = int(own.max()) + 1
+        times = redrawn_times(told, REPLICATES, seed, max(n, cells))
+        drawn = (counted(np.take(block, own, axis=1)) for block in times)
+    replicates = np.concatenate([statistic(block) for block in drawn])
+    return spread(replicates_estimate(value, replicates, n, told))
 
 
-def _estimate(value: float, replicates: Floats, n: int) -> Estimate:
-    """Redrawn items that all agree on one value have no coefficient; they are left out of error and interval."""
+def _redrawn_counts(kinds: NDArray[np.int64], seed: int, cells: int) -> Iterator[Floats]:
+    """How often each kind is drawn, in blocks of rows: multinomial, which is quick where there are few."""
     import numpy as np
 
-    from assay.stats.bootstrap import FEWEST, expanded_tails, spread
+    from assay.stats.bootstrap import are_few, row_blocks
 
-    known = replicates[np.isfinite(replicates)]
-    if math.isnan(value):
-        return Estimate(None, None, None, None, n, "bootstrap", LEVEL)
-    if n < FEWEST or len(known) < 2:
-        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
-    low, high = np.quantile(known, expanded_tails(n))
-    return spread(Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, "bootstrap", LEVEL))
+    counts, n, generator = np.bincount(kinds), len(kinds), np.random.default_rng(seed)
+    size = len(counts)
+    for rows in row_blocks(REPLICATES, cells):
+        if are_few(size, n):
+            yield generator.multinomial(n, counts / n, size=rows).astype(np.float64)
+        else:
+            places = np.take(kinds, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
+            yield np.bincount(places.reshape(-1), minlength=rows * size).reshape(rows, size).astype(np.float64)
 
 
-def _rated(ratings: Sequence[Sequence[Hashable | None]]) -> list[list[Hashable]]:
-    """The items with two ratings or more, without the missing ones."""
-    present = [[value for value in own if value is not None] for own in ratings]
-    return [own for own in present if len(own) > 1]
+@dataclass(frozen=True, slots=True)
+class _Rated:
+    """The items with two ratings or more.
+
+    Attributes:
+        kinds: value → how often an item has it, once for all items that are rated alike.
+        places: the kind of each item.
+        clusters: the cluster of each item, if it is known.
+    """
+
+    kinds: list[Counter[Hashable]]
+    places: NDArray[np.int64]
+    clusters: list[Hashable] | None
+
+
+def _rated(ratings: Sequence[Sequence[Hashable | None]], clusters: Sequence[Hashable] | None) -> _Rated:
+    from assay.stats.bootstrap import numbered
+
+    if clusters is not None and len(clusters) != len(ratings):
+        raise unequal("clusters", len(clusters), len(ratings))
+    present = [Counter(value for value in own if value is not None) for own in ratings]
+    kept = [place for place, own in enumerate(present) if own.total() > 1]
+    alike = [frozenset(present[place].items()) for place in kept]
+    kinds = [Counter(dict(own)) for own in dict.fromkeys(alike)]
+    return _Rated(kinds, numbered(alike, len(kept)), None if clusters is None else [clusters[place] for place in kept])
 
 
 def _values(rows: Sequence[Sequence[Hashable]], is_sorted: bool) -> dict[Hashable, int]:

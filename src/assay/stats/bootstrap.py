@@ -1,15 +1,14 @@
 """Resampling: seeded errors, intervals and tests of any statistic of documents.
 
-Documents are redrawn, singly, in pairs (the same ones for both systems) or by whole clusters. Intervals are percentiles
-or BCa (bias-corrected and accelerated; Efron 1987), which also follows a skewed statistic. Both are read further out
-with few documents, because redrawn ones vary too little (Hesterberg 2015, The American Statistician 69, 371-386).
+Documents are redrawn, singly, in pairs (the same ones for both systems) or by whole clusters. Intervals are
+percentiles, read further out with few documents, because redrawn ones vary too little (Hesterberg 2015, The American
+Statistician 69, 371-386).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,6 @@ FEWEST = 3
 _DRAWS_PER_CATEGORY = 8
 # With a larger share of redrawn sets that have no such statistic, an interval would be made up.
 MOST_WITHOUT = 0.05
-# More documents are left out in so many groups at a time, as in Efron and Narasimhan (2020).
-_MOST_LEFT_OUT = 1000
 Seed = int | bytes | Sequence[int]
 
 
@@ -44,13 +41,11 @@ class Resampling:
     Attributes:
         seed: a number, several, or bytes such as a digest.
         replicates: how many times.
-        interval: `percentile`, or `bca` where the statistic may be biased or skewed.
         level: probability that the interval claims to cover.
     """
 
     seed: Seed = 0
     replicates: int = OWN_REPLICATES
-    interval: Literal["percentile", "bca"] = "percentile"
     level: float = LEVEL
 
 
@@ -74,7 +69,7 @@ def counted_estimate(counts: Values, statistic: Statistic, seed: Seed = 0) -> Es
     generator, parts = seeded(seed), []
     for rows in row_blocks(OWN_REPLICATES, len(counts)):
         parts.append(statistic(generator.multinomial(n, counts / n, size=rows).astype(np.float64)))
-    return _estimate(value, np.concatenate(parts), np.empty(0), n, Resampling())
+    return replicates_estimate(value, np.concatenate(parts), n)
 
 
 def median_estimate(values: Values, is_upper: bool = False, seed: Seed = 0) -> Estimate:
@@ -102,7 +97,7 @@ def median_estimate(values: Values, is_upper: bool = False, seed: Seed = 0) -> E
         lower = generator.beta(middle, n - middle + 1, OWN_REPLICATES)
         upper = lower + (1 - lower) * generator.beta(1, n - middle, OWN_REPLICATES)
         found = (_at(ranked, lower) + _at(ranked, upper)) / 2
-    return _estimate(value, found, np.empty(0), n, Resampling())
+    return replicates_estimate(value, found, n)
 
 
 def _at(ranked: Values, shares: Values) -> Values:
@@ -114,41 +109,15 @@ def are_few(groups: int, n: int) -> bool:
     return groups * _DRAWS_PER_CATEGORY <= n
 
 
-def bootstrap_mean(values: Values, how: Resampling) -> Estimate:
-    """The mean, bootstrapped: 100,000 documents × 1,000 replicates in seconds, and at once where few values differ."""
-    n = len(values)
-    if n == 0:
-        return nothing("bootstrap")
-    value = float(values.mean())
-    if n < FEWEST:
-        return Estimate(value, None, None, None, n, "bootstrap", how.level)
-    left_out = (n * value - values) / (n - 1)
-    return _estimate(value, _redrawn_means(values, how), left_out, n, how)
-
-
 def bootstrap_statistic(values: Values, statistic: Statistic, how: Resampling) -> Estimate:
     """Any statistic of the values, bootstrapped over documents.
 
     Args:
         values: one row per document.
         statistic: of many resampled sets of documents at once.
-        how: seed, replicates and interval.
+        how: seed, replicates and level.
     """
     return _bootstrapped(len(values), lambda places: statistic(redrawn(values, places)), how)
-
-
-def paired_bootstrap(a: Values, b: Values, statistic: Statistic, how: Resampling) -> Estimate:
-    """The statistic of a less that of b; every replicate redraws the same documents for both.
-
-    Args:
-        a: the first system's values, one row per document.
-        b: the second system's, in the same order.
-        statistic: of many resampled sets of documents at once.
-        how: seed, replicates and interval.
-    """
-    if len(a) != len(b):
-        raise unequal("second system", len(b), len(a))
-    return _bootstrapped(len(a), lambda places: statistic(redrawn(a, places)) - statistic(redrawn(b, places)), how)
 
 
 def bootstrap_test(
@@ -161,7 +130,7 @@ def bootstrap_test(
     Args:
         values: one row per document; both systems' values side by side.
         statistic: of many resampled sets of documents at once.
-        how: seed, replicates and interval.
+        how: seed, replicates and level.
         clusters: the cluster of each document, to redraw whole clusters; None for single documents.
     """
     seen: list[Values] = []
@@ -170,11 +139,10 @@ def bootstrap_test(
         seen.append(statistic(rows))
         return seen[-1]
 
-    plain = Resampling(how.seed, how.replicates, "percentile", how.level)
     if clusters is None:
-        found = bootstrap_statistic(values, watched, plain)
+        found = bootstrap_statistic(values, watched, how)
     else:
-        found = cluster_bootstrap(values, clusters, watched, plain)
+        found = cluster_bootstrap(values, clusters, watched, how)
     if found.value is None:
         return found, None
     # The first call is the statistic of the data itself.
@@ -201,7 +169,7 @@ def replicate_test(
     found = replicates_estimate(value, replicates, n, clusters, level)
     if found.low is None:
         return found, None
-    known = replicates[np.isfinite(replicates)]
+    known = replicates[~np.isnan(replicates)]
     fewest = min(int(np.sum(known <= 0)), int(np.sum(known >= 0)))
     units = n if clusters is None else clusters
     return found, expanded_p(min(1.0, 2 * (fewest + 1) / (len(known) + 1)), units)
@@ -212,13 +180,14 @@ def replicates_estimate(
 ) -> Estimate:
     """An estimate with percentiles of redrawn sets; arguments as in `replicate_test`.
 
-    There is neither error nor interval where the value is not finite, where documents are too few, or where many
-    redrawn sets have no value.
+    There is neither error nor interval where the value is not finite, where documents are too few, or where a redrawn
+    set has an infinite value, or many have none.
     """
     units, method = (n, "bootstrap") if clusters is None else (clusters, "cluster-bootstrap")
-    known = replicates[np.isfinite(replicates)]
+    known = replicates[~np.isnan(replicates)]
     is_told = units >= FEWEST and len(known) >= (1 - MOST_WITHOUT) * len(replicates)
-    if not np.isfinite(value) or not is_told:
+    # Infinite ones lie all on one side, and leaving them out would move that end.
+    if not is_told or not np.isfinite(value) or not np.all(np.isfinite(known)):
         return Estimate(None if np.isnan(value) else value, None, None, None, n, method, level, clusters)
     low, high = np.quantile(known, expanded_tails(units, level))
     return Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, method, level, clusters)
@@ -262,7 +231,7 @@ def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: S
         values: one row per document.
         clusters: the cluster of each document.
         statistic: of many resampled sets of documents at once; replicates with equally many documents come together.
-        how: seed, replicates and interval.
+        how: seed, replicates and level.
     """
     own = numbered(clusters, len(values))
     sizes = np.bincount(own)
@@ -340,62 +309,7 @@ def _bootstrapped(
     generator = seeded(how.seed)
     size = n if documents is None else documents
     parts = [of_places(generator.integers(0, n, size=(rows, n))) for rows in row_blocks(how.replicates, size)]
-    left_out = _left_out(n, of_places, size) if how.interval == "bca" else np.empty(0)
-    return _estimate(value, np.concatenate(parts), left_out, n, how)
-
-
-def _estimate(value: float, replicates: Values, left_out: Values, n: int, how: Resampling) -> Estimate:
-    method = "bca" if how.interval == "bca" else "bootstrap"
-    if not np.all(np.isfinite(replicates)):  # some redrawn sets have no such statistic: an interval would be made up
-        return Estimate(value, None, None, None, n, method, how.level)
-    tails = expanded_tails(n, how.level)
-    if how.interval == "bca":
-        tails = _bca_tails(tails, value, replicates, left_out)
-    low, high = np.quantile(replicates, tails)
-    return Estimate(value, float(np.std(replicates, ddof=1)), float(low), float(high), n, method, how.level)
-
-
-def _bca_tails(tails: Values, value: float, replicates: Values, left_out: Values) -> Values:
-    """The tails moved by the replicates' bias and by the acceleration that leaving out documents shows."""
-    from scipy.special import ndtr, ndtri
-
-    below = float(np.mean(replicates < value) + np.mean(replicates == value) / 2)
-    if not 0 < below < 1:  # all replicates on one side: nothing to correct by
-        return tails
-    bias = ndtri(below)
-    spread = left_out.mean() - left_out
-    scale = float(np.sum(spread**2)) ** 1.5
-    acceleration = float(np.sum(spread**3)) / (6 * scale) if scale > 0 else 0.0
-    z = bias + ndtri(tails)
-    return np.asarray(ndtr(bias + z / (1 - acceleration * z)))
-
-
-def _left_out(n: int, of_places: Callable[[NDArray[np.int64]], Values], documents: int) -> Values:
-    """The statistic without each unit in turn; of many units, without each of a thousand groups of equal size."""
-    groups = min(n, _MOST_LEFT_OUT)
-    size = n // groups
-    # Units beyond the last full group stay in throughout.
-    parts, done = [], 0
-    for rows in row_blocks(groups, documents):
-        starts = (np.arange(done, done + rows) * size)[:, None]
-        kept = np.arange(n - size)[None]
-        parts.append(of_places(np.where(kept < starts, kept, kept + size)))
-        done += rows
-    return np.concatenate(parts)
-
-
-def _redrawn_means(values: Values, how: Resampling) -> Values:
-    """Means of redrawn documents. Where few values differ, how often each is drawn is drawn instead: the same law."""
-    generator, n = seeded(how.seed), len(values)
-    distinct, counts = np.unique(values, return_counts=True)
-    parts: list[Values] = []
-    if are_few(len(distinct), n):
-        for rows in row_blocks(how.replicates, len(distinct)):
-            parts.append(generator.multinomial(n, counts / n, size=rows) @ distinct / n)
-        return np.concatenate(parts)
-    for rows in row_blocks(how.replicates, n):
-        parts.append(redrawn(values, generator.integers(0, n, size=(rows, n))).mean(axis=1))
-    return np.concatenate(parts)
+    return replicates_estimate(value, np.concatenate(parts), n, level=how.level)
 
 
 def _by_size(rows: Sequence[NDArray[np.int64]], values: Values, statistic: Statistic) -> Values:

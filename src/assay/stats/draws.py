@@ -1,4 +1,4 @@
-"""Several answers to each document: pass@k, pass^k, G-pass@k, mean@k, maj@k without bias, and how much draws matter.
+"""Several answers to each document: pass@k, pass^k, G-pass@k, mean@k, maj@k without bias.
 
 Each is the expectation over k of the document's n draws, taken without replacement; None where n is below k. The
 document stays the unit: errors are those over documents.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from statistics import variance
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
@@ -36,27 +35,6 @@ class DrawsEstimate:
 
     estimate: Estimate
     left_out: int
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnMean:
-    """A mean over documents and draws, and what its error comes from.
-
-    Attributes:
-        estimate: the mean of the documents' means, with the error over documents.
-        between: variance of the documents' true means; None below two documents.
-        within: mean variance of draws within a document; None where no document has two draws.
-    """
-
-    estimate: Estimate
-    between: float | None
-    within: float | None
-
-    def stderr_with(self, draws: int) -> float | None:
-        """The standard error that so many draws of each document would give: root of (between + within/K)/n."""
-        if self.between is None or self.within is None:
-            return None
-        return math.sqrt((self.between + self.within / draws) / self.estimate.n)
 
 
 def pass_at_k(n: int, right: int, k: int) -> float | None:
@@ -133,23 +111,6 @@ def draws_estimate(values: Sequence[float | None]) -> DrawsEstimate:
     """The mean over documents of one of the above, with standard error and interval."""
     known = finite([value for value in values if value is not None], "draws")
     return DrawsEstimate(mean_estimate(known), len(values) - len(known))
-
-
-def drawn_mean(scores: Sequence[Sequence[float]]) -> DrawnMean:
-    """The mean of scores of several draws of each document. Documents without a draw are left out.
-
-    Args:
-        scores: per document, the score of each draw.
-    """
-    documents = [finite(own, f"document {place}") for place, own in enumerate(scores) if len(own)]
-    means = [math.fsum(own) / len(own) for own in documents]
-    spreads = [variance(own) for own in documents if len(own) > 1]
-    within = math.fsum(spreads) / len(spreads) if spreads else None
-    between = None
-    if len(means) > 1:
-        noise = math.fsum((within or 0.0) / len(own) for own in documents) / len(documents)
-        between = max(0.0, variance(means) - noise)
-    return DrawnMean(mean_estimate(means), between, within)
 
 
 def _enough(n: int, right: int, k: int) -> bool:

@@ -7,44 +7,13 @@ Measurements by Student's t, outcomes of 0 and 1 by Tango's score statistic (199
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from assay.core.errors import DataError, Fault
-from assay.stats.inputs import is_binary, same_documents, share
-from assay.stats.means import standard_error, t_quantile
+from assay.stats.means import t_quantile
 
 ALPHA = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class MarginTest:
-    """Whether a difference stays within a margin.
-
-    Attributes:
-        claim: `equivalent` (no more than the margin apart) or `not worse` (the first is no more than it below).
-        holds: whether the data shows it; False says that it is not shown, not that it is false.
-        p: of the claim's opposite; None below two documents.
-        difference: mean of the first minus mean of the second.
-        low: lower end of the interval.
-        high: upper end.
-        margin: largest difference that does not matter.
-        method: `t`, `score`, or `sign` where all differences are equal.
-        n: documents.
-        level: of the interval: 1 − 2α.
-    """
-
-    claim: str
-    holds: bool
-    p: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    margin: float
-    method: str
-    n: int
-    level: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +26,6 @@ class Tails:
     method: str
     is_lower: Callable[[float], float]
     is_higher: Callable[[float], float]
-
-
-def equivalence(a: Sequence[float], b: Sequence[float], margin: float, alpha: float = ALPHA) -> MarginTest:
-    """Tests that a and b are no more than the margin apart.
-
-    Args:
-        a: the first system's value per document.
-        b: the second system's, in the same order.
-        margin: largest difference that does not matter.
-        alpha: level of the test.
-    """
-    return _tested("equivalent", a, b, margin, alpha)
-
-
-def non_inferiority(a: Sequence[float], b: Sequence[float], margin: float, alpha: float = ALPHA) -> MarginTest:
-    """Tests that a is no more than the margin below b; arguments as in `equivalence`."""
-    return _tested("not worse", a, b, margin, alpha)
 
 
 def score_interval(wins: int, losses: int, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -112,28 +64,6 @@ def score_statistic(wins: int, losses: int, n: int, delta: float) -> float:
     if spread <= 0:
         return math.copysign(math.inf, distance) if distance else 0.0
     return distance / math.sqrt(spread)
-
-
-def _tested(claim: str, a: Sequence[float], b: Sequence[float], margin: float, alpha: float) -> MarginTest:
-    if not 0 < margin < math.inf:
-        raise DataError(Fault("margin", f"{margin}", "a number above 0", "Say how large a difference does not matter"))
-    level = 1 - 2 * share(alpha, "alpha")
-    first, second = same_documents(a, b)
-    binary = is_binary(first) and is_binary(second)
-    n = len(first)
-    differences = [x - y for x, y in zip(first, second, strict=True)]
-    mean = math.fsum(differences) / n if n else None
-    if binary:
-        wins, losses = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
-        tails = outcome_tails(wins, losses, n, alpha)
-    else:
-        tails = measurement_tails(mean or 0.0, standard_error(differences) or 0.0, n, alpha)
-    if tails is None:
-        method = "score" if binary else "t"
-        return MarginTest(claim, False, None, mean, None, None, margin, method, n, level)
-    above = tails.is_higher(-margin)
-    p = above if claim == "not worse" else max(above, tails.is_lower(margin))
-    return MarginTest(claim, p <= alpha, p, tails.difference, tails.low, tails.high, margin, tails.method, n, level)
 
 
 def outcome_tails(wins: int, losses: int, n: int, alpha: float = ALPHA) -> Tails | None:

@@ -22,12 +22,13 @@ def harness_stderr(values: Values, statistic: Statistic, iterations: int) -> flo
         return None
     chunk = min(_CHUNK, iterations)
     parts = []
-    for number in range(iterations // chunk):
-        generator = _python_stream(number)
-        for rows in row_blocks(chunk, n):
-            places = (generator.random_sample((rows, n)) * n).astype(np.int64)
-            parts.append(statistic(redrawn(values, places)))
-    return float(np.std(np.concatenate(parts), ddof=1))
+    with np.errstate(invalid="ignore"):  # infinite values give NaN, as in lm-eval
+        for number in range(iterations // chunk):
+            generator = _python_stream(number)
+            for rows in row_blocks(chunk, n):
+                places = (generator.random_sample((rows, n)) * n).astype(np.int64)
+                parts.append(statistic(redrawn(values, places)))
+        return float(np.std(np.concatenate(parts), ddof=1))
 
 
 def _python_stream(seed: int) -> np.random.RandomState:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 from assay.core.scores import Estimate
@@ -43,6 +44,8 @@ def standard_error(values: Sequence[float]) -> float | None:
     try:
         mean = math.fsum(values) / n
         return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (n - 1)) / math.sqrt(n)
+    except ValueError:  # infinities of both signs
+        return math.nan
     except OverflowError:  # squares of hopeless perplexities
         largest = max(map(abs, values))
         return largest * (standard_error([value / largest for value in values]) or 0.0)
@@ -61,6 +64,8 @@ def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
     """The mean of measurements, with Student's interval; that of shares where they may be and all lie from 0 to 1."""
     if len(data) == 0:
         return nothing("t")
+    if not all(map(math.isfinite, data)):
+        return unbounded(data, "t")
     mean, error = _mean(data), standard_error(data)
     if error is None or min(data) == max(data):  # equal ones say nothing of how far another would lie from them
         return Estimate(mean, None, None, None, len(data), "t", LEVEL)
@@ -69,6 +74,13 @@ def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
         return Estimate(mean, error, *ends, len(data), "wilson-t", LEVEL)
     reach = t_quantile(len(data) - 1) * error
     return Estimate(mean, error, mean - reach, mean + reach, len(data), "t", LEVEL)
+
+
+def unbounded(data: Sequence[float], method: str) -> Estimate:
+    """The mean of values of which some are not finite, such as a hopeless likelihood: infinite, or none."""
+    signs = {value for value in data if not math.isfinite(value)}
+    value = signs.pop() if len(signs) == 1 else math.nan
+    return Estimate(None if math.isnan(value) else value, None, None, None, len(data), method, LEVEL)
 
 
 def _mean(data: Sequence[float]) -> float:
@@ -121,7 +133,7 @@ def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:
     """exp(−mean). The interval is that of the mean, carried through the exponential."""
-    return exponential(_measured([-float(value) for value in log_probabilities]))
+    return exponential(above_zero(_measured([-float(value) for value in log_probabilities]), log_probabilities))
 
 
 def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
@@ -131,6 +143,8 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
     n = len(top)
     if n == 0 or total == 0:
         return nothing("delta")
+    if not all(map(math.isfinite, top)):
+        return unbounded(top, "delta")
     ratio = math.fsum(top) / total
     if n == 1:
         return Estimate(ratio, None, None, None, 1, "delta", LEVEL)
@@ -144,17 +158,24 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
 
 def ratio_perplexity_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """exp(−Σa/Σb), the perplexity per word or byte."""
-    return exponential(negated(ratio_estimate(log_probabilities, weights)))
+    return exponential(nats_estimate(log_probabilities, weights))
 
 
 def nats_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """−Σa/Σb, the cross-entropy in nats."""
-    return negated(ratio_estimate(log_probabilities, weights))
+    return above_zero(negated(ratio_estimate(log_probabilities, weights)), log_probabilities)
 
 
 def bits_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
     """−(Σa/Σb)/ln 2, bits per byte."""
-    return scaled(negated(ratio_estimate(log_probabilities, weights)), 1 / math.log(2))
+    return scaled(nats_estimate(log_probabilities, weights), 1 / math.log(2))
+
+
+def above_zero(nats: Estimate, log_probabilities: Sequence[float]) -> Estimate:
+    """A cross-entropy whose interval ends at 0, as no text is likelier than 1; not so where densities are given."""
+    if nats.low is None or any(value > 0 for value in log_probabilities):
+        return nats
+    return replace(nats, low=max(0.0, nats.low))
 
 
 def exponential(inner: Estimate) -> Estimate:
@@ -162,7 +183,9 @@ def exponential(inner: Estimate) -> Estimate:
     if inner.value is None:
         return inner
     value = perplexity_of(inner.value)
-    error = None if inner.stderr is None or math.isinf(value) else value * inner.stderr
+    if math.isinf(value):
+        return Estimate(value, None, None, None, inner.n, "log-" + inner.method, inner.level, inner.clusters)
+    error = None if inner.stderr is None else value * inner.stderr
     low = None if inner.low is None else perplexity_of(inner.low)
     high = None if inner.high is None else perplexity_of(inner.high)
     return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level, inner.clusters)

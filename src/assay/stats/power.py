@@ -1,19 +1,18 @@
 """What a comparison can see: the smallest difference, the documents needed for one, and how large an effect is.
 
-n = (z_{1−α/2} + z_power)² · (ω² + s_A²/K_A + s_B²/K_B) / δ², with ω² the variance over documents of the difference of
-the two systems' true means, s² the variance of draws within a document and K draws (Miller 2024, arXiv 2411.00640).
+n = (z_{1−α/2} + z_power)² · ω² / δ², with ω² the variance over documents of the two systems' difference (Miller 2024,
+arXiv 2411.00640).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist, variance
+from statistics import NormalDist
 
 from assay.core.errors import DataError, Fault
-from assay.stats.inputs import finite, share, unequal
+from assay.stats.inputs import share
 from assay.stats.means import LEVEL
 from assay.stats.proportions import exact_interval
 
@@ -22,31 +21,11 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class PairedVariance:
-    """What makes a paired difference uncertain.
-
-    Attributes:
-        between: variance over documents of the true difference, ω².
-        within_a: variance of the first system's draws within a document; 0 where it answers the same every time.
-        within_b: the same of the second.
-    """
-
-    between: float
-    within_a: float = 0.0
-    within_b: float = 0.0
-
-    def of_one_document(self, draws_a: int = 1, draws_b: int = 1) -> float:
-        """Variance of one document's difference of means over so many draws."""
-        return self.between + self.within_a / draws_a + self.within_b / draws_b
-
-
-@dataclass(frozen=True, slots=True)
 class EffectSize:
     """How large a difference is, in a unit that does not depend on the metric.
 
     Attributes:
-        name: `d_z` (mean over standard deviation of the differences), `odds_ratio` (wins per loss) or `g` (share of
-            wins among discordant documents, less one half).
+        name: `d_z` (mean over standard deviation of the differences) or `odds_ratio` (wins per loss).
         value: None where nothing differs; an odds ratio without a loss is infinite.
         low: lower end of its interval.
         high: upper end.
@@ -134,48 +113,8 @@ def documents_needed(effect: float, variance_of_one: float, power: float = POWER
     return max(1, math.ceil(exact - 1e-9))  # rounding must not ask for one more
 
 
-def paired_variance(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> PairedVariance | None:
-    """Splits the variance of a paired difference by the draws of each document; None below two documents.
-
-    A system with one draw per document cannot tell its own variance within: it counts as 0 and is part of `between`.
-
-    Args:
-        a: per document, the first system's draws.
-        b: per document, the second system's, documents in the same order.
-    """
-    if len(a) != len(b):
-        raise unequal("second system", len(b), len(a))
-    if len(a) < 2:
-        return None
-    first = [finite(draws, "first system") for draws in a]
-    second = [finite(draws, "second system") for draws in b]
-    if not all(first) or not all(second):
-        raise DataError(Fault("paired variance", "a document without draws", "one draw or more of each system"))
-    within_a, noise_a = _within(first)
-    within_b, noise_b = _within(second)
-    differences = [math.fsum(x) / len(x) - math.fsum(y) / len(y) for x, y in zip(first, second, strict=True)]
-    return PairedVariance(max(0.0, variance(differences) - noise_a - noise_b), within_a, within_b)
-
-
-def _within(draws: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Mean variance within documents, and mean of what it leaves in a document's mean."""
-    known = [(variance(own), len(own)) for own in draws if len(own) > 1]
-    if not known:
-        return 0.0, 0.0
-    within = math.fsum(value for value, _ in known) / len(known)
-    return within, math.fsum(within / len(own) for own in draws) / len(draws)
-
-
-def cohen_dz(differences: Sequence[float], level: float = LEVEL) -> EffectSize:
-    """Cohen's d_z: the mean difference in standard deviations of the differences, with the noncentral t's interval."""
-    data = finite(differences, "effect size")
-    n = len(data)
-    spread = math.sqrt(variance(data)) if n > 1 else 0.0
-    return dz_of(math.fsum(data) / n if n else None, spread, n, level)
-
-
 def dz_of(mean: float | None, spread: float, n: int, level: float = LEVEL) -> EffectSize:
-    """The same from mean and standard deviation of n differences."""
+    """Cohen's d_z: the mean of n differences in their standard deviations, with the noncentral t's interval."""
     if spread == 0 or mean is None:
         return EffectSize("d_z", 0.0 if mean == 0 else None, None, None, n, "none", level)
     value = mean / spread
@@ -194,15 +133,6 @@ def discordant_odds_ratio(wins: int, losses: int, level: float = LEVEL) -> Effec
         return EffectSize("odds_ratio", None, None, None, 0, "none", level)
     low, high = exact_interval(wins, count, level)
     return EffectSize("odds_ratio", _odds(wins / count), _odds(low), _odds(high), count, "exact", level)
-
-
-def cohen_g(wins: int, losses: int, level: float = LEVEL) -> EffectSize:
-    """Cohen's g: how far the share of wins among discordant documents is from one half."""
-    count = wins + losses
-    if count == 0:
-        return EffectSize("g", None, None, None, 0, "none", level)
-    low, high = exact_interval(wins, count, level)
-    return EffectSize("g", wins / count - 0.5, low - 0.5, high - 0.5, count, "exact", level)
 
 
 def _odds(probability: float) -> float:

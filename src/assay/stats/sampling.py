@@ -5,11 +5,22 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
-from assay.stats.inputs import finite, is_binary
-from assay.stats.means import LEVEL, is_hair, nothing, standard_error, t_quantile, wilson_interval
+from assay.stats.inputs import is_binary
+from assay.stats.means import (
+    LEVEL,
+    bounded_interval,
+    is_bounded,
+    is_hair,
+    nothing,
+    standard_error,
+    t_quantile,
+    unbounded,
+    wilson_interval,
+)
 from assay.stats.paired import newcombe_interval
 
 
@@ -42,30 +53,40 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
     """The mean over all `total` documents, of which these are a random sample without replacement.
 
     The error of a mean times √(1 − n/N), which is 0 when all were asked (Cochran 1977, Sampling Techniques, 2.6).
-    Outcomes of 0 and 1 have Wilson's interval, as of n·(N − 1)/(N − n) documents; what is seen is known, so that the
-    interval never leaves what the rest can still make of it. It holds whatever clusters the documents lie in, because
-    documents were drawn and not clusters; and it says nothing of documents beside those of the task.
+    Outcomes of 0 and 1 have Wilson's interval, as of n·(N − 1)/(N − n) documents, other values from 0 to 1 its kin
+    (`means.bounded_interval`); what is seen is known, so that neither leaves what the rest can still make of it. It
+    holds whatever clusters the documents lie in, because documents were drawn and not clusters; and it says nothing of
+    documents beside those of the task.
     """
-    data, n = finite(values, "sample"), len(values)
-    binary = is_binary(data)
-    method = "finite-wilson" if binary else "finite-t"
+    data, n = [float(value) for value in values], len(values)
     if n > total:
         raise DataError(Fault("sample", f"{n} values of {total} documents", "no more values than those"))
     if n == 0:
         return nothing("finite-t")
+    if not all(map(math.isfinite, data)):
+        return unbounded(data, "finite-t")
     mean, spread = math.fsum(data) / n, standard_error(data)
+    method = "finite-wilson" if is_binary(data) else "finite-wilson-t" if is_bounded(data) else "finite-t"
     if n == total:
         return Estimate(mean, 0.0, mean, mean, n, method, LEVEL)
     error = None if spread is None else spread * math.sqrt(1 - n / total)
-    if not binary:
-        if error is None or is_hair(error, mean):
-            return Estimate(mean, None, None, None, n, method, LEVEL)
+    if method == "finite-wilson":
+        worth = n * (total - 1) / (total - n)
+        ends = wilson_interval(mean * worth, worth)
+    elif error is None or is_hair(error, mean):
+        return Estimate(mean, None, None, None, n, method, LEVEL)
+    elif method == "finite-wilson-t":
+        ends = bounded_interval(mean, error, n - 1)
+    else:
         reach = t_quantile(n - 1) * error
         return Estimate(mean, error, mean - reach, mean + reach, n, method, LEVEL)
-    worth = n * (total - 1) / (total - n)
-    low, high = wilson_interval(mean * worth, worth)
-    seen = sum(data)
-    return Estimate(mean, error, max(low, seen / total), min(high, (seen + total - n) / total), n, method, LEVEL)
+    least, most = _possible(data, total)
+    return Estimate(mean, error, max(ends[0], least), min(ends[1], most), n, method, LEVEL)
+
+
+def _possible(seen: Sequence[float], total: int) -> tuple[float, float]:
+    """What the mean over all documents can be, of values from 0 to 1 of which these are seen."""
+    return math.fsum(seen) / total, (math.fsum(seen) + total - len(seen)) / total
 
 
 def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]) -> Estimate:
@@ -73,33 +94,53 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
 
     The reference's mean over all, plus the mean of (system − reference) over the sample. The error is that of the
     second part, times √(1 − n/N): a sample of all documents leaves none. Newcombe's interval, shrunk likewise, where
-    all values are 0 or 1, Student's t otherwise.
+    all values are 0 or 1, Student's t otherwise. Of values from 0 to 1, neither the estimate nor its interval leaves
+    what the documents that were not asked can still make of it.
 
     Args:
         reference: a stored full run's value per document.
         sampled: document's place → the system's value.
     """
-    whole, total = finite(reference, "reference"), len(reference)
-    places = list(sampled)
-    if any(not 0 <= place < total for place in places):
+    whole, total, n = [float(value) for value in reference], len(reference), len(sampled)
+    if any(not 0 <= place < total for place in sampled):
         raise DataError(Fault("sample", "documents that the reference lacks", f"places from 0 to {total - 1}"))
-    own, theirs = finite([sampled[place] for place in places], "sample"), [whole[place] for place in places]
-    binary, n = is_binary(whole) and is_binary(own), len(places)
-    method = "difference-newcombe" if binary else "difference-t"
+    own, theirs = [float(value) for value in sampled.values()], [whole[place] for place in sampled]
+    method = "difference-newcombe" if is_binary(whole) and is_binary(own) else "difference-t"
     if n == 0:
         return nothing(method)
+    if not all(map(math.isfinite, (*own, *whole))):  # of an infinite reference, nothing can be told
+        return unbounded(own if all(map(math.isfinite, whole)) else [math.nan] * n, method)
     differences = [x - y for x, y in zip(own, theirs, strict=True)]
-    base, shift = math.fsum(whole) / total, math.fsum(differences) / n
-    value, unseen = base + shift, math.sqrt(1 - n / total)
-    spread = standard_error(differences)
+    shift, spread = math.fsum(differences) / n, standard_error(differences)
+    value, unseen = math.fsum(whole) / total + shift, math.sqrt(1 - n / total)
     if n == total:
         return Estimate(value, 0.0, value, value, n, method, LEVEL)
-    if spread is None or (not binary and is_hair(spread, value)):
-        return Estimate(value, None, None, None, n, method, LEVEL)
-    if not binary:
-        reach = t_quantile(n - 1) * spread * unseen
-        return Estimate(value, spread * unseen, value - reach, value + reach, n, method, LEVEL)
-    both = sum(x * y for x, y in zip(own, theirs, strict=True))
-    low, high = newcombe_interval(both, sum(own) - both, sum(theirs) - both, n)
-    ends = value - (shift - low) * unseen, value + (high - shift) * unseen
-    return Estimate(value, spread * unseen, max(0.0, ends[0]), min(1.0, ends[1]), n, method, LEVEL)
+    error = None if spread is None or is_hair(spread, value) else spread * unseen
+    if method == "difference-newcombe" and n > 1:
+        both = sum(x * y for x, y in zip(own, theirs, strict=True))
+        low, high = newcombe_interval(both, sum(own) - both, sum(theirs) - both, n)
+        found = Estimate(
+            value, error, value - (shift - low) * unseen, value + (high - shift) * unseen, n, method, LEVEL
+        )
+    elif error is None:
+        found = Estimate(value, None, None, None, n, method, LEVEL)
+    else:
+        reach = t_quantile(n - 1) * error
+        found = Estimate(value, error, value - reach, value + reach, n, method, LEVEL)
+    return _kept_possible(found, own, total) if is_bounded(whole) and is_bounded(own) else found
+
+
+def _kept_possible(found: Estimate, seen: Sequence[float], total: int) -> Estimate:
+    """An estimate of values from 0 to 1, kept within what can be. One that lies outside says that the sample is unlike
+    the rest, so that the reference misleads: its interval is then no narrower than that of the sample alone."""
+    least, most = _possible(seen, total)
+    value = min(max(found.value or 0.0, least), most)
+    if found.low is None or found.high is None:
+        return replace(found, value=value)
+    low, high = min(max(found.low, least), most), max(min(found.high, most), least)
+    if value == found.value:
+        return replace(found, low=low, high=high)
+    alone = finite_estimate(seen, total)
+    if alone.low is None or alone.high is None:
+        return replace(found, value=value, stderr=None, low=None, high=None)
+    return replace(found, value=value, low=min(low, alone.low), high=max(high, alone.high))

@@ -117,22 +117,6 @@ def difference_bounds(
     return MeanBounds(mean, 2 * found.low - 1, 2 * found.high - 1, found.n, level)
 
 
-def documents_until(
-    values: Sequence[float], half_width: float, level: float = LEVEL, population: int | None = None
-) -> int | None:
-    """After how many documents the bounds are no further than this from their middle; None if not yet."""
-    if mean_bounds(values, level, population).half_width > half_width:
-        return None
-    low, high = 0, len(values)  # bounds only ever tighten, so halving finds the first time
-    while low < high:
-        middle = (low + high) // 2
-        if mean_bounds(values[:middle], level, population).half_width <= half_width:
-            high = middle
-        else:
-            low = middle + 1
-    return high
-
-
 def capital(values: NDArray[np.float64], mean: float, population: int | None = None) -> NDArray[np.float64]:
     """Log capital, after each value, of betting that the mean is above a candidate.
 

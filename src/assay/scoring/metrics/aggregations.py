@@ -103,9 +103,8 @@ def _bypassed(values: Sequence[Any]) -> Estimate:
     return Estimate(999.0, None, None, None, len(values), "none", means.LEVEL)
 
 
-def _nanmean(values: Sequence[Any]) -> Estimate:
-    kept = [value for value in values if not math.isnan(value)]
-    return means.mean_estimate(kept)
+def _mean_of_known(values: Sequence[Any]) -> Estimate:
+    return means.mean_estimate(_known(values))
 
 
 def _weighted_perplexity(values: Sequence[Any]) -> Estimate:
@@ -116,21 +115,13 @@ def _weighted_nats(values: Sequence[Any]) -> Estimate:
     return means.nats_estimate(*_columns(values))
 
 
-def _mean_of_known(values: Sequence[Any]) -> Estimate:
-    known = [value for value in values if not math.isnan(value)]
-    return _without_error(known, statistics.fmean) if math.inf in known else means.mean_estimate(known)
-
-
 def _median_of_known(values: Sequence[Any]) -> Estimate:
     from assay.scoring.metrics import resampling
 
-    known = [value for value in values if not math.isnan(value)]
-    return _without_error(known, statistics.median) if math.inf in known else resampling.estimate(known, "middle")
-
-
-def _without_error(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> Estimate:
-    """A statistic of values of which some have no number (a hopeless perplexity), and so no spread."""
-    return Estimate(statistic(values), None, None, None, len(values), "none", means.LEVEL)
+    known = _known(values)
+    if math.inf in known:  # a hopeless perplexity: it has a median, and no spread
+        return Estimate(statistics.median(known), None, None, None, len(known), "none", means.LEVEL)
+    return resampling.estimate(known, "middle")
 
 
 def _drawn(values: Sequence[Any]) -> Estimate:
@@ -179,8 +170,6 @@ def _clustered_mean(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
 
 def _clustered_mean_of_known(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
     known = [(value, own) for value, own in zip(values, clusters, strict=True) if not math.isnan(value)]
-    if any(value == math.inf for value, _ in known):
-        return _mean_of_known(values)
     return _clustered_mean([value for value, _ in known], [own for _, own in known])
 
 
@@ -203,7 +192,10 @@ def _clustered_ratio(
     def estimate(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
         from assay.stats.clustered import clustered_ratio
 
-        return of(means.negated(clustered_ratio(*_columns(values), clusters).estimate))
+        logs, weights = _columns(values)
+        if not all(map(math.isfinite, logs)):
+            return of(means.nats_estimate(logs, weights))
+        return of(means.above_zero(means.negated(clustered_ratio(logs, weights, clusters).estimate), logs))
 
     return estimate
 
@@ -215,7 +207,7 @@ def _in_bits(nats: Estimate) -> Estimate:
 AGGREGATIONS: dict[str, Aggregation] = {
     "mean": Aggregation(means.mean_estimate, _mean_stderr, clustered=_clustered_mean),
     "nanmean": Aggregation(
-        _nanmean, _resampled("nanmean"), reading.numbers_or_gaps, clustered=_clustered_mean_of_known
+        _mean_of_known, _resampled("nanmean"), reading.numbers_or_gaps, clustered=_clustered_mean_of_known
     ),
     "mean_of_known": Aggregation(
         _mean_of_known, _no_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known
