@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 import tracemalloc
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from assay.core.scores import Estimate
 from assay.stats.bootstrap import (
     Resampling,
     Seed,
+    Statistic,
     bootstrap_statistic,
-    bootstrap_test,
     cluster_bootstrap,
     expanded_tails,
     median_estimate,
     percentile_estimate,
+    replicate_test,
     spread,
 )
 from assay.stats.clustered import clustered_mean
@@ -32,6 +34,26 @@ Floats = NDArray[np.float64]
 
 def means(values: Floats) -> Floats:
     return np.asarray(values.mean(axis=1))
+
+
+def bootstrap_test(
+    values: Floats, statistic: Statistic, how: Resampling, clusters: Sequence[Hashable] | None = None
+) -> tuple[Estimate, float | None]:
+    """The test of a statistic that is 0 where nothing differs, by redrawn documents or clusters."""
+    seen: list[Floats] = []
+
+    def watched(rows: Floats) -> Floats:
+        seen.append(statistic(rows))
+        return seen[-1]
+
+    if clusters is None:
+        found = bootstrap_statistic(values, watched, how)
+    else:
+        found = cluster_bootstrap(values, clusters, watched, how)
+    if found.value is None:
+        return found, None
+    # The first call is the statistic of the data itself.
+    return replicate_test(found.value, np.concatenate([np.empty(0), *seen[1:]]), found.n, found.clusters, how.level)
 
 
 def test_our_interval_agrees_with_the_closed_form() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from assay.core.errors import DataError
 from assay.core.scores import Estimate
 from assay.stats.clustered import (
     ClusteredEstimate,
-    cluster_sign_flip_p,
     clustered_difference,
     clustered_mean,
     clustered_ratio,
@@ -20,6 +20,12 @@ from assay.stats.clustered import (
 )
 from assay.stats.means import mean_estimate, ratio_estimate, wilson_interval
 from assay.stats.paired import newcombe_interval, sign_flip_p
+
+
+def cluster_sign_flip_p(values: list[float], clusters: list[Any], generator: np.random.Generator) -> float:
+    """A cluster's documents turn together."""
+    sums = np.bincount(np.unique(clusters, return_inverse=True)[1], values)
+    return sign_flip_p(sums.tolist(), generator)
 
 
 def test_a_clustered_error_by_hand() -> None:

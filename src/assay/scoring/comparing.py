@@ -200,29 +200,15 @@ class _Documents:
         return 0.0 if spread <= _HAIR * float(np.abs(self.match.numbers).max()) else spread
 
     def _difference(self, gaps: Floats, spread: float, counts: tuple[int, int]) -> Estimate:
-        """As `paired_difference`, on arrays: thousands of pairs are compared in a moment."""
-        n, binary = len(gaps), self.match.is_binary
         first, second = self.match.numbers
         clusters, units = self.match.clusters, self.match.units
-        if clusters is not None:
-            found = None if units is None else clustered.difference_of_units(gaps, units)
-            if found is None:  # no error, which takes care
-                found = clustered.clustered_difference(second.tolist(), first.tolist(), clusters)
-            return found.estimate
-        method = "newcombe" if binary else "t"
-        if n == 0:
-            return means.nothing(method)
-        wins, losses = counts
-        mean = (wins - losses) / n if binary else float(gaps.mean())
-        if n == 1:
-            return Estimate(mean, None, None, None, 1, method)
-        error = spread / math.sqrt(n)
-        if binary:
-            low, high = paired.newcombe_interval(int(np.sum(first * second)), wins, losses, n)
-        else:
-            reach = means.t_quantile(n - 1) * error
-            low, high = mean - reach, mean + reach
-        return Estimate(mean, error, low, high, n, method)
+        if clusters is None:
+            outcomes = (int(np.sum(first * second)), *counts) if self.match.is_binary else None
+            return paired.paired_difference(gaps, spread, outcomes)
+        found = None if units is None else clustered.difference_of_units(gaps, units)
+        if found is None:  # no error, which takes care
+            found = clustered.clustered_difference(second.tolist(), first.tolist(), clusters)
+        return found.estimate
 
     def _test(self, counts: tuple[int, int], wish: CompareWish) -> tuple[str, float | None]:
         clusters = "" if self.match.clusters is None else "cluster-"

@@ -120,35 +120,6 @@ def bootstrap_statistic(values: Values, statistic: Statistic, how: Resampling) -
     return _bootstrapped(len(values), lambda places: statistic(redrawn(values, places)), how)
 
 
-def bootstrap_test(
-    values: Values, statistic: Statistic, how: Resampling, clusters: Sequence[Hashable] | None = None
-) -> tuple[Estimate, float | None]:
-    """A statistic that is 0 where nothing differs, such as a difference: its estimate, and the two-sided p of 0.
-
-    See `replicate_test` for the p.
-
-    Args:
-        values: one row per document; both systems' values side by side.
-        statistic: of many resampled sets of documents at once.
-        how: seed, replicates and level.
-        clusters: the cluster of each document, to redraw whole clusters; None for single documents.
-    """
-    seen: list[Values] = []
-
-    def watched(rows: Values) -> Values:
-        seen.append(statistic(rows))
-        return seen[-1]
-
-    if clusters is None:
-        found = bootstrap_statistic(values, watched, how)
-    else:
-        found = cluster_bootstrap(values, clusters, watched, how)
-    if found.value is None:
-        return found, None
-    # The first call is the statistic of the data itself.
-    return replicate_test(found.value, np.concatenate([np.empty(0), *seen[1:]]), found.n, found.clusters, how.level)
-
-
 def replicate_test(
     value: float, replicates: Values, n: int, clusters: int | None = None, level: float = LEVEL
 ) -> tuple[Estimate, float | None]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from assay.core.scores import Estimate
 from assay.stats.inputs import finite, is_binary, same_documents, unequal
 from assay.stats.means import LEVEL, bounded_interval, is_bounded, is_hair, nothing, t_quantile, wilson_interval
-from assay.stats.paired import newcombe_interval, sign_flip_p
+from assay.stats.paired import newcombe_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,14 +127,6 @@ def difference_of_units(differences: NDArray[np.float64], units: NDArray[np.int6
     if not error:
         return None
     return _estimate(mean, error, _student(mean, error, len(sums)), n, "clustered-t", len(sums))
-
-
-def cluster_sign_flip_p(
-    differences: Sequence[float], clusters: Sequence[Hashable], generator: np.random.Generator
-) -> float:
-    """The p of sign flips of whole clusters: a cluster's documents turn together."""
-    data = finite(differences, "cluster sign flips")
-    return sign_flip_p(list(_sums(data, clusters).values()), generator)
 
 
 def _estimate(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
-from assay.stats.inputs import finite, is_binary, same_documents, unequal
-from assay.stats.means import LEVEL, nothing, standard_error, t_quantile, wilson_interval
+from assay.stats.inputs import finite, is_binary, unequal
+from assay.stats.means import LEVEL, nothing, t_quantile, wilson_interval
 from assay.stats.multiple import SMALLEST_P
 
 if TYPE_CHECKING:
@@ -43,21 +43,26 @@ class CochranTest:
     n: int
 
 
-def paired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
-    """Mean of a − b. Newcombe's interval when every value is 0 or 1, Student's t otherwise."""
-    first, second = same_documents(a, b)
-    n = len(first)
-    binary = is_binary(first) and is_binary(second)
-    method = "newcombe" if binary else "t"
+def paired_difference(
+    differences: NDArray[np.float64], spread: float, outcomes: tuple[int, int, int] | None = None
+) -> Estimate:
+    """The mean difference: with Newcombe's interval of outcomes of 0 and 1, with Student's t of other values.
+
+    Args:
+        differences: one per document.
+        spread: their standard deviation.
+        outcomes: documents that both have right, that only the first has, that only the second has; None for values
+            other than 0 and 1.
+    """
+    n, method = len(differences), "t" if outcomes is None else "newcombe"
     if n == 0:
         return nothing(method)
-    differences = [x - y for x, y in zip(first, second, strict=True)]
-    mean, error = math.fsum(differences) / n, standard_error(differences)
-    if error is None:
-        return Estimate(mean, None, None, None, n, method, LEVEL)
-    if binary:
-        both = sum(x == y == 1 for x, y in zip(first, second, strict=True))
-        low, high = newcombe_interval(both, int(sum(first)) - both, int(sum(second)) - both, n)
+    mean = float(differences.mean()) if outcomes is None else (outcomes[1] - outcomes[2]) / n
+    if n == 1:
+        return Estimate(mean, None, None, None, 1, method, LEVEL)
+    error = spread / math.sqrt(n)
+    if outcomes is not None:
+        low, high = newcombe_interval(*outcomes, n)
     else:
         reach = t_quantile(n - 1) * error
         low, high = mean - reach, mean + reach
