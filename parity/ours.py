@@ -95,7 +95,7 @@ def documents_of(task: Task, spec: RunSpec, renderer: Renderer) -> list[dict[str
     """The posed documents."""
     found: list[dict[str, Any]] = []
     before: list[Any] = []
-    for document in chosen_documents(task.card.name, task.documents(), spec):
+    for document in chosen_documents(task, spec):
         instance = task.pose(document)
         text = json.dumps(dict(document.fields), indent=2, ensure_ascii=False, default=plain_document)
         questions = instance.requests[:: instance.draws]

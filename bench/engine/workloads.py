@@ -86,7 +86,7 @@ def pose(workload: Workload, tasks_folder: str, scratch: Path, documents: int | 
     spec = make_spec("none", [name], num_fewshot=workload.shots, limit=wanted, include_path=folders, allow_code=True)
     (task,) = resolve_tasks(spec, [name], open_catalog(folders)).tasks
     everything = task.documents()
-    chosen = chosen_documents(name, everything, spec)
+    chosen = chosen_documents(task, spec)
     rows = [row for document in chosen for row in _rows(task.pose(document).requests, document.id)]
     file = scratch / f"{workload.name}.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
