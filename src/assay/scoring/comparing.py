@@ -94,7 +94,7 @@ def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareW
         effect=found.effect,
         detectable=least,
         needed=needed,
-        clusters=None if match.clusters is None else _count(match),
+        clusters=match.cluster_count,
         margin=found.margin,
         agreement=found.agreement,
         flips=_flips(match, wish.flips),
@@ -111,7 +111,7 @@ def _sight(match: Matched, found: _Found, is_share: bool, wish: CompareWish) -> 
     """
     n, effect = len(match.mine), wish.effect if wish.effect is not None else found.difference.value
     replicates = replicates_for(match.first.kept.aggregation)
-    are_few = are_too_few(found.test, n if match.units is None else _count(match), wish.alpha, replicates)
+    are_few = are_too_few(found.test, match.cluster_count or n, wish.alpha, replicates)
     if effect is None or n == 0:
         return None, None
     if match.is_binary and match.clusters is None and found.counts is not None:
@@ -144,11 +144,6 @@ class _Found:
 
 
 _Pair = tuple[Redrawn, Redrawn]
-
-
-def _count(match: Matched) -> int:
-    """How many clusters there are."""
-    return 0 if match.units is None else int(match.units.max(initial=-1)) + 1
 
 
 # Means of documents
@@ -253,7 +248,7 @@ def _with_width(found: Estimate) -> Estimate:
 
 def _reach(difference: Estimate, match: Matched, alpha: float) -> tuple[float, float] | None:
     """The 1 − 2α interval of clusters by Student's t."""
-    value, error, clusters = difference.value, difference.stderr, _count(match)
+    value, error, clusters = difference.value, difference.stderr, match.cluster_count or 0
     if value is None or clusters < 2:
         return None
     if error is None:  # all clusters differ alike: the sign test, as for documents
@@ -304,7 +299,7 @@ class _Whole:
         ends, _ = difference_test(self.drawn, self.match, 1 - 2 * wish.alpha)
         known = None if ends.low is None or ends.high is None else (ends.low, ends.high)
         if known is not None and known[0] == known[1]:  # redrawing tells nothing: the sign test, as for means
-            known = known if 0.5 ** (_count(self.match) or len(self.match.mine)) <= wish.alpha else None
+            known = known if 0.5 ** (self.match.cluster_count or len(self.match.mine)) <= wish.alpha else None
         return _margin_of(known, better, margin)
 
 

@@ -175,6 +175,11 @@ class Matched:
         return numbered(entry.units[list(places)].tolist(), len(places))
 
     @property
+    def cluster_count(self) -> int | None:
+        """How many clusters the documents lie in; None where none are known."""
+        return None if (units := self.units) is None else int(units.max(initial=-1)) + 1
+
+    @property
     def scores(self) -> tuple[Estimate, Estimate]:
         """Both scores on the documents in common; those of all documents are made once per system."""
         if self.is_whole:

@@ -53,7 +53,7 @@ def difference_test(
 ) -> tuple[Estimate, float | None]:
     """The second score less the first with its interval, and the two-sided p of no difference."""
     first, second = pair
-    n, clusters = len(match.mine), None if match.units is None else int(match.units.max(initial=-1)) + 1
+    n, clusters = len(match.mine), match.cluster_count
     with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
         value, apart = second.value - first.value, second.replicates - first.replicates
     found, p = bootstrap.replicate_test(value, apart, n, clusters, level)

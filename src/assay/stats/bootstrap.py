@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
+from assay.stats import inputs
 from assay.stats.inputs import unequal
 from assay.stats.means import LEVEL, nothing
 
@@ -302,6 +303,4 @@ def redrawn(values: Values, places: NDArray[np.int64]) -> Values:
 
 def row_blocks(rows: int, n: int) -> list[int]:
     """Row counts that add up to `rows` and keep each block's memory bounded."""
-    most = max(1, _CELLS_AT_ONCE // n)
-    full, rest = divmod(rows, most)
-    return [most] * full + ([rest] if rest else [])
+    return inputs.row_blocks(rows, n, _CELLS_AT_ONCE)

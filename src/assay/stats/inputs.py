@@ -49,3 +49,10 @@ def share(value: float, name: str) -> float:
     if not 0 < value < 1:
         raise DataError(Fault(name, f"{value}", "a number between 0 and 1, both excluded"))
     return value
+
+
+def row_blocks(rows: int, cells: int, at_once: int) -> list[int]:
+    """Row counts that add up to `rows`, each of so many that its cells are no more than are kept at once."""
+    most = max(1, at_once // cells)
+    full, rest = divmod(rows, most)
+    return [most] * full + ([rest] if rest else [])

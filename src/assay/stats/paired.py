@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
-from assay.stats.inputs import finite, is_binary, unequal
+from assay.stats.inputs import finite, is_binary, row_blocks, unequal
 from assay.stats.means import LEVEL, nothing, t_quantile, wilson_interval
 from assay.stats.multiple import SMALLEST_P
 
@@ -142,7 +142,7 @@ def sign_flip_p(differences: Sequence[float], generator: np.random.Generator) ->
         every = np.arange(2**count)[:, None] >> np.arange(count) & 1
         return float(np.mean(np.abs(2 * (every @ values) - total) >= bar))
     hits = 0
-    for rows in _blocks(FLIPS, max(1, _CELLS_AT_ONCE // count)):
+    for rows in row_blocks(FLIPS, count, _CELLS_AT_ONCE):
         flips = generator.integers(0, 2, size=(rows, count), dtype=np.int8).astype(np.float64)
         hits += int(np.sum(np.abs(2 * (flips @ values) - total) >= bar))
     return min((hits + 1) / (FLIPS + 1), flip_bound(values))
@@ -163,7 +163,7 @@ def sign_flip_ps(pairs: Sequence[NDArray[np.float64]], generator: np.random.Gene
     size = max(len(known[place]) for place in large)
     columns = max(1, _CELLS_AT_ONCE // size)
     hits = np.zeros(len(large), dtype=np.int64)
-    for rows in _blocks(FLIPS, max(1, _CELLS_AT_ONCE // size)):
+    for rows in row_blocks(FLIPS, size, _CELLS_AT_ONCE):
         flips = generator.integers(0, 2, size=(rows, size), dtype=np.int8).astype(np.float64)
         for start in range(0, len(large), columns):
             block = [known[place] for place in large[start : start + columns]]
@@ -183,11 +183,6 @@ def _hits(flips: NDArray[np.float64], pairs: Sequence[NDArray[np.float64]]) -> N
     totals = values.sum(axis=0)
     bars = np.abs(totals) - 1e-12 * np.abs(values).sum(axis=0)
     return np.asarray(np.sum(np.abs(2 * (flips @ values) - totals) >= bars, axis=0))
-
-
-def _blocks(rows: int, most: int) -> list[int]:
-    full, rest = divmod(rows, most)
-    return [most] * full + ([rest] if rest else [])
 
 
 def flip_bound(differences: NDArray[np.float64]) -> float:
@@ -245,7 +240,7 @@ def _flipped_hits(values: NDArray[np.float64], generator: np.random.Generator) -
     # As in sign_flip_p, sums that differ in the last digits only are ties; those of both columns add up here.
     bars = np.abs(np.subtract.outer(totals, totals)) - 1e-12 * np.add.outer(*[np.abs(values).sum(axis=0)] * 2)
     hits = np.zeros((count, count), dtype=np.int64)
-    for rows in _blocks(FLIPS, max(1, _CELLS_AT_ONCE // max(n, count))):
+    for rows in row_blocks(FLIPS, max(n, count), _CELLS_AT_ONCE):
         flips = generator.integers(0, 2, size=(rows, n), dtype=np.int8).astype(np.float64)
         sums = 2 * (flips @ values) - totals
         for first in range(count - 1):
