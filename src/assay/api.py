@@ -224,7 +224,8 @@ def evaluate_matrix(
     Args:
         models: as in `study_methods`; one text may stand for several models, see `model_rows`.
         tasks: names (also wildcards, groups, tags, files), task objects, or a list of either.
-        metric: what to show of each task: the first of these that it reports; else the first of its own list.
+        metric: what to show of each task: the first of these that it reports, with an empty cell for a model without
+            it; else the first metric of its list that most models have.
         store: the store's file; the user's own when None; `:memory:` for none.
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.

@@ -14,7 +14,7 @@ import pytest
 
 from assay.core.matrices import Gap, Matrix, MatrixCell
 from assay.core.scores import Estimate
-from assay.report.matrix import csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
+from assay.report.matrix import HeatTable, csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
 from assay.report.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
 from assay.report.sections import Section
 from assay.scoring.matrix import make_matrix
@@ -54,7 +54,7 @@ def test_scores_with_errors_and_chance(matrix: Matrix) -> None:
     assert found.rows[0] == ("good", "100.0 ± 5.0", "90.0 ± 5.0", "20.0000 ± 1.5000")
     assert found.rows[2] == (ODD, "0.0 ± 5.0", "70.0 ± 5.0", "–")
     assert found.rows[3] == ("picking at random", "25.0", "50.0", "–")
-    assert found.notes == ("Not in percent: text (word_perplexity)",)
+    assert found.notes == ("Not in percent: text (word_perplexity).",)
 
 
 def test_the_longer_side_goes_downwards(matrix: Matrix) -> None:
@@ -72,17 +72,76 @@ def test_improvements_by_hand(matrix: Matrix) -> None:
     assert bounded.rows[0] == ("good", "1.00 ± 0.07", "0.80 ± 0.10")
 
 
-def test_standings_say_on_how_many_tasks_they_stand(matrix: Matrix) -> None:
+def test_averages_say_over_how_many_and_which_tasks(matrix: Matrix) -> None:
     found = table(matrix, "Over all")
-    assert found.rows[0][:8] == ("good", "95.0 ± 3.5", "2", "1.90", "0.90", "2", "1.00", "3")
-    assert found.rows[2][6:8] == ("0.00", "2")
-    assert found.notes[0] == "Means of models with different numbers of tasks are not comparable."
+    assert found.headings[1:3] == ("Mean score", "over tasks")
+    assert found.rows[0][:8] == ("good", "95.0 ± 3.5", "2 of 3", "1.90", "0.90", "2 of 3", "1.00", "3 of 3")
+    assert found.rows[2][6:8] == ("0.00", "2 of 3")
+    assert found.notes[:3] == (
+        "Mean score: over x, y.",
+        "Relative and bounded: over x, y.",
+        f"Win rate: good, fair over x, y, text; {ODD} over x, y. Averages over different tasks do not rank models.",
+    )
+
+
+def test_models_with_different_tasks_are_compared_over_those_in_common() -> None:
+    """a has 1.0 and 0.0, b has 0.5 of the first alone: equal means, and a is ahead on what both have."""
+    cells = [cell("a", "x", 10), cell("b", "x", 5), cell("a", "y", 0)]
+    found = table(make_matrix("ab", "xy", cells, [Gap("b", "y", "no")], (), (), seed=1), "Over all")
+    assert found.headings[1:5] == ("Mean score", "over tasks", "In common", "over tasks")
+    assert [row[1:5] for row in found.rows] == [
+        ("50.0 ± 3.5", "2 of 2", "100.0 ± 5.0", "1 of 2"),
+        ("50.0 ± 5.0", "1 of 2", "50.0 ± 5.0", "1 of 2"),
+    ]
+    assert found.notes[:2] == (
+        "Mean score: a over x, y; b over x. Averages over different tasks do not rank models.",
+        "In common: the mean over what all models have, to compare them: x.",
+    )
+    assert "No ranks: no two models have means over the same documents of all of x, y." in found.notes
+
+
+def test_many_tasks_are_listed_in_part() -> None:
+    tasks = [f"t{place}" for place in range(20)]
+    found = table(make_matrix("a", [*tasks, "u"], [cell("a", task, 5) for task in tasks], (), (), (), seed=1), "Over")
+    assert found.notes[0].endswith("t10, t11 and 8 more (see the JSON).")
+
+
+@pytest.fixture
+def split() -> Matrix:
+    """x is acc for two models and mcc for the third; y is the same for all."""
+    cells = [cell("a", "x", 9), cell("b", "x", 5), replace(cell("c", "x", 1), metric="mcc", baseline=None)]
+    cells += [cell(model, "y", right) for model, right in (("a", 4), ("b", 5), ("c", 6))]
+    return make_matrix("abc", ["x", "y"], cells, (), (), (), seed=1)
+
+
+def test_a_task_with_two_metrics_has_two_columns(split: Matrix) -> None:
+    found = table(split, "Scores")
+    assert found.headings == ("Model", "x (acc)", "x (mcc)", "y (acc)")
+    assert [row[1:3] for row in found.rows[:3]] == [("90.0 ± 5.0", "–"), ("50.0 ± 5.0", "–"), ("–", "0.1000 ± 0.0500")]
+    assert "averages count x (acc) only" in found.notes[-1]
+    assert table(split, "Over all").rows[2][1:3] == ("60.0 ± 5.0", "1 of 2")
+    assert table(split, "Ranks").headings == ("Model", "x (acc)", "y")
+
+
+def test_files_tell_the_columns_of_one_task_apart(split: Matrix) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(split))))
+    assert [(row["model"], row["metric"]) for row in rows if row["task"] == "x"] == [
+        ("a", "acc"),
+        ("b", "acc"),
+        ("c", "mcc"),
+    ]
+    data = json.loads(json.dumps(matrix_data(split)))
+    assert [column["label"] for column in data["columns"]] == ["x (acc)", "x (mcc)", "y"]
+    assert data["standings"][2]["score"]["tasks"] == ["y"] and data["common_tasks"] == ["y"]
+    assert data["standings"][0]["win_rate"] == {"value": 0.5, "columns": 2, "tasks": ["x (acc)", "y"]}
+    for text in (markdown(split), page(split), latex(split)):
+        assert "x (mcc)" in text and "1 of 2" in text
 
 
 def test_a_metric_without_direction_is_in_no_win_rate() -> None:
     cells = [replace(cell(model, "x", right), higher_is_better=None) for model, right in (("a", 3), ("b", 9))]
     found = table(make_matrix(["a", "b"], ["x"], cells, (), (), (), seed=1), "Over all")
-    assert [row[6:] for row in found.rows] == [("–", "0", "–")] * 2
+    assert [row[6:] for row in found.rows] == [("–", "0 of 1", "–")] * 2
     assert "Win rates leave out metrics that do not say which way is better: x (acc)." in found.notes
 
 
@@ -103,9 +162,25 @@ def test_ranks_without_letters_say_so(matrix: Matrix) -> None:
 
 def test_correlations_are_tables_of_both_sides(matrix: Matrix) -> None:
     found = table(matrix, "Spearman's ρ between tasks")
-    assert found.rows == (("x", "", "1.00", "–"), ("y", "1.00", "", "–"), ("text", "–", "–", ""))
-    assert found.notes[0].startswith("n = 2 to 3.")
+    assert found.rows == (("x", "", "(1.00)", "–"), ("y", "(1.00)", "", "–"), ("text", "–", "–", ""))
+    told = "n = 2 to 3. In brackets: n < 5, which says nothing, as a perfect order of 3 has p 0.333."
+    assert found.notes[0].startswith(told)
     assert not [section for section in sections(matrix) if "between models" in section.title]
+
+
+def correlated(models: int) -> HeatTable:
+    cells = [cell(f"m{place}", task, place) for place in range(models) for task in "xy"]
+    matrix = make_matrix([f"m{place}" for place in range(models)], "xy", cells, (), (), (), seed=1)
+    return next(table for table in heat_tables(matrix) if table.section.title.startswith("Spearman's ρ between tasks"))
+
+
+def test_few_models_give_no_shade_of_correlation() -> None:
+    """A perfect order of four has p = 2/24, of five 2/120: only the latter has a colour."""
+    four, five = correlated(4), correlated(5)
+    assert (four.section.rows[0], four.shades[0]) == (("x", "", "(1.00)"), (None, None))
+    assert (five.section.rows[0], five.shades[0]) == (("x", "", "1.00*"), (None, 1.0))
+    assert "p 0.083" in four.section.notes[0] and "brackets" not in five.section.notes[0]
+    assert four.tips[0][1] == "n = 4, p 0.083, after correction 0.083 (permutation)"
 
 
 def test_gaps_say_why(matrix: Matrix) -> None:

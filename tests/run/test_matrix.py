@@ -9,8 +9,8 @@ import pytest
 
 from assay.api import evaluate_matrix
 from assay.core.errors import UserError
-from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
-from assay.core.responses import Failure
+from assay.core.requests import Classification, Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.responses import Failure, LabelScores
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.run.methods import named_notices
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
@@ -74,6 +74,68 @@ def test_the_metric_may_be_chosen() -> None:
     tasks = [toy_choice_task(4), toy_generation_task(3)]
     matrix = evaluate_matrix(ScriptedModel(knows), tasks, metric="acc_norm", store=":memory:", bootstrap_iters=0)
     assert [column.metric for column in matrix.columns] == ["acc_norm", "exact_match"]
+
+
+def labelled(text: str, metrics: str, folder: Path) -> None:
+    """A task of two labels that prompts and heads can be asked; head and decoder keep what they can of the metrics."""
+    (folder / "t.jsonl").write_text('{"text": "good", "label": 1}\n{"text": "bad", "label": 0}\n' * 4)
+    (folder / f"{text}.yaml").write_text(
+        f"task: {text}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: t.jsonl}}}}\ntest_split: test\n"
+        "format: {kind: classification, text: text, labels: [bad, good], answer: label}\n"
+        f"metric_list: [{', '.join(f'{{metric: {name}}}' for name in metrics.split())}]\n"
+    )
+
+
+def families() -> list[ScriptedModel]:
+    """A decoder and a head that says yes to everything: the head has no metric of likelihoods by length."""
+    head = ScriptedModel(lambda request: LabelScores((-2.0, -0.1)), "head", kinds=(Classification.kind,))
+    return [ScriptedModel(lambda request: -1.0, "decoder"), head]
+
+
+def test_a_model_without_the_wished_metric_has_an_empty_cell_and_no_other_metric(tmp_path: Path) -> None:
+    """The head has acc alone, which is not put under acc_norm, nor in a mean, win rate or correlation with it."""
+    labelled("t", "acc acc_norm", tmp_path)
+    settings = {"include_path": str(tmp_path), "store": ":memory:", "bootstrap_iters": 0}
+    matrix = evaluate_matrix(families(), "t", metric="acc_norm", **settings)
+    assert {cell.model: cell.metric for cell in matrix.cells} == {"decoder": "acc_norm"}
+    assert [(gap.model, gap.task) for gap in matrix.gaps] == [("head", "t")]
+    assert "has no acc_norm here, but acc" in matrix.gaps[0].reason
+    assert [item.win_rate.value for item in matrix.standings] == [None, None]
+    both = evaluate_matrix(families(), "t", metric=["acc_norm", "acc"], **settings)
+    assert [column.title for column in both.columns] == ["t (acc)", "t (acc_norm)"]
+    assert (both.gaps, both.cell("decoder", "t", "acc_norm") is not None) == ((), True)
+
+
+def test_a_metric_that_all_families_have_goes_before_the_tasks_first(tmp_path: Path) -> None:
+    labelled("t", "acc_norm acc", tmp_path)
+    matrix = evaluate_matrix(families(), "t", include_path=str(tmp_path), store=":memory:", bootstrap_iters=0)
+    assert [column.title for column in matrix.columns] == ["t (acc)"]
+    assert {cell.model: cell.metric for cell in matrix.cells} == {"decoder": "acc", "head": "acc"}
+    assert "t: acc is shown, not acc_norm, which head cannot have. --metric acc_norm shows it" in matrix.notices
+
+
+def test_families_without_a_common_metric_have_a_column_each(tmp_path: Path) -> None:
+    """Of acc_norm alone the head can have nothing, so acc is reported instead."""
+    labelled("t", "acc_norm", tmp_path)
+    matrix = evaluate_matrix(families(), "t", include_path=str(tmp_path), store=":memory:", bootstrap_iters=0)
+    assert [(column.label, column.is_main) for column in matrix.columns] == [("t (acc_norm)", True), ("t (acc)", False)]
+    assert [item.win_rate.value for item in matrix.standings] == [None, None]
+    assert (matrix.gaps, matrix.rankings) == ((), ())
+
+
+def test_a_group_over_other_tasks_is_not_compared(tmp_path: Path) -> None:
+    """The group's acc is that of one task for the decoder, and of both for the head."""
+    labelled("one", "acc", tmp_path)
+    labelled("two", "acc_norm", tmp_path)
+    group = "group: g\ntask: [one, two]\naggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
+    (tmp_path / "g.yaml").write_text(group)
+    matrix = evaluate_matrix(families(), "g", include_path=str(tmp_path), store=":memory:", bootstrap_iters=0)
+    assert [(cell.model, cell.metric, cell.estimate.n) for cell in matrix.cells] == [
+        ("decoder", "acc", 8),
+        ("head", "acc", 16),
+    ]
+    assert any("g: head answered other documents than the other models" in text for text in matrix.notices)
+    assert matrix.rankings == ()
 
 
 def test_a_misspelt_metric_is_an_error_before_anything_is_asked() -> None:

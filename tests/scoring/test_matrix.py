@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.matrices import Correlation, Gap, Matrix, MatrixCell, WinRate
+from assay.core.matrices import Average, Correlation, Gap, Matrix, MatrixCell
 from assay.core.scores import Estimate
 from assay.scoring.matrix import make_matrix
 from assay.stats import paired
@@ -55,9 +55,9 @@ def test_standings_by_hand() -> None:
     cells = [cell("a", "x", [1, 1, 1, 0]), cell("b", "x", [1, 1, 1, 1])]
     cells += [cell("a", "y", [1, 1, *[0] * 6], baseline=None), cell("b", "y", [0, 1, 1, *[0] * 5], baseline=None)]
     a, b = made(*cells, perplexity("a", 10.0), perplexity("b", 20.0)).standings
-    assert (a.score.value, a.score.stderr, a.score_columns) == (0.5, pytest.approx(0.0707107), 2)
-    assert (a.relative, a.bounded, a.baseline_columns) == (0.5, 0.5, 1)
-    assert (a.win_rate, b.win_rate) == (WinRate(0.5, 3), WinRate(0.5, 3))
+    assert (a.score.value, a.score.stderr, a.score_tasks) == (0.5, pytest.approx(0.0707107), ("x", "y"))
+    assert (a.relative, a.bounded) == (Average(0.5, ("x",)), Average(0.5, ("x",)))
+    assert (a.win_rate, b.win_rate) == (Average(0.5, ("x", "y", "text")), Average(0.5, ("x", "y", "text")))
 
 
 def test_models_share_a_rank_until_the_data_tells_them_apart() -> None:
@@ -154,6 +154,65 @@ def test_a_model_with_a_gap_has_no_overall_rank() -> None:
     cells = [cell(model, "x", [1, 0]) for model in "abc"] + [cell(model, "y", [1, 0]) for model in "ab"]
     overall = made(*cells, gaps=[Gap("c", "y", "no")]).rankings[-1]
     assert (overall.task, set(overall.ranks)) == (None, {"a", "b"})
+
+
+def other(cell: MatrixCell, metric: str, filter: str = "none") -> MatrixCell:
+    return replace(cell, metric=metric, filter=filter)
+
+
+def test_a_column_holds_one_metric_and_the_task_counts_once() -> None:
+    """x is acc for a and b, mcc for c: two columns, of which averages, wins and links know the first."""
+    cells = [cell("a", "x", [1, 1]), cell("b", "x", [1, 0]), other(cell("c", "x", [1, 1]), "mcc")]
+    matrix = made(*cells, *(cell(model, "y", [1, 0]) for model in "abc"))
+    assert [column.label for column in matrix.columns] == ["x (acc)", "x (mcc)", "y"]
+    assert [column.is_main for column in matrix.columns] == [True, False, True]
+    assert [item.score_tasks for item in matrix.standings] == [("x (acc)", "y"), ("x (acc)", "y"), ("y",)]
+    assert [item.win_rate for item in matrix.standings] == [
+        Average(0.75, ("x (acc)", "y")),
+        Average(0.25, ("x (acc)", "y")),
+        Average(0.5, ("y",)),
+    ]
+    assert {name for link in matrix.task_links for name in (link.first, link.second)} == {"x (acc)", "x (mcc)", "y"}
+    assert {(item.first, item.second, item.spearman.n) for item in matrix.task_links} == {
+        ("x (acc)", "x (mcc)", 0),
+        ("x (acc)", "y", 2),
+        ("x (mcc)", "y", 1),
+    }
+
+
+def test_another_pipeline_is_another_column() -> None:
+    cells = [other(cell("a", "x", [1]), "acc", "strict"), cell("b", "x", [0])]
+    assert [column.label for column in made(*cells).columns] == ["x (acc, strict)", "x (acc)"]
+
+
+def test_means_over_the_tasks_that_all_models_have() -> None:
+    cells = [cell("a", "x", [1, 1]), cell("b", "x", [1, 0]), cell("a", "y", [0, 0])]
+    matrix = made(*cells, gaps=[Gap("b", "y", "no")])
+    assert matrix.common == ("x",)
+    assert [(item.score.value, item.common.value) for item in matrix.standings] == [(0.5, 1.0), (0.5, 0.5)]
+
+
+def test_a_model_without_any_score_takes_no_task_from_the_others() -> None:
+    cells = [cell("a", "x", [1, 1]), cell("b", "x", [1, 0])]
+    matrix = make_matrix("abc", ["x"], cells, [Gap("c", "x", "no")], (), (), seed=1)
+    assert (matrix.common, matrix.standings[2].common.value) == (("x",), None)
+
+
+def test_a_correlation_coefficient_is_not_a_share() -> None:
+    """Two MCC between 0 and 1 are not percentages to be averaged with accuracies, whatever their values."""
+    cells = [other(cell(model, "x", [1, 0]), "mcc") for model in "ab"] + [cell(model, "y", [1, 0]) for model in "ab"]
+    matrix = made(*cells)
+    assert [column.is_share for column in matrix.columns] == [False, True]
+    assert matrix.standings[0].score_tasks == ("y",)
+
+
+def test_a_score_over_other_documents_counts_nowhere() -> None:
+    cells = [cell("a", "x", [1, 1]), cell("b", "x", [1, 0]), cell("c", "x", [0, 0], asked="others")]
+    matrix = made(*cells)
+    assert [item.win_rate.value for item in matrix.standings] == [1.0, 0.0, None]
+    assert [set(ranking.ranks) for ranking in matrix.rankings] == [{"a", "b"}]
+    (told,) = matrix.notices
+    assert told.startswith("x: c answered other documents than the other models")
 
 
 def test_correlations_between_columns_are_those_of_scipy() -> None:

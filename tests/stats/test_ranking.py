@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.comparisons import RankRange
-from assay.core.matrices import WinRate
+from assay.core.matrices import Average
 from assay.stats.ranking import letters, rank_ranges, win_rates
 
 
 def test_win_rates_by_hand() -> None:
     """First column: a beats both, b and c tie: 1, 0.25, 0.25. Second: b beats a; c has no score there."""
-    columns = [{"a": 0.9, "b": 0.5, "c": 0.5}, {"a": 0.1, "b": 0.2}]
-    assert win_rates("abc", columns) == {"a": WinRate(0.5, 2), "b": WinRate(0.625, 2), "c": WinRate(0.25, 1)}
+    columns = {"x": {"a": 0.9, "b": 0.5, "c": 0.5}, "y": {"a": 0.1, "b": 0.2}}
+    a, b, c = win_rates("abc", columns).values()
+    assert (a, b, c) == (Average(0.5, ("x", "y")), Average(0.625, ("x", "y")), Average(0.25, ("x",)))
 
 
 def test_a_column_of_one_model_says_nothing() -> None:
-    assert win_rates("ab", [{"a": 0.9}]) == {"a": WinRate(None, 0), "b": WinRate(None, 0)}
+    assert win_rates("ab", {"x": {"a": 0.9}}) == {"a": Average(None, ()), "b": Average(None, ())}
 
 
 def shown(separated: set[tuple[str, str]], models: str = "abc") -> list[str]:

@@ -95,7 +95,10 @@ def _parser() -> argparse.ArgumentParser:
         "--tasks", "-t", nargs="+", required=True, metavar="TASK", help="names, groups, tags, wildcards or files"
     )
     parser.add_argument(
-        "--metric", nargs="+", metavar="NAME", help="shown of each task: the first of these that it has, else its first"
+        "--metric",
+        nargs="+",
+        metavar="NAME",
+        help="metric of each task's column: the first of these that it has (default: the first that most models have)",
     )
     add_model_options(parser, required=True, several=True)
     add_fit_options(parser, is_lap=True)
@@ -104,6 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     output.add_argument(
         "--output_path", "-o", metavar="DIR", help="folder for matrix.md, .csv, .tex, .json and .html (a heat map)"
     )
-    output.add_argument("--format", choices=("table", *_FORMATS), default="table", help="of what is printed")
+    output.add_argument(
+        "--format", choices=("table", *_FORMATS), default="table", help="format of what is printed (default: table)"
+    )
     add_store_option(parser)
     return parser

@@ -10,19 +10,26 @@ from assay.core.results import RequestCounts
 from assay.core.scores import Denominators, Estimate
 from assay.core.studies import Comparison
 
+# The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
+FEWEST_TELLING = 5
+# A task, a metric and the pipeline before it: what a number has to share with another to be compared with it.
+Key = tuple[str, str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A task of the matrix, or a group that reports a score of its own.
+    """One metric of a task, or of a group that reports a score of its own.
 
     Attributes:
         name: the task's or the group's.
-        metric: what is shown of it.
-        filter: the pipeline; `none` when the task names none.
+        metric: the metric of every score in the column.
+        filter: the pipeline before it; `none` when the task names none.
         higher_is_better: direction, or None when undefined.
         baseline: accuracy of picking at random, from the number of choices of every document; None where the metric
-            is no accuracy or there are no choices.
-        is_share: whether all scores lie between 0 and 1 and more is better, so that averages over tasks make sense.
+            is not an accuracy or there are no choices.
+        is_share: whether the scores are shares from 0 to 1 and more is better, so that averages over tasks make sense.
+        is_main: whether averages count it: of a task's columns, the one that most models have.
+        is_split: whether the task has several columns, because its models have different metrics.
     """
 
     name: str
@@ -31,11 +38,24 @@ class Column:
     higher_is_better: bool | None
     baseline: float | None
     is_share: bool
+    is_main: bool = True
+    is_split: bool = False
+
+    @property
+    def key(self) -> Key:
+        """What its cells have in common."""
+        return self.name, self.metric, self.filter
 
     @property
     def title(self) -> str:
-        """Name and metric."""
-        return f"{self.name} ({self.metric})"
+        """Name and metric, and the pipeline where that may be all that tells two columns apart."""
+        more = f", {self.filter}" if self.is_split and self.filter != "none" else ""
+        return f"{self.name} ({self.metric}{more})"
+
+    @property
+    def label(self) -> str:
+        """The shortest name that no other column has."""
+        return self.title if self.is_split else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +85,11 @@ class MatrixCell:
     values: tuple[float, ...] = field(default=(), repr=False)
     denominators: Denominators | None = None
     clusters: tuple[str, ...] | None = field(default=None, repr=False)
+
+    @property
+    def key(self) -> Key:
+        """The column that it belongs to."""
+        return self.task, self.metric, self.filter
 
     @property
     def relative(self) -> float | None:
@@ -115,7 +140,7 @@ class Ranking:
     """Models in order, as far as the data can tell them apart.
 
     Attributes:
-        task: the column; None for all columns together.
+        task: the column's label; None for all tasks together.
         ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
         letters: model → letters; two models that share one cannot be told apart. All empty where too many were needed.
         comparisons: every two models on the same documents.
@@ -128,38 +153,33 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class WinRate:
-    """How often a model is ahead: per column the share of the other models that it beats, a tie counting half.
-
-    Attributes:
-        value: the mean over columns; None without one.
-        columns: how many columns it stands on.
-    """
+class Average:
+    """A mean over columns, each counted once, and the labels of these columns; None without one."""
 
     value: float | None
-    columns: int
+    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A model over all columns.
+    """A model over all tasks. Its averages are over the tasks that it has, which may be others than those of a rival.
 
     Attributes:
         score: mean over the columns that are shares, each counted once.
-        score_columns: how many these are.
+        score_tasks: the labels of these columns.
+        common: the same over the columns that all models have, for comparing models.
         relative: mean relative improvement over columns with a baseline.
         bounded: the same of the bounded form.
-        baseline_columns: how many these are.
-        win_rate: mean win rate.
+        win_rate: per column the share of the other models that it beats, a tie counting half; the mean over columns.
     """
 
     model: str
     score: Estimate
-    score_columns: int
-    relative: float | None
-    bounded: float | None
-    baseline_columns: int
-    win_rate: WinRate
+    score_tasks: tuple[str, ...]
+    common: Estimate
+    relative: Average
+    bounded: Average
+    win_rate: Average
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +197,11 @@ class Correlation:
     p: float | None
     n: int
     method: str
+
+    @property
+    def has_few(self) -> bool:
+        """Whether even a perfect order of so few pairs would not be beyond chance: of four, 2 of 24 are perfect."""
+        return self.n < FEWEST_TELLING
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +229,12 @@ class Matrix:
 
     Attributes:
         models: short names, in the order given.
-        columns: tasks and groups, in the order of the run.
-        cells: every score.
-        gaps: every cell without one.
-        standings: per model, over all columns.
+        columns: tasks and groups, in the order of the run, each with one metric; several for a task whose models have
+            no metric in common.
+        cells: every score, of the column with its task, metric and pipeline.
+        gaps: every model and task without one.
+        standings: per model, over all tasks.
+        common: labels of the columns that `Standing.common` is over: shares that all models have.
         rankings: per column that has paired tests, and last over all of them.
         task_links: between columns, over models; signs are turned so that agreement is positive.
         model_links: between models, over columns that are shares.
@@ -221,6 +248,7 @@ class Matrix:
     cells: tuple[MatrixCell, ...]
     gaps: tuple[Gap, ...]
     standings: tuple[Standing, ...]
+    common: tuple[str, ...]
     rankings: tuple[Ranking, ...]
     task_links: tuple[Link, ...]
     model_links: tuple[Link, ...]
@@ -228,9 +256,19 @@ class Matrix:
     steps: Mapping[str, Step] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
-    def cell(self, model: str, task: str) -> MatrixCell | None:
-        """The cell of a model and a task; None for a gap."""
-        return next((cell for cell in self.cells if (cell.model, cell.task) == (model, task)), None)
+    def cell(self, model: str, task: str, metric: str | None = None) -> MatrixCell | None:
+        """The cell of a model and a task; None for a gap. Of several, that of the metric, or of the first column."""
+        own = [cell for cell in self.cells if (cell.model, cell.task) == (model, task)]
+        return next((cell for cell in own if metric in (None, cell.metric)), None)
+
+    def at(self, model: str, column: Column) -> MatrixCell | None:
+        """The cell of a model in a column; None where that is empty."""
+        return next((cell for cell in self.cells if cell.model == model and cell.key == column.key), None)
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are, each counted once however many columns it has."""
+        return sum(column.is_main for column in self.columns)
 
     @property
     def failed(self) -> int:

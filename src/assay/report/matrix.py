@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from assay.core.matrices import Column, Correlation, Link, Matrix, MatrixCell, Ranking, Standing
-from assay.core.scores import Estimate
+from assay.core.matrices import FEWEST_TELLING, Column, Correlation, Link, Matrix, MatrixCell, Ranking, Standing
 from assay.core.studies import ALPHA
+from assay.report.matrix_standings import NONE, ranks, score_text, standings
 from assay.report.names import printable
 from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import format_number
 
-NONE = "–"
 _CHANCE = "picking at random"
 _ALL = "all"
 
@@ -51,9 +51,9 @@ def heat_tables(matrix: Matrix) -> list[HeatTable]:
         _scores(matrix),
         _improvements(matrix, "relative"),
         _improvements(matrix, "bounded"),
-        HeatTable(_standings(matrix)),
-        HeatTable(_ranks(matrix)),
-        *_correlations("tasks, over models", [column.name for column in matrix.columns], matrix.task_links),
+        HeatTable(standings(matrix)),
+        HeatTable(ranks(matrix)),
+        *_correlations("tasks, over models", [column.label for column in matrix.columns], matrix.task_links),
         *_correlations("models, over tasks", matrix.models, matrix.model_links),
         HeatTable(_gaps(matrix)),
     ]
@@ -63,20 +63,14 @@ def heat_tables(matrix: Matrix) -> list[HeatTable]:
 # Scores and improvements
 
 
-def score_text(estimate: Estimate, is_share: bool) -> str:
-    """A score with its standard error, in percent where it is a share."""
-    shown: Callable[[float | None], str] = percent if is_share else format_number
-    return shown(estimate.value) + (f" ± {shown(estimate.stderr)}" if estimate.stderr is not None else "")
-
-
 def _grid(
     matrix: Matrix, columns: Sequence[Column], show: Callable[[MatrixCell, Column], tuple[str, float | None]]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[tuple[float | None, ...]], list[tuple[str, ...]]]:
     """Headings, rows, shades and tips of models against columns; the longer side goes downwards."""
-    cells = {(cell.model, cell.task): cell for cell in matrix.cells}
+    cells = {(cell.model, cell.key): cell for cell in matrix.cells}
 
     def one(model: str, column: Column) -> tuple[str, float | None, str]:
-        cell = cells.get((model, column.name))
+        cell = cells.get((model, column.key))
         return (NONE, None, "") if cell is None else (*show(cell, column), _tip(cell, column))
 
     if len(columns) > len(matrix.models):
@@ -119,10 +113,18 @@ def _scores(matrix: Matrix) -> HeatTable:
             shades.append((None,) * len(chances))
             tips.append(("",) * len(chances))
     others = [column.title for column in matrix.columns if not column.is_share and column.metric != NONE]
-    notes = (f"Not in percent: {', '.join(others)}",) if others else ()
-    section = Section("Scores in %, ± standard error", headings, tuple(rows), notes)
-    legend = "Shade: the score itself, from 0 (dark) to 100 % (bright); a score that is no share has none."
+    notes = [f"Not in percent: {', '.join(others)}."] if others else []
+    section = Section("Scores in %, ± standard error", headings, tuple(rows), (*notes, *_splits(matrix)))
+    legend = "Shade: the score itself, from 0 (dark) to 100 % (bright); a score that is not a share has none."
     return HeatTable(section, tuple(shades), tuple(tips), legend=legend)
+
+
+def _splits(matrix: Matrix) -> Iterator[str]:
+    """Tasks that have several columns, and why."""
+    for name in dict.fromkeys(column.name for column in matrix.columns if column.is_split):
+        first, *others = [column.title for column in matrix.columns if column.name == name]
+        told = f"{name} has several columns, because its models have different metrics: {', '.join((first, *others))}"
+        yield f"{told}. A – stands where a model lacks the metric; averages count {first} only."
 
 
 _FORMULAS = {
@@ -158,80 +160,6 @@ def _improvement(cell: MatrixCell, form: str) -> str:
     return f"{value:.2f}" + (f" ± {error / scale:.2f}" if error is not None else "")
 
 
-# Standings and ranks
-
-
-def _standings(matrix: Matrix) -> Section:
-    overall = next((ranking for ranking in matrix.rankings if ranking.task is None), None)
-    rows = tuple(_standing(item, overall) for item in matrix.standings)
-    headings = ("Model", "Mean score", "of tasks", "Relative", "Bounded", "of tasks", "Win rate", "of tasks", "Rank")
-    notes = []
-    if len({(item.score_columns, item.baseline_columns, item.win_rate.columns) for item in matrix.standings}) > 1:
-        notes.append("Means of models with different numbers of tasks are not comparable.")
-    left_out = [column.title for column in matrix.columns if not column.is_share]
-    if left_out:
-        notes.append(f"Mean score and rank leave out what is no share: {', '.join(left_out)}.")
-    aimless = [column.title for column in matrix.columns if column.higher_is_better is None and column.metric != NONE]
-    if aimless:
-        notes.append(f"Win rates leave out metrics that do not say which way is better: {', '.join(aimless)}.")
-    if any(item.win_rate.columns for item in matrix.standings):
-        told = "Win rate: the share of the other models that do worse, beyond chance or not"
-        notes.append(f"{told}; ranks tell which differences are more than chance.")
-    if overall is not None:
-        notes += [f"Rank: {_RANK_NOTE}", *_letterless([overall])]
-    return Section("Over all tasks, each counted once", headings, rows, tuple(notes))
-
-
-_RANK_NOTE = (
-    "from 1 + how many models are better beyond chance, to all models less those that are worse (paired tests on the "
-    f"same documents, p < {ALPHA} after Holm's correction). Models that share a letter cannot be told apart, and their "
-    "ranks overlap."
-)
-
-
-def _standing(item: Standing, overall: Ranking | None) -> tuple[str, ...]:
-    relative, bounded = (NONE if value is None else f"{value:.2f}" for value in (item.relative, item.bounded))
-    return (
-        item.model,
-        score_text(item.score, True),
-        str(item.score_columns),
-        relative,
-        bounded,
-        str(item.baseline_columns),
-        NONE if item.win_rate.value is None else f"{item.win_rate.value:.2f}",
-        str(item.win_rate.columns),
-        rank_text(overall, item.model),
-    )
-
-
-def rank_text(ranking: Ranking | None, model: str) -> str:
-    """`2–3 bc`: the ranks that the data allows, and letters."""
-    if ranking is None or model not in ranking.ranks:
-        return NONE
-    return f"{ranking.ranks[model].text} {ranking.letters[model]}".strip()
-
-
-def _letterless(rankings: Sequence[Ranking]) -> Iterator[str]:
-    if any(not any(ranking.letters.values()) for ranking in rankings):
-        yield "Ranks without letters: so many would be needed that they would tell nothing."
-
-
-def _ranks(matrix: Matrix) -> Section:
-    own = [ranking for ranking in matrix.rankings if ranking.task is not None]
-    if len(own) > len(matrix.models):
-        headings = ("Task", *matrix.models)
-        rows = [(str(ranking.task), *(rank_text(ranking, model) for model in matrix.models)) for ranking in own]
-    else:
-        headings = ("Model", *(str(ranking.task) for ranking in own))
-        rows = [(model, *(rank_text(ranking, model) for ranking in own)) for model in matrix.models]
-    untested = [column.name for column in matrix.columns if column.name not in {ranking.task for ranking in own}]
-    notes = [_RANK_NOTE[0].upper() + _RANK_NOTE[1:], *_letterless(own)]
-    if untested:
-        why = "no mean over the same documents, or too few models"
-        notes.append(f"Without ranks ({why}): {', '.join(untested)}.")
-    return Section("Ranks per task", headings, tuple(rows) if own else (), tuple(notes))
-
-
 # Correlations
 
 
@@ -256,18 +184,22 @@ def _correlation_table(
     texts, shades, tips = [], [], []
     for name, line in zip(names, grid, strict=True):
         texts.append((name, *(_coefficient(item) for item in line)))
-        shades.append(
-            tuple(None if item is None or item[0].value is None else (item[0].value + 1) / 2 for item in line)
-        )
+        shades.append(tuple(None if item is None else _coefficient_shade(item[0]) for item in line))
         tips.append(tuple("" if item is None else _correlation_tip(*item) for item in line))
-    counts = sorted({item[0].n for line in grid for item in line if item is not None})
-    told = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    notes = (
-        f"n = {told}. * p < {ALPHA} after Holm's correction over the table. Positive: the same order of good and bad.",
-    )
-    section = Section(title, ("", *names), tuple(texts), notes)
-    legend = "Shade: from −1 (blue) over 0 (white) to 1 (orange)."
+    section = Section(title, ("", *names), tuple(texts), (_correlation_note(grid),))
+    legend = "Shade: from −1 (blue) over 0 (white) to 1 (orange); none in brackets."
     return HeatTable(section, tuple(shades), tuple(tips), True, legend)
+
+
+def _correlation_note(grid: Sequence[Sequence[tuple[Correlation, float | None] | None]]) -> str:
+    found = [item[0] for line in grid for item in line if item is not None]
+    counts = sorted({item.n for item in found})
+    told = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+    few = max((item.n for item in found if item.has_few and item.value is not None), default=0)
+    if few:
+        least = p_value(2 / math.factorial(few))
+        told += f". In brackets: n < {FEWEST_TELLING}, which says nothing, as a perfect order of {few} has p {least}"
+    return f"{told}. * p < {ALPHA} after Holm's correction over the table. Positive: the same order of good and bad."
 
 
 def _coefficient(item: tuple[Correlation, float | None] | None) -> str:
@@ -276,7 +208,13 @@ def _coefficient(item: tuple[Correlation, float | None] | None) -> str:
     found, adjusted = item
     if found.value is None:
         return NONE
+    if found.has_few:
+        return f"({found.value:.2f})"
     return f"{found.value:.2f}" + ("*" if adjusted is not None and adjusted < ALPHA else "")
+
+
+def _coefficient_shade(found: Correlation) -> float | None:
+    return None if found.value is None or found.has_few else (found.value + 1) / 2
 
 
 def _correlation_tip(found: Correlation, adjusted: float | None) -> str:
@@ -333,9 +271,9 @@ def csv_text(matrix: Matrix) -> str:
     rankings = {ranking.task: ranking for ranking in matrix.rankings}
     for model in matrix.models:
         for column in matrix.columns:
-            cell = matrix.cell(model, column.name)
+            cell = matrix.at(model, column)
             if cell is not None:
-                writer.writerow({**_cell_data(cell), **_rank_data(rankings.get(column.name), model)})
+                writer.writerow({**_cell_data(cell), **_rank_data(rankings.get(column.label), model)})
         writer.writerows(asdict(gap) for gap in matrix.gaps if gap.model == model)
     return stream.getvalue()
 
@@ -419,7 +357,7 @@ def matrix_data(matrix: Matrix) -> dict[str, Any]:
     """The whole matrix as JSON data: every number, and the values of every document."""
     return {
         "models": list(matrix.models),
-        "columns": [asdict(column) for column in matrix.columns],
+        "columns": [{"label": column.label, **asdict(column)} for column in matrix.columns],
         "cells": [
             {
                 **_cell_data(cell),
@@ -429,7 +367,8 @@ def matrix_data(matrix: Matrix) -> dict[str, Any]:
             for cell in matrix.cells
         ],
         "gaps": [asdict(gap) for gap in matrix.gaps],
-        "standings": [asdict(item) for item in matrix.standings],
+        "standings": [_standing_data(item) for item in matrix.standings],
+        "common_tasks": list(matrix.common),
         "rankings": [_ranking_data(item) for item in matrix.rankings],
         "task_correlations": [asdict(link) for link in matrix.task_links],
         "model_correlations": [asdict(link) for link in matrix.model_links],
@@ -437,6 +376,22 @@ def matrix_data(matrix: Matrix) -> dict[str, Any]:
         "steps": {model: asdict(step) for model, step in matrix.steps.items()},
         "notices": list(matrix.notices),
     }
+
+
+def _standing_data(item: Standing) -> dict[str, Any]:
+    """A model's averages, each with the number of its tasks and their labels."""
+    return {
+        "model": item.model,
+        "score": {**asdict(item.score), **_over(item.score_tasks)},
+        "common": asdict(item.common),
+        "relative": {"value": item.relative.value, **_over(item.relative.tasks)},
+        "bounded": {"value": item.bounded.value, **_over(item.bounded.tasks)},
+        "win_rate": {"value": item.win_rate.value, **_over(item.win_rate.tasks)},
+    }
+
+
+def _over(tasks: Sequence[str]) -> dict[str, Any]:
+    return {"columns": len(tasks), "tasks": list(tasks)}
 
 
 def _ranking_data(item: Ranking) -> dict[str, Any]:

@@ -81,19 +81,19 @@ Points = list[tuple[float, Estimate]]
 
 
 def curves(matrix: Matrix) -> dict[str, str]:
-    """Task → figure, for every task that has two checkpoints of one training run or more."""
+    """Column → figure, for every column that has two checkpoints of one training run or more."""
     found = {}
     for column in matrix.columns:
         series = {name: points for name, points in _series(matrix, column).items() if len(points) > 1}
         if series:
-            found[column.name] = _figure(column, series)
+            found[column.label] = _figure(column, series)
     return found
 
 
 def _series(matrix: Matrix, column: Column) -> dict[str, Points]:
     found: dict[str, Points] = {}
     for model, step in matrix.steps.items():
-        cell = matrix.cell(model, column.name)
+        cell = matrix.at(model, column)
         if cell is not None and cell.estimate.value is not None:
             found.setdefault(step.series, []).append((step.number, cell.estimate))
     return {name: sorted(points, key=lambda point: point[0]) for name, points in found.items()}

@@ -36,6 +36,7 @@ from assay.run.session import Session, run
 from assay.scoring import study
 from assay.scoring.aggregate import aggregate_groups, clusters_of, leaves_of
 from assay.scoring.matrix import make_matrix
+from assay.scoring.matrix_columns import shown_cells
 from assay.scoring.scorers.methods import METHODS
 from assay.store.store import Store
 from assay.tasks.selection import Selection, Wanted
@@ -72,7 +73,7 @@ def fill_matrix(
     Args:
         subjects: the models.
         tasks: names or task objects.
-        metrics: metrics to show, the first that a task has; the first of the task's own list where it has none.
+        metrics: metrics to show, the first that a task has; where it has none, the one that most models have.
         store: open store.
         listener: is told what happens.
     """
@@ -86,14 +87,17 @@ def fill_matrix(
     for place, (subject, selection) in enumerate(zip(subjects, selections, strict=True), 1):
         listener(StageStarted("model", f"{subject.label} ({place} of {len(subjects)})"))
         make = _row if subject.fit is None else _fitted_row
-        rows.append(make(subject, selection, units, metrics, Session(subject.spec, store, listener)))
+        rows.append(make(subject, selection, units, Session(subject.spec, store, listener)))
+    names = [unit.name for unit in units]
+    shown = shown_cells(names, [cell for row in rows for cell in row.cells], metrics)
+    notices = named_notices({item.label: _joined(row.notices) for item, row in zip(subjects, rows, strict=True)})
     matrix = make_matrix(
         [subject.label for subject in subjects],
-        [unit.name for unit in units],
-        [cell for row in rows for cell in row.cells],
-        [gap for row in rows for gap in row.gaps],
+        names,
+        shown.cells,
+        [*(gap for row in rows for gap in row.gaps), *shown.gaps],
         [item for row in rows for item in row.runs],
-        named_notices({item.label: _joined(row.notices) for item, row in zip(subjects, rows, strict=True)}),
+        [*notices, *shown.notices],
         _SEED,
     )
     return replace(matrix, steps={subject.label: subject.step for subject in subjects if subject.step is not None})
@@ -145,9 +149,7 @@ def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_Unit]:
 # One model
 
 
-def _row(
-    subject: Subject, selection: Selection, units: Sequence[_Unit], metrics: Sequence[str], session: Session
-) -> _Row:
+def _row(subject: Subject, selection: Selection, units: Sequence[_Unit], session: Session) -> _Row:
     """Runs one model. Whatever goes wrong with it is the reason of its gaps; store and data are not its fault."""
     try:
         model = subject.model or opened_model(subject.spec, session.listener, session.store)
@@ -166,7 +168,7 @@ def _row(
     except Exception as error:  # a plugin or a device may raise anything, and the other models still have their turn
         reason = f"{type(error).__name__}: {error}"
         return _Row(gaps=tuple(Gap(subject.label, unit.name, reason) for unit in units))
-    found = [_cell(subject.label, unit, result, refused, metrics) for unit in units]
+    found = [item for unit in units for item in _cells(subject.label, unit, result, refused)]
     return _Row(
         tuple(item for item in found if isinstance(item, MatrixCell)),
         tuple(item for item in found if isinstance(item, Gap)),
@@ -175,20 +177,16 @@ def _row(
     )
 
 
-def _fitted_row(
-    subject: Subject, selection: Selection, units: Sequence[_Unit], metrics: Sequence[str], session: Session
-) -> _Row:
+def _fitted_row(subject: Subject, selection: Selection, units: Sequence[_Unit], session: Session) -> _Row:
     """Trains the model, for every column by itself or once for all, and runs what came of it."""
     groups = [units] if subject.fits_together else [[unit] for unit in units]
-    rows = [_trained(subject, selection, group, metrics, session) for group in groups]
+    rows = [_trained(subject, selection, group, session) for group in groups]
     return _Row(
         *(tuple(item for row in rows for item in getattr(row, name)) for name in ("cells", "gaps", "runs", "notices"))
     )
 
 
-def _trained(
-    subject: Subject, selection: Selection, units: Sequence[_Unit], metrics: Sequence[str], session: Session
-) -> _Row:
+def _trained(subject: Subject, selection: Selection, units: Sequence[_Unit], session: Session) -> _Row:
     """One training, and the cells that it is for. What cannot be learnt leaves them empty, with the reason."""
     assert subject.fit is not None
     names = {name for unit in units for name in unit.tasks}
@@ -210,7 +208,7 @@ def _trained(
     )
     part = replace(selection, tasks=tasks)
     asked = Subject(subject.label, own)
-    return _row(asked, part, units, metrics, Session(own, session.store, session.listener))
+    return _row(asked, part, units, Session(own, session.store, session.listener))
 
 
 def _asked(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
@@ -242,25 +240,27 @@ def _notices(result: RunResult) -> Iterator[str]:
         yield f"not {wanted} examples per prompt but the task's own number: {told}"
 
 
-# One cell
+# One model on one task
 
 
-def _cell(
-    label: str, unit: _Unit, result: RunResult | None, refused: Mapping[str, str], metrics: Sequence[str]
-) -> MatrixCell | Gap:
+def _cells(label: str, unit: _Unit, result: RunResult | None, refused: Mapping[str, str]) -> Iterator[MatrixCell | Gap]:
+    """Every score of a model on a task or group, in the order of its metrics; or why there is none."""
     missing = [refused[name] for name in unit.tasks if name in refused]
     if missing or result is None:
-        return Gap(label, unit.name, missing[0] if missing else "nothing was asked")
+        yield Gap(label, unit.name, missing[0] if missing else "nothing was asked")
+        return
     leaves = [result.task(name) for name in unit.tasks]
     known = leaves[0].metrics
     if unit.group is not None:
         flat = replace(unit.group, members=unit.tasks)
         known = aggregate_groups([flat], leaves)[0].metrics
-    metric = _shown(known, metrics)
-    if metric is None or metric.estimate.value is None or not math.isfinite(metric.estimate.value):
-        return Gap(label, unit.name, _why_empty(metric, leaves))
+    if not known:
+        yield Gap(label, unit.name, "no metric was computed")
+    yield from (_cell(label, unit, metric, leaves) for metric in known)
+
+
+def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskResult]) -> MatrixCell:
     values = _values(leaves, metric, unit.group)
-    asked = leaves[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in leaves)
     return MatrixCell(
         label,
         unit.name,
@@ -269,7 +269,7 @@ def _cell(
         metric.estimate,
         metric.higher_is_better,
         _baseline(leaves, metric, unit.group),
-        asked,
+        _asked_about(leaves, metric),
         tuple(values),
         tuple(values.values()),
         added([leaf.denominators for leaf in leaves]),
@@ -277,21 +277,13 @@ def _cell(
     )
 
 
-def _shown(known: Sequence[MetricResult], metrics: Sequence[str]) -> MetricResult | None:
-    for name in metrics:
-        for metric in known:
-            if metric.metric == name:
-                return metric
-    return known[0] if known else None
-
-
-def _why_empty(metric: MetricResult | None, leaves: Sequence[TaskResult]) -> str:
-    if metric is None:
-        return "no metric was computed"
-    failed, total = (sum(getattr(leaf.denominators, name) for leaf in leaves) for name in ("failed", "total"))
-    if failed and failed == total:
-        return f"all {total} documents failed"
-    return f"{metric.metric} is {metric.estimate.value} on {metric.estimate.n} documents"
+def _asked_about(leaves: Sequence[TaskResult], metric: MetricResult) -> str:
+    """Digest of the documents that a score is about: a group's is the mean of the tasks that have the metric."""
+    if len(leaves) == 1:
+        return leaves[0].fingerprint
+    way = metric.metric, metric.filter
+    scores = [(leaf, known) for leaf in leaves for known in leaf.metrics if (known.metric, known.filter) == way]
+    return digest_all(leaf.fingerprint for leaf, known in scores if known.estimate.value is not None)
 
 
 def _counts_by_size(metric: MetricResult, group: GroupSpec | None) -> bool:

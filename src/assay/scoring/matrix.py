@@ -1,14 +1,19 @@
-"""What the cells of a matrix say: columns, averages, win rates, shared ranks, correlations. Pure."""
+"""What the cells of a matrix say: columns, averages, win rates, shared ranks, correlations. Pure.
+
+Like is compared with like: a column is one metric of one task after one pipeline, and what counts in it was asked about
+the same documents. A task whose models have several metrics has several columns, one of which averages count.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from assay.core.comparisons import CompareWish, Place
-from assay.core.matrices import Column, Gap, Link, Matrix, MatrixCell, ModelRun, Ranking, Standing, WinRate
+from assay.core.matrices import Average, Column, Gap, Key, Link, Matrix, MatrixCell, ModelRun, Ranking, Standing
 from assay.core.scores import Estimate
 from assay.core.studies import Comparison
 from assay.core.variance_axes import task_family
@@ -19,9 +24,11 @@ from assay.scoring.pairing import Pairing, told_pair
 from assay.scoring.verdicts import judged, ranked
 from assay.stats import correlation, multiple, pooled, ranking
 
-Cells = dict[tuple[str, str], MatrixCell]
+Cells = dict[tuple[str, Key], MatrixCell]
 # Between more columns, or models, no one reads a table of correlations; those of a thousand take many minutes.
 MOST_LINKED = 100
+# Scores between 0 and 1 are no shares where the metric runs from −1 or to 100.
+_OTHER_SCALES = frozenset({"mcc", "cohen_kappa", "bleu", "chrf", "chrf++", "ter"})
 
 
 def make_matrix(
@@ -37,70 +44,119 @@ def make_matrix(
 
     Args:
         models: short names, in the order to show them.
-        tasks: the columns' names, in the order to show them.
-        cells: every score.
-        gaps: every cell without one.
+        tasks: names of tasks and groups, in the order to show them.
+        cells: every score to show, one per model, task, metric and pipeline.
+        gaps: every model and task without one.
         runs: the models' runs.
         notices: what the user ought to know.
         seed: of the sign flips.
     """
-    found = {(cell.model, cell.task): cell for cell in cells}
-    columns = [_column(task, [cell for cell in cells if cell.task == task]) for task in tasks]
-    wins = ranking.win_rates(
-        models, [_oriented(column, found) for column in columns if column.higher_is_better is not None]
-    )
+    columns = [column for task in tasks for column in _columns(task, [cell for cell in cells if cell.task == task])]
+    places = {column.key: place for place, column in enumerate(columns)}
+    ordered = sorted(cells, key=lambda cell: (models.index(cell.model), places[cell.key]))
+    found = _counted(ordered)
+    main = [column for column in columns if column.is_main]
+    common = _common(models, main, found)
     return Matrix(
         models=tuple(models),
         columns=tuple(columns),
-        cells=tuple(cells),
+        cells=tuple(ordered),
         gaps=tuple(gaps),
-        standings=tuple(_standing(model, columns, found, wins[model]) for model in models),
+        standings=_standings(models, main, common, found),
+        common=tuple(column.label for column in common),
         rankings=_rankings(models, columns, found, seed),
         task_links=_task_links(columns, found),
-        model_links=_model_links(models, columns, found),
+        model_links=_model_links(models, main, found),
         runs=tuple(runs),
-        notices=(*notices, *_unlinked(models, columns)),
+        notices=(*notices, *_apart(columns, ordered, found), *_unlinked(models, columns)),
     )
 
 
-def _column(task: str, cells: Sequence[MatrixCell]) -> Column:
+# Columns
+
+
+def _columns(task: str, cells: Sequence[MatrixCell]) -> list[Column]:
+    """The columns of a task, one per metric and pipeline: that of most models first, which averages count."""
+    by_key: dict[Key, list[MatrixCell]] = {}
+    for cell in cells:
+        by_key.setdefault(cell.key, []).append(cell)
+    own = sorted(by_key.values(), key=len, reverse=True)
+    if not own:
+        return [Column(task, "–", "none", None, None, False)]
+    return [_column(cells, is_main=place == 0, is_split=len(own) > 1) for place, cells in enumerate(own)]
+
+
+def _column(cells: Sequence[MatrixCell], is_main: bool, is_split: bool) -> Column:
     """A column from its cells. Models that were asked about the same documents have the same baseline."""
-    if not cells:
-        return Column(task, "–", "none", None, None, False)
     first = cells[0]
     known = [cell.baseline for cell in cells if cell.baseline is not None]
     values = [cell.estimate.value for cell in cells if cell.estimate.value is not None]
     is_share = first.higher_is_better is True and all(0 <= value <= 1 for value in values)
+    is_share = is_share and first.metric not in _OTHER_SCALES
     baseline = known[0] if len(known) == len(cells) else None
-    return Column(task, first.metric, first.filter, first.higher_is_better, baseline, is_share)
+    return Column(*first.key, first.higher_is_better, baseline, is_share, is_main, is_split)
 
 
-def _value(cells: Cells, model: str, column: Column) -> float | None:
-    cell = cells.get((model, column.name))
-    return None if cell is None else cell.estimate.value
+def _counted(cells: Sequence[MatrixCell]) -> Cells:
+    """The cells that may be compared: of each column, those asked about the documents that most were asked about."""
+    asked: dict[Key, Counter[str]] = {}
+    for cell in cells:
+        asked.setdefault(cell.key, Counter()).update([cell.asked])
+    most = {key: counts.most_common(1)[0][0] for key, counts in asked.items()}
+    return {(cell.model, cell.key): cell for cell in cells if cell.asked == most[cell.key]}
+
+
+def _apart(columns: Sequence[Column], cells: Sequence[MatrixCell], counted: Cells) -> Iterator[str]:
+    for column in columns:
+        own = [cell.model for cell in cells if cell.key == column.key and (cell.model, cell.key) not in counted]
+        if own:
+            told = f"{column.label}: {', '.join(own)} answered other documents than the other models"
+            yield f"{told}, so this score is in no average, win rate, rank or correlation"
 
 
 def _oriented(column: Column, cells: Cells) -> dict[str, float]:
     """Model → score, turned so that more is better."""
     sign = -1.0 if column.higher_is_better is False else 1.0
-    own = {cell.model: cell.estimate.value for cell in cells.values() if cell.task == column.name}
+    own = {cell.model: cell.estimate.value for cell in cells.values() if cell.key == column.key}
     return {model: sign * value for model, value in own.items() if value is not None}
 
 
 # Averages
 
 
-def _standing(model: str, columns: Sequence[Column], cells: Cells, wins: WinRate) -> Standing:
-    own = [(column, cells[model, column.name]) for column in columns if (model, column.name) in cells]
-    shares = [cell for column, cell in own if column.is_share and cell.estimate.value is not None]
-    relative = [cell.relative for _, cell in own if cell.relative is not None]
-    bounded = [cell.bounded for _, cell in own if cell.bounded is not None]
-    score = _mean_estimate(shares)
-    return Standing(model, score, len(shares), _mean(relative), _mean(bounded), len(bounded), wins)
+def _common(models: Sequence[str], columns: Sequence[Column], cells: Cells) -> list[Column]:
+    """The shares that all models have; a model without any score at all takes none from the others."""
+    some = [model for model in models if any((model, column.key) in cells for column in columns)]
+    shares = [column for column in columns if column.is_share]
+    return [column for column in shares if all((model, column.key) in cells for model in some)]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _standings(
+    models: Sequence[str], columns: Sequence[Column], common: Sequence[Column], cells: Cells
+) -> tuple[Standing, ...]:
+    wins = ranking.win_rates(models, {column.label: _oriented(column, cells) for column in _directed(columns)})
+    return tuple(_standing(model, columns, common, cells, wins[model]) for model in models)
+
+
+def _standing(model: str, columns: Sequence[Column], common: Sequence[Column], cells: Cells, wins: Average) -> Standing:
+    own = [(column, cells[model, column.key]) for column in columns if (model, column.key) in cells]
+    shares = [(column, cell) for column, cell in own if column.is_share]
+    above = [(column, cell) for column, cell in own if column.baseline is not None]
+    relative = {column.label: cell.relative for column, cell in above if cell.relative is not None}
+    bounded = {column.label: cell.bounded for column, cell in above if cell.bounded is not None}
+    return Standing(
+        model,
+        _mean_estimate([cell for _, cell in shares]),
+        tuple(column.label for column, _ in shares),
+        _mean_estimate([cell for column, cell in shares if column in common]),
+        _average(relative),
+        _average(bounded),
+        wins,
+    )
+
+
+def _average(values: Mapping[str, float]) -> Average:
+    return Average(sum(values.values()) / len(values) if values else None, tuple(values))
 
 
 # Ranks
@@ -112,16 +168,17 @@ def _rankings(models: Sequence[str], columns: Sequence[Column], cells: Cells, se
     found, shares = [], []
     numbers: dict[str, int] = {}
     for column in columns:
-        own = {model: cells[model, column.name] for model in models if (model, column.name) in cells}
+        own = {model: cells[model, column.key] for model in models if (model, column.key) in cells}
         compared = _compared(own, column, wish, numbers)
-        shares += [compared] if column.is_share else []
+        shares += [compared] if column.is_share and column.is_main else []
         # Two models without a test would look as if the data could not tell them apart.
         if compared and len(compared) == math.comb(len(own), 2) and column.higher_is_better is not None:
             pairs = judged([item.score for item in compared], wish)
             scores = {model: cell.estimate for model, cell in own.items()}
             told = [told_pair(pair, pair.task, pair.metric, pair.test) for pair in pairs]
-            found.append(_ranking(column.name, ranked(list(own), scores, pairs, column.higher_is_better), told))
-    overall = _overall(models, [column for column in columns if column.is_share], shares, cells, wish)
+            found.append(_ranking(column.label, ranked(list(own), scores, pairs, column.higher_is_better), told))
+    averaged = [column for column in columns if column.is_share and column.is_main]
+    overall = _overall(models, averaged, shares, cells, wish)
     return (*found, overall) if overall is not None else tuple(found)
 
 
@@ -133,20 +190,11 @@ def _ranking(task: str | None, places: Sequence[Place], comparisons: Sequence[Co
 def _compared(
     cells: Mapping[str, MatrixCell], column: Column, wish: CompareWish, numbers: dict[str, int]
 ) -> list[Compared]:
-    """Every two models of a column that were asked about the same documents, as `assay compare` tests runs."""
+    """Every two models of a column, as `assay compare` tests runs."""
     pairing = Pairing(column.name, column.metric, column.filter, numbers)
     entries = {model: pairing.entry(model, cell.documents, cell.values, cell.clusters) for model, cell in cells.items()}
-    matches = [
-        matched(entries[one], entries[other])
-        for one, other in combinations(cells, 2)
-        if _is_alike(cells[one], cells[other])
-    ]
+    matches = [matched(entries[one], entries[other]) for one, other in combinations(cells, 2)]
     return compare_all([match for match in matches if match.mine], column.higher_is_better, wish)
-
-
-def _is_alike(first: MatrixCell, second: MatrixCell) -> bool:
-    """Whether the two cells are about the same documents and the same number."""
-    return (first.asked, first.metric, first.filter) == (second.asked, second.metric, second.filter)
 
 
 def _overall(
@@ -156,8 +204,8 @@ def _overall(
     cells: Cells,
     wish: CompareWish,
 ) -> Ranking | None:
-    """Models over all columns, each counted once; only those that have every column can be compared fairly."""
-    whole = [model for model in models if all((model, column.name) in cells for column in columns)]
+    """Models over all tasks, each counted once; only those that have every task can be compared fairly."""
+    whole = [model for model in models if all((model, column.key) in cells for column in columns)]
     if len(whole) < 2 or len(columns) < 2:
         return None
     own = [[item for item in found if {item.score.first, item.score.second} <= set(whole)] for found in compared]
@@ -166,7 +214,7 @@ def _overall(
     pairs = overall_scores(wish, own)
     if len(pairs) < math.comb(len(whole), 2):  # a mean over the documents in common that is no share
         return None
-    scores = {model: _mean_estimate([cells[model, column.name] for column in columns]) for model in whole}
+    scores = {model: _mean_estimate([cells[model, column.key] for column in columns]) for model in whole}
     is_clustered = any(pair.difference.clusters is not None for pair in pairs)
     test = "cluster-sign-flip" if is_clustered else "sign-flip"
     told = [told_pair(pair, "all", "mean", test) for pair in pairs]
@@ -184,7 +232,7 @@ def _mean_estimate(cells: Sequence[MatrixCell]) -> Estimate:
 
 def _task_links(columns: Sequence[Column], cells: Cells) -> tuple[Link, ...]:
     """Between every two columns, over the models that both have."""
-    return _links({column.name: _oriented(column, cells) for column in _directed(columns)})
+    return _links({column.label: _oriented(column, cells) for column in _directed(columns)})
 
 
 def _directed(columns: Sequence[Column]) -> list[Column]:
@@ -192,11 +240,11 @@ def _directed(columns: Sequence[Column]) -> list[Column]:
 
 
 def _model_links(models: Sequence[str], columns: Sequence[Column], cells: Cells) -> tuple[Link, ...]:
-    """Between every two models, over the columns that are shares; others have no common scale."""
+    """Between every two models, over the tasks whose scores are shares; others have no common scale."""
     scores: dict[str, dict[str, float]] = {}
     for model in models:
-        known = {column.name: _value(cells, model, column) for column in columns if column.is_share}
-        scores[model] = {name: value for name, value in known.items() if value is not None}
+        known = {column.label: cells.get((model, column.key)) for column in columns if column.is_share}
+        scores[model] = {label: cell.estimate.value or 0.0 for label, cell in known.items() if cell is not None}
     return _links(scores)
 
 

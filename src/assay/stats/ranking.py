@@ -7,25 +7,25 @@ from itertools import permutations
 from string import ascii_lowercase
 
 from assay.core.comparisons import RankRange
-from assay.core.matrices import WinRate
+from assay.core.matrices import Average
 
 
-def win_rates(models: Sequence[str], columns: Sequence[Mapping[str, float]]) -> dict[str, WinRate]:
+def win_rates(models: Sequence[str], columns: Mapping[str, Mapping[str, float]]) -> dict[str, Average]:
     """HELM's mean win rate: per column the share of the other models that a model beats, ties half, then the mean.
 
     Args:
         models: all models.
-        columns: per column, model → score, more being better; models without one are left out of the column, and a
+        columns: column → model → score, more being better; models without one are left out of the column, and a
             column of one model says nothing.
     """
-    shares: dict[str, list[float]] = {model: [] for model in models}
-    for column in columns:
+    shares: dict[str, dict[str, float]] = {model: {} for model in models}
+    for name, column in columns.items():
         for model, value in column.items():
-            others = [other for name, other in column.items() if name != model]
+            others = [other for rival, other in column.items() if rival != model]
             if others:
                 won = sum(1.0 if value > other else 0.5 if value == other else 0.0 for other in others)
-                shares[model].append(won / len(others))
-    return {model: WinRate(sum(own) / len(own) if own else None, len(own)) for model, own in shares.items()}
+                shares[model][name] = won / len(others)
+    return {model: Average(sum(own.values()) / len(own) if own else None, tuple(own)) for model, own in shares.items()}
 
 
 def rank_ranges(models: Sequence[str], separated: Collection[tuple[str, str]]) -> dict[str, RankRange]:

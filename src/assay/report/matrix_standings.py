@@ -1,0 +1,152 @@
+"""The models of a matrix over all its tasks, and their ranks: tables of text that say over which tasks they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from assay.core.matrices import Average, Matrix, Ranking, Standing
+from assay.core.scores import Estimate
+from assay.core.studies import ALPHA
+from assay.report.sections import Section, percent
+from assay.report.tables import format_number
+
+NONE = "–"
+_MOST_LISTED = 12
+_RANK_NOTE = (
+    "from 1 + how many models are better beyond chance, to all models less those that are worse (paired tests on the "
+    f"same documents, p < {ALPHA} after Holm's correction). Models that share a letter cannot be told apart, and their "
+    "ranks overlap."
+)
+
+
+def score_text(estimate: Estimate, is_share: bool) -> str:
+    """A score with its standard error, in percent where it is a share."""
+    shown: Callable[[float | None], str] = percent if is_share else format_number
+    return shown(estimate.value) + (f" ± {shown(estimate.stderr)}" if estimate.stderr is not None else "")
+
+
+# Averages
+
+
+def standings(matrix: Matrix) -> Section:
+    """Every average beside the number of tasks that it is over; notes name these tasks."""
+    overall = next((ranking for ranking in matrix.rankings if ranking.task is None), None)
+    columns = [("Model", [item.model for item in matrix.standings]), *_averages(matrix)]
+    columns.append(("Rank", [rank_text(overall, item.model) for item in matrix.standings]))
+    rows = tuple(zip(*(texts for _, texts in columns), strict=True))
+    notes = [*_over_which(matrix), *_left_out(matrix)]
+    if any(item.win_rate.tasks for item in matrix.standings):
+        told = "Win rate: the share of the other models that do worse, beyond chance or not"
+        notes.append(f"{told}; ranks tell which differences are more than chance.")
+    notes += _rank_notes(matrix, overall)
+    return Section("Over all tasks, each counted once", tuple(name for name, _ in columns), rows, tuple(notes))
+
+
+def _averages(matrix: Matrix) -> Iterator[tuple[str, list[str]]]:
+    """Heading and texts of every column; the mean over common tasks where models have different ones."""
+
+    def counts(tasks: Callable[[Standing], Sequence[str]]) -> tuple[str, list[str]]:
+        return "over tasks", [f"{len(tasks(item))} of {matrix.tasks}" for item in matrix.standings]
+
+    yield "Mean score", [score_text(item.score, True) for item in matrix.standings]
+    yield counts(lambda item: item.score_tasks)
+    if not _are_alike(matrix) and matrix.common:
+        yield "In common", [score_text(item.common, True) for item in matrix.standings]
+        yield counts(lambda item: matrix.common if item.score_tasks else ())
+    yield "Relative", [_two_digits(item.relative) for item in matrix.standings]
+    if any(item.relative.tasks != item.bounded.tasks for item in matrix.standings):
+        yield counts(lambda item: item.relative.tasks)
+    yield "Bounded", [_two_digits(item.bounded) for item in matrix.standings]
+    yield counts(lambda item: item.bounded.tasks)
+    yield "Win rate", [_two_digits(item.win_rate) for item in matrix.standings]
+    yield counts(lambda item: item.win_rate.tasks)
+
+
+def _two_digits(average: Average) -> str:
+    return NONE if average.value is None else f"{average.value:.2f}"
+
+
+def _are_alike(matrix: Matrix) -> bool:
+    """Whether the mean scores of all models that have one are over the same tasks."""
+    return len({item.score_tasks for item in matrix.standings if item.score_tasks}) <= 1
+
+
+def _over_which(matrix: Matrix) -> Iterator[str]:
+    """Which tasks each kind of average is over, where these are not all tasks."""
+    yield from _tasks_note(matrix, "Mean score", lambda item: item.score_tasks)
+    if not _are_alike(matrix):
+        told = f"the mean over what all models have, to compare them: {_listed(matrix.common)}"
+        yield f"In common: {told}." if matrix.common else "No mean compares all models: no task is common to all."
+    yield from _tasks_note(matrix, "Relative and bounded", lambda item: item.bounded.tasks)
+    yield from _tasks_note(matrix, "Win rate", lambda item: item.win_rate.tasks)
+
+
+def _tasks_note(matrix: Matrix, kind: str, tasks: Callable[[Standing], tuple[str, ...]]) -> Iterator[str]:
+    models: dict[tuple[str, ...], list[str]] = {}
+    for item in matrix.standings:
+        if tasks(item):
+            models.setdefault(tasks(item), []).append(item.model)
+    if len(models) == 1 and len(next(iter(models))) < matrix.tasks:
+        yield f"{kind}: over {_listed(next(iter(models)))}."
+    if len(models) > 1:
+        parts = [f"{', '.join(names)} over {_listed(own)}" for own, names in models.items()]
+        yield f"{kind}: {'; '.join(parts)}. Averages over different tasks do not rank models."
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_LISTED])
+    return shown if len(names) <= _MOST_LISTED else f"{shown} and {len(names) - _MOST_LISTED} more (see the JSON)"
+
+
+def _left_out(matrix: Matrix) -> Iterator[str]:
+    known = [column for column in matrix.columns if column.metric != NONE and column.is_main]
+    others = [column.title for column in known if not column.is_share]
+    if others:
+        yield f"Mean score and rank leave out what is not a share: {', '.join(others)}."
+    aimless = [column.title for column in known if column.higher_is_better is None]
+    if aimless:
+        yield f"Win rates leave out metrics that do not say which way is better: {', '.join(aimless)}."
+
+
+# Ranks
+
+
+def _rank_notes(matrix: Matrix, overall: Ranking | None) -> Iterator[str]:
+    shares = [column.label for column in matrix.columns if column.is_share and column.is_main]
+    if overall is not None:
+        yield f"Rank, over {_listed(shares)}: {_RANK_NOTE}"
+        without = [model for model in matrix.models if model not in overall.ranks]
+        if without:
+            yield f"Without a rank, because some of these tasks are lacking: {', '.join(without)}."
+        yield from _letterless([overall])
+    elif len(shares) > 1 and len(matrix.models) > 1:
+        yield f"No ranks: no two models have means over the same documents of all of {_listed(shares)}."
+
+
+def rank_text(ranking: Ranking | None, model: str) -> str:
+    """`2–3 bc`: the ranks that the data allows, and letters."""
+    if ranking is None or model not in ranking.ranks:
+        return NONE
+    return f"{ranking.ranks[model].text} {ranking.letters[model]}".strip()
+
+
+def _letterless(rankings: Sequence[Ranking]) -> Iterator[str]:
+    if any(not any(ranking.letters.values()) for ranking in rankings):
+        yield "Ranks without letters: so many would be needed that they would tell nothing."
+
+
+def ranks(matrix: Matrix) -> Section:
+    """The ranks of each column, as far as its models can be compared."""
+    own = [ranking for ranking in matrix.rankings if ranking.task is not None]
+    if len(own) > len(matrix.models):
+        headings = ("Task", *matrix.models)
+        rows = [(str(ranking.task), *(rank_text(ranking, model) for model in matrix.models)) for ranking in own]
+    else:
+        headings = ("Model", *(str(ranking.task) for ranking in own))
+        rows = [(model, *(rank_text(ranking, model) for ranking in own)) for model in matrix.models]
+    untested = [column.label for column in matrix.columns if column.label not in {ranking.task for ranking in own}]
+    notes = [_RANK_NOTE[0].upper() + _RANK_NOTE[1:], *_letterless(own)]
+    if untested:
+        why = "not a mean over the same documents, or too few models"
+        notes.append(f"Without ranks ({why}): {', '.join(untested)}.")
+    return Section("Ranks per task", headings, tuple(rows) if own else (), tuple(notes))
