@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from assay.core.comparisons import RankRange
 from assay.core.results import RequestCounts
-from assay.core.scores import Denominators, Estimate
+from assay.core.scores import Denominators, Estimate, FailureBounds
 from assay.core.studies import Comparison
 
 
@@ -51,6 +51,7 @@ class MatrixCell:
         values: their values.
         clusters: the cluster of each; None where each document stands for itself.
         denominators: what became of the documents.
+        bounds: the score with failed documents counted; None where none failed.
     """
 
     model: str
@@ -65,6 +66,7 @@ class MatrixCell:
     values: tuple[float, ...] = field(default=(), repr=False)
     denominators: Denominators | None = None
     clusters: tuple[str, ...] | None = field(default=None, repr=False)
+    bounds: FailureBounds | None = None
 
     @property
     def relative(self) -> float | None:

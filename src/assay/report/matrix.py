@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from assay.core.matrices import Column, Correlation, Link, Matrix, MatrixCell, Ranking, Standing
-from assay.core.scores import Estimate
+from assay.core.scores import Estimate, FailureBounds
 from assay.core.studies import ALPHA
 from assay.report.names import printable
 from assay.report.sections import Section, p_value, percent, section_markdown
-from assay.report.tables import format_number
+from assay.report.tables import bounds_text, format_number
 
 NONE = "–"
 _CHANCE = "picking at random"
@@ -97,9 +97,10 @@ def _grid(
 def _tip(cell: MatrixCell, column: Column) -> str:
     shown: Callable[[float | None], str] = percent if column.is_share else format_number
     estimate = cell.estimate
+    n = f"n = {estimate.n}" if cell.bounds is None else f"n = {estimate.n} of {estimate.n + cell.bounds.failed}"
     if estimate.low is None or estimate.high is None:
-        return f"{shown(estimate.value)}, n = {estimate.n}"
-    return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}], n = {estimate.n}"
+        return f"{shown(estimate.value)}, {n}"
+    return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}], {n}"
 
 
 def _scores(matrix: Matrix) -> HeatTable:
@@ -119,10 +120,24 @@ def _scores(matrix: Matrix) -> HeatTable:
             shades.append((None,) * len(chances))
             tips.append(("",) * len(chances))
     others = [column.title for column in matrix.columns if not column.is_share and column.metric != NONE]
-    notes = (f"Not in percent: {', '.join(others)}",) if others else ()
+    notes = (*((f"Not in percent: {', '.join(others)}",) if others else ()), *_failed_notes(matrix))
     section = Section("Scores in %, ± standard error", headings, tuple(rows), notes)
     legend = "Shade: the score itself, from 0 (dark) to 100 % (bright); a score that is no share has none."
     return HeatTable(section, tuple(shades), tuple(tips), legend=legend)
+
+
+def _failed_notes(matrix: Matrix) -> Iterator[str]:
+    """A line per cell with failed documents: how many, and the score with all of them wrong and right."""
+    columns = {column.name: column for column in matrix.columns}
+    for cell in matrix.cells:
+        if cell.bounds is None:
+            continue
+        shown: Callable[[float | None], str] = percent if columns[cell.task].is_share else format_number
+        total = cell.estimate.n + cell.bounds.failed
+        told = (
+            f"{cell.model}, {cell.task}: {cell.bounds.failed:,} of {total:,} documents failed and are not in the score"
+        )
+        yield f"{told}; all wrong … all right with them: {bounds_text(cell.bounds, shown)}"
 
 
 _FORMULAS = {
@@ -165,7 +180,7 @@ def _standings(matrix: Matrix) -> Section:
     overall = next((ranking for ranking in matrix.rankings if ranking.task is None), None)
     rows = tuple(_standing(item, overall) for item in matrix.standings)
     headings = ("Model", "Mean score", "of tasks", "Relative", "Bounded", "of tasks", "Win rate", "of tasks", "Rank")
-    notes = []
+    notes = list(_failed_means(matrix))
     if len({(item.score_columns, item.baseline_columns, item.win_rate.columns) for item in matrix.standings}) > 1:
         notes.append("Means of models with different numbers of tasks are not comparable.")
     left_out = [column.title for column in matrix.columns if not column.is_share]
@@ -180,6 +195,23 @@ def _standings(matrix: Matrix) -> Section:
     if overall is not None:
         notes += [f"Rank: {_RANK_NOTE}", *_letterless([overall])]
     return Section("Over all tasks, each counted once", headings, rows, tuple(notes))
+
+
+def _failed_means(matrix: Matrix) -> Iterator[str]:
+    """A line per model with failed documents: its mean score with all of them wrong and right."""
+    shares = [column.name for column in matrix.columns if column.is_share]
+    for model in matrix.models:
+        own = [cell for cell in matrix.cells if cell.model == model and cell.task in shares]
+        failed = sum(cell.bounds.failed for cell in own if cell.bounds is not None)
+        if not failed:
+            continue
+        bounds = [cell.bounds or FailureBounds(0, cell.estimate.value, cell.estimate.value) for cell in own]
+        lows = [item.low for item in bounds if item.low is not None]
+        highs = [item.high for item in bounds if item.high is not None]
+        is_known = len(lows) == len(highs) == len(own)
+        means = (sum(lows) / len(own), sum(highs) / len(own)) if is_known else (None, None)
+        told = bounds_text(FailureBounds(failed, *means), percent)
+        yield f"{model}: mean score with its {failed:,} failed documents all wrong … right: {told}"
 
 
 _RANK_NOTE = (
@@ -301,6 +333,7 @@ def markdown(matrix: Matrix) -> str:
 
 
 COUNTS = ("total", "scored", "failed", "truncated")
+BOUNDS = ("low_with_failed", "high_with_failed")
 CSV_HEADINGS = (
     "model",
     "task",
@@ -315,6 +348,7 @@ CSV_HEADINGS = (
     "clusters",
     *COUNTS,
     "unparsed",
+    *BOUNDS,
     "baseline",
     "relative",
     "bounded",
@@ -346,6 +380,7 @@ def _cell_data(cell: MatrixCell) -> dict[str, Any]:
         **{name: getattr(cell, name) for name in ("model", "task", "metric", "filter", "higher_is_better")},
         **{name: getattr(estimate, name) for name in ("value", "stderr", "low", "high", "n", "clusters")},
         **_counts(cell),
+        **({} if cell.bounds is None else dict(zip(BOUNDS, (cell.bounds.low, cell.bounds.high), strict=True))),
         **{name: getattr(cell, name) for name in ("baseline", "relative", "bounded")},
     }
 

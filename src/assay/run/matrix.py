@@ -274,6 +274,7 @@ def _cell(
         tuple(values.values()),
         added([leaf.denominators for leaf in leaves]),
         _clusters(leaves, values),
+        metric.bounds,
     )
 
 
