@@ -117,7 +117,8 @@ def test_the_config_block_is_lm_evals(result: RunResult) -> None:
 
 def test_counts_say_how_many_there_were(result: RunResult) -> None:
     data = results_data(result, {})
-    assert data["n-samples"]["toy_generation"] == {"original": 4, "effective": 4}
+    assert data["n-samples"]["toy_generation"] == {"original": 4, "effective": 3}  # one failed
+    assert data["n-samples"]["toy_choice"] == {"original": 6, "effective": 6}
     assert isinstance(data["total_evaluation_time_seconds"], str)
 
 

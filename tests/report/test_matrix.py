@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from assay.core.matrices import Gap, Matrix, MatrixCell
-from assay.core.scores import Estimate
+from assay.core.scores import Estimate, FailureBounds
 from assay.report.matrix import HeatTable, csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
 from assay.report.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
 from assay.report.sections import Section
@@ -55,6 +55,18 @@ def test_scores_with_errors_and_chance(matrix: Matrix) -> None:
     assert found.rows[2] == (ODD, "0.0 ± 5.0", "70.0 ± 5.0", "–")
     assert found.rows[3] == ("picking at random", "25.0", "50.0", "–")
     assert found.notes == ("Not in percent: text (word_perplexity).",)
+
+
+def test_failed_documents_stand_below_scores_and_means(matrix: Matrix) -> None:
+    """Ten of fifteen are scored, all of them right; the mean over both tasks is 95 %, or less."""
+    cells = [replace(matrix.cells[0], bounds=FailureBounds(5, 10 / 15, 1.0)), *matrix.cells[1:]]
+    found = make_matrix(matrix.models, ["x", "y", "text"], cells, matrix.gaps, (), (), seed=1)
+    told = "good, x: 5 of 15 documents failed and are not in the score; all wrong … all right with them: 66.7 … 100.0"
+    assert told in table(found, "Scores").notes
+    told = "good: mean score with its 5 failed documents all wrong … right: 78.3 … 95.0"
+    assert told in table(found, "Over all tasks").notes
+    line = next(csv.DictReader(io.StringIO(csv_text(found))))
+    assert (line["low_with_failed"], line["high_with_failed"]) == (str(10 / 15), "1.0")
 
 
 def test_the_longer_side_goes_downwards(matrix: Matrix) -> None:

@@ -109,6 +109,11 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
     assert any("9 documents of b failed: a gate (--fail_if_worse) fails" in remark for remark in pair.remarks)
     assert "9 documents of b failed" in comparison_junit(found, True)
     assert not versus(base, run(SIZE, "c")).is_worse()
+    assert pair.bounds == (-0.75, 0.0)
+    told = (
+        "failed, counted in neither score: 9 of b; counted as wrong or right, the difference is from -75.0 to 0 points"
+    )
+    assert any(remark.startswith(told) for remark in pair.remarks)
 
 
 def test_a_gate_lets_no_run_through_whose_baseline_failed(

@@ -9,11 +9,14 @@ from assay.api import evaluate
 from assay.core.requests import Generation, Request
 from assay.core.responses import Failure, Text
 from assay.core.results import RunResult
-from assay.core.specs import FilterSpec, PipelineSpec
-from assay.testing import ScriptedModel, ToyTask, toy_generation_task
+from assay.core.scores import FailureBounds
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec
+from assay.report.tables import result_rows
+from assay.testing import ScriptedModel, ToyTask, toy_generation_task, toy_perplexity_task
 
 ESTIMATE = {"value", "stderr", "low", "high", "n", "method", "level", "clusters"}
 COUNTS = {"available", "total", "scored", "failed", "truncated", "cut_off", "unparsed", "notes", "draws"}
+COUNTS |= {"left_out", "misses_by_space"}
 
 
 def answer(request: Request) -> Any:
@@ -63,3 +66,50 @@ def test_one_scored_document_has_an_interval_and_no_error() -> None:
     found = run(2).task("sums").metric("exact_match").estimate
     assert (found.value, found.stderr, found.high) == (1.0, None, 1.0)
     assert found.low is not None and 0 < found.low < 0.3
+
+
+def test_a_score_without_failed_documents_has_its_bounds_beside_it() -> None:
+    (found,) = run(8).task("sums").metrics  # 0 failed; 2 and 3 are wrong
+    assert (found.estimate.value, found.estimate.n) == (5 / 7, 7)
+    assert found.bounds == FailureBounds(1, 5 / 8, 6 / 8)
+    told = run(8).summary()["tasks"]["sums"]["metrics"][0]
+    assert told["bounds"] == {"failed": 1, "low": 5 / 8, "high": 6 / 8}
+
+
+def test_where_all_failed_the_score_may_be_anything() -> None:
+    (found,) = run(1).task("sums").metrics
+    assert found.bounds == FailureBounds(1, 0.0, 1.0)
+
+
+def test_without_failures_there_are_no_bounds() -> None:
+    result = evaluate(ScriptedModel(lambda request: "7"), [toy_generation_task(3)], store=":memory:")
+    assert [metric.bounds for metric in result.tasks[0].metrics] == [None]
+
+
+def test_a_perplexity_has_no_bounds_but_the_count() -> None:
+    def fail_first(request: Request) -> Any:
+        return Failure("error", "no") if "House number 0" in request.text else -2.5  # type: ignore[union-attr]
+
+    metrics = evaluate(ScriptedModel(fail_first), [toy_perplexity_task(3)], store=":memory:").tasks[0].metrics
+    assert metrics and {metric.bounds for metric in metrics} == {FailureBounds(1)}
+
+
+def test_the_table_says_how_many_of_how_many_and_what_failed_ones_could_change() -> None:
+    rows = result_rows(run(8))
+    assert [(row.metric, row.n, row.bounds) for row in rows] == [
+        ("exact_match", "7 of 8", "0.6250 … 0.7500"),
+        ("no_answer", "7", ""),
+        ("truncated", "7", ""),
+    ]
+
+
+def test_a_metric_without_a_value_for_a_scored_document_says_so() -> None:
+    task = toy_generation_task(4, "sums")
+    scoring = replace(task.scoring, metrics=(MetricSpec("seen"),), process=own_values)
+    result = evaluate(ScriptedModel(lambda r: "7"), [replace(task, scoring=scoring)], store=":memory:")
+    assert result.tasks[0].metric("seen").estimate.n == 3
+    assert "sums: seen has no value for 1 of 4 scored documents and leaves them out" in result.notices
+
+
+def own_values(fields: Any, results: Any) -> dict[str, float]:
+    return {} if fields["left"] == 2 else {"seen": 1.0}

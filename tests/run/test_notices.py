@@ -6,8 +6,11 @@ from dataclasses import replace
 
 from assay import evaluate
 from assay.core.requests import Request
+from assay.core.responses import Failure
 from assay.core.results import TaskResult
-from assay.run.notices import task_notices
+from assay.core.specs import GroupMetricSpec, GroupSpec
+from assay.run.notices import group_notices, task_notices
+from assay.scoring.aggregate import aggregate_groups
 from assay.testing.scripted import ScriptedModel
 from assay.testing.toys import toy_generation_task
 
@@ -45,3 +48,15 @@ def test_several_ways_are_one_line_with_the_range_of_their_numbers() -> None:
 def test_it_is_told_where_some_ways_only_have_the_notice() -> None:
     told = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("quiz#seed=3", 3)))
     assert told == ["quiz (2 of 3 ways): no answer was found in 3 of 4 (number)"]
+
+
+def test_a_group_says_which_tasks_its_score_leaves_out() -> None:
+    def fail(request: Request) -> Failure | str:
+        return Failure("timeout", "slow") if str(request.prompt).startswith("1 ") else "7"  # type: ignore[union-attr]
+
+    two = [replace(toy_generation_task(2, name)) for name in ("a", "b")]
+    lost = replace(two[1], rows=two[1].rows[1:])
+    tasks = evaluate(ScriptedModel(fail), [two[0], lost], store=":memory:").tasks
+    spec = GroupSpec("g", "g", ("a", "b"), (GroupMetricSpec("exact_match"),))
+    told = ["g: its score is over 1 of 2 tasks: all documents failed in b"]
+    assert group_notices(aggregate_groups([spec], tasks), tasks) == told

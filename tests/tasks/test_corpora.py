@@ -78,6 +78,7 @@ def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:
     corpus = opened(lines(tmp_path / "e.jsonl", {"text": ""}, {"text": " "}, {"text": ""}))
     assert texts_of(corpus) == {"e": [" "]}
     assert corpus.notices == (f"text:{tmp_path}/e.jsonl: documents without any text were left out (2)",)
+    assert corpus.tasks[0].empty == 2
     assert "holds 1 documents, all of them empty" in fault(lines(tmp_path / "f.jsonl", {"text": ""}))
     assert "holds no document" in fault(lines(tmp_path / "g.jsonl"))
 

@@ -101,6 +101,25 @@ def test_metrics_and_filters_may_be_named() -> None:
     assert result.task("t").metric("exact_match").estimate.value == 1.0
 
 
+@pytest.mark.parametrize("answer", ["4", " 4", ["four", "4\n"]])
+def test_white_space_around_a_written_answer_does_not_count(answer: Any) -> None:
+    task = PythonTask("t", [{}], lambda row: assay.Write("2 + 2 =", answer))
+    result = assay.evaluate(ScriptedModel(lambda request: " 4"), task, store=":memory:", bootstrap_iters=0)
+    assert result.task("t").metric("exact_match").estimate.value == 1.0
+    assert not result.notices
+
+
+def test_answers_that_white_space_alone_makes_wrong_are_counted() -> None:
+    plain = [PipelineSpec("as-is", (FilterSpec("take_first"),))]
+    rows = [{"said": said} for said in (" 4", "4", "5", "4\n")]
+    task = PythonTask("t", rows, lambda row: assay.Write(row["said"], "4"), filters=plain)
+    result = assay.evaluate(ScriptedModel(lambda request: str(request.prompt)), task, store=":memory:")  # type: ignore[union-attr]
+    assert result.task("t").metric("exact_match").estimate.value == 0.25
+    assert result.task("t").denominators.misses_by_space == {"as-is": 2}
+    told = "t: 2 of 4 answers are right but for white space around them and count as wrong (as-is)"
+    assert [notice for notice in result.notices if notice.startswith(told)]
+
+
 def test_several_answers_may_be_right() -> None:
     task = PythonTask("t", ROWS, lambda row: assay.Write("?", ["x", "y"]))
     assert task.pose(task.documents()[0]).gold == ("x", "y")

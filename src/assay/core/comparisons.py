@@ -178,6 +178,8 @@ class PairedScore:
         failed: documents of either that have no score because a request failed.
         unanswered: those of either that a run did not get to, which was stopped before its end.
         undefined: those for which the metric has no finite value in this run, and has one in the other.
+        bounds: lowest and highest difference with all failed documents counted as wrong or right; None where no
+            document failed, or that is not known.
     """
 
     task: str
@@ -212,6 +214,7 @@ class PairedScore:
     failed: tuple[int, int] = (0, 0)
     unanswered: tuple[int, int] = (0, 0)
     undefined: tuple[int, int] = (0, 0)
+    bounds: tuple[float, float] | None = None
 
     @property
     def lacking(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from assay.core.comparisons import RankRange
 from assay.core.results import RequestCounts
-from assay.core.scores import Denominators, Estimate
+from assay.core.scores import Denominators, Estimate, FailureBounds
 from assay.core.studies import Comparison
 
 # The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
@@ -71,6 +71,7 @@ class MatrixCell:
         values: their values.
         clusters: the cluster of each; None where each document stands for itself.
         denominators: what became of the documents.
+        bounds: the score with failed documents counted; None where none failed.
     """
 
     model: str
@@ -85,6 +86,7 @@ class MatrixCell:
     values: tuple[float, ...] = field(default=(), repr=False)
     denominators: Denominators | None = None
     clusters: tuple[str, ...] | None = field(default=None, repr=False)
+    bounds: FailureBounds | None = None
 
     @property
     def key(self) -> Key:

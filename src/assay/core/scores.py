@@ -34,6 +34,22 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureBounds:
+    """Where a score lies if failed documents are counted, which the estimate leaves out.
+
+    Attributes:
+        failed: documents without a value because a request failed.
+        low: the score if each of them had the metric's lowest value (an accuracy: all wrong); None where the metric's
+            values have no known range.
+        high: likewise with the highest value (an accuracy: all right).
+    """
+
+    failed: int
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MetricResult:
     """One metric of one task after one filter pipeline.
 
@@ -43,6 +59,7 @@ class MetricResult:
         estimate: value, error and interval.
         higher_is_better: direction, or None when undefined.
         harness_stderr: the standard error under lm-eval's rules, None where it reports "N/A".
+        bounds: the score with failed documents counted; None where no document failed.
     """
 
     metric: str
@@ -50,6 +67,7 @@ class MetricResult:
     estimate: Estimate
     higher_is_better: bool | None
     harness_stderr: float | None = None
+    bounds: FailureBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +93,7 @@ class Denominators:
     """What became of a task's documents.
 
     Attributes:
-        available: documents in the evaluated split.
+        available: documents in the evaluated split that can be asked about.
         total: documents asked about (after a limit).
         scored: documents that count in the metrics.
         failed: documents left out because a request failed.
@@ -84,6 +102,9 @@ class Denominators:
         unparsed: per filter pipeline, documents in which no answer was found.
         notes: per note of a model, requests that carry it.
         draws: what became of single draws; None where each question is asked once.
+        left_out: rows of the split that the prompt cannot put, which are not among `available`.
+        misses_by_space: per filter pipeline, documents that `exact_match` counts as wrong (or partly wrong) only
+            because of white space around an answer; pipelines without any are not listed.
     """
 
     available: int
@@ -95,15 +116,19 @@ class Denominators:
     notes: dict[str, int] = field(default_factory=dict)
     draws: DrawCounts | None = None
     cut_off: int = 0
+    left_out: int = 0
+    misses_by_space: dict[str, int] = field(default_factory=dict)
 
 
 def added(parts: Sequence[Denominators]) -> Denominators:
     """The same for several tasks together."""
     unparsed: Counter[str] = Counter()
     notes: Counter[str] = Counter()
+    by_space: Counter[str] = Counter()
     for part in parts:
         unparsed.update(part.unparsed)
         notes.update(part.notes)
+        by_space.update(part.misses_by_space)
     return Denominators(
         available=sum(part.available for part in parts),
         total=sum(part.total for part in parts),
@@ -113,6 +138,8 @@ def added(parts: Sequence[Denominators]) -> Denominators:
         unparsed=dict(unparsed),
         notes=dict(notes),
         cut_off=sum(part.cut_off for part in parts),
+        left_out=sum(part.left_out for part in parts),
+        misses_by_space=dict(by_space),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from assay.core.requests import Generation, Loglikelihood, Prompt, Request, uncut
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import Answered, GroupResult, RunResult, TaskResult
-from assay.core.scores import NOWHERE, MetricResult, Sample
+from assay.core.scores import NOWHERE, Denominators, MetricResult, Sample
 from assay.report.names import file_name, model_name
 
 
@@ -51,10 +51,7 @@ def results_data(
         "versions": _versions(result),
         "n-shot": _shots(result),
         "higher_is_better": _directions(result),
-        "n-samples": {
-            task.name: {"original": task.denominators.available, "effective": task.denominators.total}
-            for task in result.tasks
-        },
+        "n-samples": {task.name: _sizes(task.denominators) for task in result.tasks},
         "config": _config(result),
         "git_hash": (manifest.get("working_folder_git") or {}).get("revision"),
         "date": manifest.get("date"),
@@ -85,6 +82,11 @@ def own_block(result: RunResult) -> dict[str, Any]:
         **result.summary(),
         "manifest": dict(result.manifest),
     }
+
+
+def _sizes(counts: Denominators) -> dict[str, int]:
+    """How many documents the split has and how many are in the scores; lm-eval knows no documents that fail."""
+    return {"original": counts.available + counts.left_out, "effective": counts.scored}
 
 
 def _by_name(tasks: Sequence[TaskResult]) -> list[TaskResult]:

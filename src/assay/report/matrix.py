@@ -15,7 +15,7 @@ from assay.core.studies import ALPHA
 from assay.report.matrix_standings import NONE, ranks, score_text, standings
 from assay.report.names import printable
 from assay.report.sections import Section, p_value, percent, section_markdown
-from assay.report.tables import format_number
+from assay.report.tables import bounds_text, format_number
 
 _CHANCE = "picking at random"
 _ALL = "all"
@@ -91,9 +91,10 @@ def _grid(
 def _tip(cell: MatrixCell, column: Column) -> str:
     shown: Callable[[float | None], str] = percent if column.is_share else format_number
     estimate = cell.estimate
+    n = f"n = {estimate.n}" if cell.bounds is None else f"n = {estimate.n} of {estimate.n + cell.bounds.failed}"
     if estimate.low is None or estimate.high is None:
-        return f"{shown(estimate.value)}, n = {estimate.n}"
-    return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}], n = {estimate.n}"
+        return f"{shown(estimate.value)}, {n}"
+    return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}], {n}"
 
 
 def _scores(matrix: Matrix) -> HeatTable:
@@ -114,7 +115,9 @@ def _scores(matrix: Matrix) -> HeatTable:
             tips.append(("",) * len(chances))
     others = [column.title for column in matrix.columns if not column.is_share and column.metric != NONE]
     notes = [f"Not in percent: {', '.join(others)}."] if others else []
-    section = Section("Scores in %, ± standard error", headings, tuple(rows), (*notes, *_splits(matrix)))
+    section = Section(
+        "Scores in %, ± standard error", headings, tuple(rows), (*notes, *_splits(matrix), *_failed_notes(matrix))
+    )
     legend = "Shade: the score itself, from 0 (dark) to 100 % (bright); a score that is not a share has none."
     return HeatTable(section, tuple(shades), tuple(tips), legend=legend)
 
@@ -125,6 +128,18 @@ def _splits(matrix: Matrix) -> Iterator[str]:
         first, *others = [column.title for column in matrix.columns if column.name == name]
         told = f"{name} has several columns, because its models have different metrics: {', '.join((first, *others))}"
         yield f"{told}. A – stands where a model lacks the metric; averages count {first} only."
+
+
+def _failed_notes(matrix: Matrix) -> Iterator[str]:
+    """A line per cell with failed documents: how many, and the score with all of them wrong and right."""
+    columns = {column.key: column for column in matrix.columns}
+    for cell in matrix.cells:
+        if cell.bounds is None:
+            continue
+        shown: Callable[[float | None], str] = percent if columns[cell.key].is_share else format_number
+        total = cell.estimate.n + cell.bounds.failed
+        told = f"{cell.model}, {columns[cell.key].label}: {cell.bounds.failed:,} of {total:,} documents failed and are not in the score"
+        yield f"{told}; all wrong … all right with them: {bounds_text(cell.bounds, shown)}"
 
 
 _FORMULAS = {
@@ -239,6 +254,7 @@ def markdown(matrix: Matrix) -> str:
 
 
 COUNTS = ("total", "scored", "failed", "truncated")
+BOUNDS = ("low_with_failed", "high_with_failed")
 CSV_HEADINGS = (
     "model",
     "task",
@@ -253,6 +269,7 @@ CSV_HEADINGS = (
     "clusters",
     *COUNTS,
     "unparsed",
+    *BOUNDS,
     "baseline",
     "relative",
     "bounded",
@@ -284,6 +301,7 @@ def _cell_data(cell: MatrixCell) -> dict[str, Any]:
         **{name: getattr(cell, name) for name in ("model", "task", "metric", "filter", "higher_is_better")},
         **{name: getattr(estimate, name) for name in ("value", "stderr", "low", "high", "n", "clusters")},
         **_counts(cell),
+        **({} if cell.bounds is None else dict(zip(BOUNDS, (cell.bounds.low, cell.bounds.high), strict=True))),
         **{name: getattr(cell, name) for name in ("baseline", "relative", "bounded")},
     }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from assay.core.matrices import Average, Matrix, Ranking, Standing
-from assay.core.scores import Estimate
+from assay.core.scores import Estimate, FailureBounds
 from assay.core.studies import ALPHA
 from assay.report.sections import Section, percent
-from assay.report.tables import format_number
+from assay.report.tables import bounds_text, format_number
 
 NONE = "–"
 _MOST_LISTED = 12
@@ -34,7 +34,7 @@ def standings(matrix: Matrix) -> Section:
     columns = [("Model", [item.model for item in matrix.standings]), *_averages(matrix)]
     columns.append(("Rank", [rank_text(overall, item.model) for item in matrix.standings]))
     rows = tuple(zip(*(texts for _, texts in columns), strict=True))
-    notes = [*_over_which(matrix), *_left_out(matrix)]
+    notes = [*_failed_means(matrix), *_over_which(matrix), *_left_out(matrix)]
     if any(item.win_rate.tasks for item in matrix.standings):
         told = "Win rate: the share of the other models that do worse, beyond chance or not"
         notes.append(f"{told}; ranks tell which differences are more than chance.")
@@ -96,6 +96,23 @@ def _tasks_note(matrix: Matrix, kind: str, tasks: Callable[[Standing], tuple[str
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_MOST_LISTED])
     return shown if len(names) <= _MOST_LISTED else f"{shown} and {len(names) - _MOST_LISTED} more (see the JSON)"
+
+
+def _failed_means(matrix: Matrix) -> Iterator[str]:
+    """A line per model with failed documents: its mean score with all of them wrong and right."""
+    shares = {column.key for column in matrix.columns if column.is_share and column.is_main}
+    for model in matrix.models:
+        own = [cell for cell in matrix.cells if cell.model == model and cell.key in shares]
+        failed = sum(cell.bounds.failed for cell in own if cell.bounds is not None)
+        if not failed:
+            continue
+        bounds = [cell.bounds or FailureBounds(0, cell.estimate.value, cell.estimate.value) for cell in own]
+        lows = [item.low for item in bounds if item.low is not None]
+        highs = [item.high for item in bounds if item.high is not None]
+        is_known = len(lows) == len(highs) == len(own)
+        means = (sum(lows) / len(own), sum(highs) / len(own)) if is_known else (None, None)
+        told = bounds_text(FailureBounds(failed, *means), percent)
+        yield f"{model}: mean score with its {failed:,} failed documents all wrong … right: {told}"
 
 
 def _left_out(matrix: Matrix) -> Iterator[str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from assay.core.prompt_axes import PromptAxis
 from assay.core.results import GroupResult, RunResult, TaskResult
-from assay.core.scores import MetricResult
+from assay.core.scores import FailureBounds, MetricResult
 from assay.report.names import printable
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the results table, as text."""
+    """One line of the results table, as text; `bounds` is empty where no document failed."""
 
     name: str
     version: str
@@ -26,9 +26,23 @@ class Row:
     stderr: str
     interval: str
     n: str
+    bounds: str = ""
 
 
-HEADINGS = ("Task", "Version", "Filter", "Shots", "Metric", "", "Value", "Stderr", "95 % interval", "n")
+HEADINGS: tuple[str, ...] = (
+    "Task",
+    "Version",
+    "Filter",
+    "Shots",
+    "Metric",
+    "",
+    "Value",
+    "Stderr",
+    "95 % interval",
+    "n",
+)
+# A further column of runs with failed documents: the score if all of them were wrong, and right.
+BOUNDS_HEADING = "All failed wrong … right"
 NARROW_HEADINGS = ("Task and metric", "Value ± stderr", "95 % interval", "n")
 
 
@@ -147,8 +161,24 @@ def _row(name: str, version: str, shots: str, metric: MetricResult) -> Row:
         format_number(estimate.value),
         format_number(estimate.stderr),
         interval,
-        str(estimate.n) if estimate.clusters is None else f"{estimate.n} in {estimate.clusters} clusters",
+        _size(metric),
+        "" if metric.bounds is None else bounds_text(metric.bounds),
     )
+
+
+def _size(metric: MetricResult) -> str:
+    """`20`; `18 of 20` where two failed; `20 in 4 clusters`."""
+    estimate, bounds = metric.estimate, metric.bounds
+    n = str(estimate.n) if bounds is None else f"{estimate.n} of {estimate.n + bounds.failed}"
+    return n if estimate.clusters is None else f"{n} in {estimate.clusters} clusters"
+
+
+def bounds_text(bounds: FailureBounds, shown: Callable[[float | None], str] | None = None) -> str:
+    """The lowest and the highest score with failed documents counted."""
+    if bounds.low is None or bounds.high is None:
+        return "not known"
+    number = format_number if shown is None else shown
+    return f"{number(bounds.low)} … {number(bounds.high)}"
 
 
 def format_number(value: float | None) -> str:

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,16 @@ from assay.core.results import RunResult
 from assay.report.names import printable
 from assay.report.pace import Pace
 from assay.report.sparing import sparing_lines
-from assay.report.tables import HEADINGS, NARROW_HEADINGS, Row, draw_lines, format_seconds, prompt_lines, result_rows
+from assay.report.tables import (
+    BOUNDS_HEADING,
+    HEADINGS,
+    NARROW_HEADINGS,
+    Row,
+    draw_lines,
+    format_seconds,
+    prompt_lines,
+    result_rows,
+)
 from assay.report.texts import COUNT_HEADINGS, text_table
 
 if TYPE_CHECKING:
@@ -307,13 +316,13 @@ def show_sections(sections: Sequence[Section], console: Console) -> None:
 
 def _results_table(rows: Sequence[Row], width: int) -> Table | Text:
     """The whole table, or one with fewer and joined columns where the screen is too narrow for it."""
-    wide = [
-        (r.name, r.version, r.filter, r.shots, r.metric, r.direction, r.value, r.stderr, r.interval, r.n) for r in rows
-    ]
-    columns = list(zip(HEADINGS, *wide, strict=True))
+    headings, wide = HEADINGS, [astuple(row)[: len(HEADINGS)] for row in rows]
+    if any(row.bounds for row in rows):
+        headings, wide = (*HEADINGS, BOUNDS_HEADING), [astuple(row) for row in rows]
+    columns = list(zip(headings, *wide, strict=True))
     # Three cells between columns, one at either end.
     if sum(max(map(cell_len, column)) + 3 for column in columns) <= width + 1:
-        return _filled_table(HEADINGS, wide)
+        return _filled_table(headings, wide)
     return _narrow_table([cells for row in rows for cells in _narrow_cells(row)], width)
 
 
@@ -343,6 +352,8 @@ def _narrow_cells(row: Row) -> Iterator[tuple[str, str, str, str]]:
         pipeline = f" ({row.filter})" if row.filter else ""
         metric = f"      {row.metric}{pipeline} {row.direction}"
         yield metric, f"{row.value} ± {row.stderr}", row.interval, row.n
+    if row.bounds:
+        yield "      with failed", "", row.bounds, ""
 
 
 def _filled_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -31,7 +31,7 @@ from assay.run.comparability import Overlap, RecordedTask, differences, differin
 from assay.run.events import Listener
 from assay.run.manifest import right_answer
 from assay.run.questions import picks_agreement, with_questions
-from assay.run.remarks import remarks_on
+from assay.run.remarks import bounds_of, remarks_on
 from assay.run.sides import Side, asked, load_sides, paired_documents
 from assay.run.systems import AT, check_wish, find_systems, points_as_sizes, wanted_pairs
 from assay.scoring.comparing import Compared, are_alike, compare_all, is_comparable
@@ -320,7 +320,11 @@ def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
 
 def _with_counts(desk: _Desk, column: _Column, score: PairedScore, pairing: _Pairing) -> PairedScore:
     first, second = (_missing(desk, column.tasks[label]) for label in (score.first, score.second))
-    return replace(score, failed=(first[0], second[0]), unanswered=(first[1], second[1]), undefined=pairing.undefined)
+    counted = replace(
+        score, failed=(first[0], second[0]), unanswered=(first[1], second[1]), undefined=pairing.undefined
+    )
+    tasks = column.tasks[score.first], column.tasks[score.second]
+    return replace(counted, bounds=bounds_of(counted, pairing.match, tasks))
 
 
 def _missing(desk: _Desk, task: RecordedTask) -> tuple[int, int]:

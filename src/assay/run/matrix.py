@@ -274,6 +274,7 @@ def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskRe
         tuple(values.values()),
         added([leaf.denominators for leaf in leaves]),
         _clusters(leaves, values),
+        metric.bounds,
     )
 
 

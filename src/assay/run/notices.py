@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from assay.core.metric_names import is_over_draws
 from assay.core.responses import NOTE_TEXTS
-from assay.core.results import TaskResult
+from assay.core.results import GroupResult, TaskResult
 from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
@@ -79,6 +80,7 @@ def _texts(result: TaskResult) -> Iterator[str]:
     if counts.failed:
         told = f"{counts.failed} of {counts.total} documents failed and count in no score"
         yield f"{told} ({counts.scored} do)"
+    yield from _undefined(result)
     if counts.truncated:
         yield f"{counts.truncated} of {counts.total} documents were cut to fit the model"
     place = _constant_place(result)
@@ -90,10 +92,28 @@ def _texts(result: TaskResult) -> Iterator[str]:
     for pipeline, count in counts.unparsed.items():
         if count:
             yield f"no answer was found in {count} of {counts.scored} ({pipeline})"
+    for pipeline, count in counts.misses_by_space.items():
+        told = f"{count} of {counts.scored} answers are right but for white space around them and count as wrong"
+        yield f"{told} ({pipeline}); strip it with the filter remove_whitespace"
     yield from draw_notices(result)
     clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
     if clusters:
         yield from _cluster_texts(min(clusters))
+
+
+def _undefined(result: TaskResult) -> Iterator[str]:
+    """Metrics that have no value for some documents that were scored, and so leave them out, too."""
+    scored = result.denominators.scored
+    for metric in result.metrics:
+        # Which places are picked is asked of no document that has fewer; draws have notices of their own.
+        is_other = metric.metric.startswith("position_") or is_over_draws(metric.metric)
+        if metric.estimate.n == scored or is_other:
+            continue
+        own = (sample.values.get(metric.metric) for sample in result.samples if sample.filter == metric.filter)
+        missing = sum(value is None or value != value for value in own)
+        if missing:
+            where = "" if metric.filter == "none" else f" ({metric.filter})"
+            yield f"{metric.metric}{where} has no value for {missing} of {scored} scored documents and leaves them out"
 
 
 def _cluster_texts(clusters: int) -> Iterator[str]:
@@ -102,6 +122,18 @@ def _cluster_texts(clusters: int) -> Iterator[str]:
     if clusters < FEW:
         told = f"its documents lie in {clusters} clusters; with fewer than {FEW}"
         yield f"{told}, error and interval are themselves known badly"
+
+
+def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) -> list[str]:
+    """Groups whose mean leaves a task out, because none of its documents could be scored."""
+    lost = [result.name for result in results if result.denominators.failed == result.denominators.total > 0]
+    found = []
+    for group in groups:
+        own = [leaf for leaf in group.leaves if leaf in lost]
+        if own and group.metrics:
+            told = f"its score is over {len(group.leaves) - len(own)} of {len(group.leaves)} tasks"
+            found.append(f"{group.spec.name}: {told}: all documents failed in {', '.join(own)}")
+    return found
 
 
 def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:

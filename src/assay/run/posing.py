@@ -15,6 +15,7 @@ from assay.core.specs import RunSpec
 from assay.core.variance_axes import base_name
 from assay.plan.planning import Keys, find_keys
 from assay.tasks.clusters import cluster_reader
+from assay.tasks.corpora import TextTask
 from assay.tasks.harness.task import HarnessTask
 
 
@@ -90,6 +91,11 @@ def split_places(task: Task) -> Sequence[int]:
 
 def _left_out(task: Task) -> frozenset[int]:
     return frozenset(place for place, _ in task.left_out) if isinstance(task, HarnessTask) else frozenset()
+
+
+def left_out_count(task: Task) -> int:
+    """Rows of the split that are not among the task's documents: the prompt cannot put them, or they have no text."""
+    return task.empty if isinstance(task, TextTask) else len(_left_out(task))
 
 
 def _sampled(task: Task, size: float, seed: int) -> list[Document]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from assay.core.comparisons import PairedScore
 from assay.run.comparability import RecordedTask
+from assay.scoring.failing import difference_bounds, is_share_metric
 from assay.scoring.matching import Matched
+from assay.scoring.verdicts import signed
 from assay.stats.clustered import FEW
 
 
@@ -17,7 +19,7 @@ def remarks_on(score: PairedScore, match: Matched, tasks: tuple[RecordedTask, Re
     if any(score.left_out):
         mine, theirs = score.left_out
         found.append(f"left out, without a value in both: {mine:,} of {score.first}, {theirs:,} of {score.second}")
-    found += _lacking(score)
+    found += _failed(score) + _lacking(score)
     for entry in (match.first, match.second):
         if entry.infinite:
             found.append(f"{entry.infinite:,} of those of {entry.label} are infinite: with them, so is its score")
@@ -29,6 +31,36 @@ def remarks_on(score: PairedScore, match: Matched, tasks: tuple[RecordedTask, Re
     elif score.clusters is not None and score.clusters < FEW:
         found.append(f"{score.clusters} clusters are few: the interval may be too narrow")
     return tuple(found)
+
+
+def bounds_of(
+    score: PairedScore, match: Matched, tasks: tuple[RecordedTask, RecordedTask]
+) -> tuple[float, float] | None:
+    """The difference with all failed documents counted: None where none failed, or the metric is not a known share.
+
+    Both runs must have been asked about the same documents, each of which has a value or failed.
+    """
+    asked = {task.entry["documents_fingerprint"] for task in tasks}
+    if not any(score.failed) or any(score.unanswered) or len(asked) > 1 or not is_share_metric(score.metric):
+        return None
+    if not (match.first.is_share and match.second.is_share and match.first.is_known and match.second.is_known):
+        return None
+    first, second = (
+        dict(zip(entry.kept.documents, entry.numbers.tolist(), strict=True)) for entry in (match.first, match.second)
+    )
+    return difference_bounds(first, second, score.failed)
+
+
+def _failed(score: PairedScore) -> list[str]:
+    """Documents that failed, and how far they could move the difference."""
+    counts = [(label, count) for label, count in zip((score.first, score.second), score.failed, strict=True) if count]
+    if not counts:
+        return []
+    told = "failed, counted in neither score: " + ", ".join(f"{count:,} of {label}" for label, count in counts)
+    if score.bounds is None:
+        return [f"{told}; the difference with them is not known"]
+    low, high = (signed(end, True) for end in score.bounds)
+    return [f"{told}; counted as wrong or right, the difference is from {low} to {high} points"]
 
 
 def _lacking(score: PairedScore) -> list[str]:

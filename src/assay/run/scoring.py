@@ -10,11 +10,12 @@ from assay.core.responses import Failure, Text
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.run.execute import Executed
-from assay.run.posing import PosedTask
+from assay.run.posing import PosedTask, left_out_count
 from assay.scoring.aggregate import aggregate_task, clusters_of, directions
 from assay.scoring.documents import DocumentScorer
 from assay.scoring.drawing import draw_counts
-from assay.scoring.rates import answer_rates, is_cut_off
+from assay.scoring.failing import with_bounds
+from assay.scoring.rates import answer_rates, is_cut_off, misses_by_space
 from assay.scoring.reliability import asks_reliability, task_reliability
 from assay.scoring.texts import text_counts
 from assay.store.responses import Responses
@@ -35,10 +36,11 @@ def score_task(
     scoring = posed.task.scoring
     clusters = clusters_of(answered)
     metrics = aggregate_task(scoring, samples, bootstrap_iters, f"task {posed.task.card.name}", clusters)
+    denominators = _denominators(posed, scorer, answered, samples)
     return TaskResult(
         card=posed.task.card,
-        metrics=metrics,
-        denominators=_denominators(posed, scorer, answered, samples),
+        metrics=with_bounds(scoring, metrics, samples, denominators.failed),
+        denominators=denominators,
         fingerprint=posed.fingerprint,
         prompts=posed.keys.prompts,
         answered=answered,
@@ -107,6 +109,15 @@ def _denominators(
         notes=dict(notes),
         draws=draw_counts(answered, samples),
         cut_off=cut_off,
+        left_out=left_out_count(posed.task),
+        misses_by_space=_misses_by_space(scorer, answered, samples),
+    )
+
+
+def _misses_by_space(scorer: DocumentScorer, answered: list[Answered], samples: list[Sample]) -> dict[str, int]:
+    instances = {item.document.id: item.instance for item in answered}
+    return dict(
+        Counter(sample.filter for sample in samples if misses_by_space(scorer, instances[sample.document_id], sample))
     )
 
 

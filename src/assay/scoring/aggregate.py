@@ -13,6 +13,7 @@ from assay.core.results import Answered, GroupResult, TaskResult
 from assay.core.scores import MetricResult, Sample, added
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.core.variance_axes import task_family
+from assay.scoring.failing import Leaf, group_bounds, task_bounds
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.own_functions import own_aggregation
 from assay.scoring.metrics.reading import Unreadable
@@ -235,12 +236,16 @@ def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResul
     A ratio of sums, such as a perplexity, is then that of all texts together, which no mean over leaves gives.
     """
     found = []
+    failed = sum(task.denominators.failed for task in tasks)
     for reported in tasks[0].metrics if tasks else ():
         if reported.metric in METRICS:
             own = [sample for task in tasks for sample in task.samples if sample.filter == reported.filter]
             clusters = _pooled_clusters(tasks, reported.filter)
             rule, where = _rule(MetricSpec(reported.metric)), f"group {name}"
-            found.append(_metric_result(rule, reported.filter, own, 0, where, clusters))
+            result = _metric_result(rule, reported.filter, own, 0, where, clusters)
+            # Only perplexities are pooled, which have no highest value.
+            bounds = task_bounds(result.estimate, None, failed) if failed else None
+            found.append(replace(result, bounds=bounds))
     return tuple(found)
 
 
@@ -264,12 +269,13 @@ def _group_metrics(spec: GroupMetricSpec, tasks: Sequence[TaskResult]) -> list[M
 
 
 def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResult]) -> MetricResult:
-    leaves = [
+    every = [
         (task, metric)
         for task in tasks
         for metric in task.metrics
-        if metric.metric == spec.metric and metric.filter == pipeline and metric.estimate.value is not None
+        if metric.metric == spec.metric and metric.filter == pipeline
     ]
+    leaves = [(task, metric) for task, metric in every if metric.estimate.value is not None]
     # lm-eval weighs a leaf by its documents, also where some of them have no value of this metric.
     sizes = [task.sample_len for task, _ in leaves]
     directions = {metric.higher_is_better for _, metric in leaves}
@@ -280,4 +286,7 @@ def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResu
         group_estimate([metric.estimate for _, metric in leaves], sizes, spec.weight_by_size, families),
         directions.pop() if len(directions) == 1 else None,
         harness_group_stderr([metric.harness_stderr for _, metric in leaves], sizes, spec.weight_by_size),
+        group_bounds(
+            (Leaf(metric, task.sample_len, task.denominators.failed) for task, metric in every), spec.weight_by_size
+        ),
     )

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assay.core.requests import Generation
+from assay.core.requests import Generation, Instance
 from assay.core.responses import Failure, Text
 from assay.core.results import Answered
 from assay.core.scores import MetricResult, Sample
 from assay.scoring.documents import DocumentScorer
+from assay.scoring.scorers.answer import STRIPS
 from assay.stats.means import mean_estimate, nothing
 
 NO_ANSWER, TRUNCATED = "no_answer", "truncated"
 _GENERATED = "generate_until"
+_WRITTEN = (_GENERATED, "rotated_answer")
+_EXACT = "exact_match"
 _WHOLE_TASK = "none"
 
 
@@ -74,6 +77,17 @@ def truncated_share(item: Answered) -> float:
 def is_cut_off(text: Text) -> bool:
     """Whether a text ended because of the token limit."""
     return text.finish_reason == "length"
+
+
+def misses_by_space(scorer: DocumentScorer, instance: Instance, sample: Sample) -> bool:
+    """Whether white space at the ends of an answer makes `exact_match` lower than it would be without."""
+    if scorer.shape not in _WRITTEN or sample.values.get(_EXACT) in (None, 1.0):
+        return False
+    for measure in scorer.measures:
+        if measure.spec.name == _EXACT and not measure.is_task_code:
+            view = scorer.view(instance, sample.filtered)
+            return bool(measure.value(view, {**measure.spec.options, STRIPS: True}) > sample.values[_EXACT])
+    return False
 
 
 def _rate(name: str, pipeline: str, shares: Mapping[int, float], clusters: Mapping[int, str] | None) -> MetricResult:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,11 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class TextTask:
-    """The documents of one domain, each a whole text. Satisfies the `Task` protocol."""
+    """The documents of one domain, each a whole text. Satisfies the `Task` protocol.
+
+    Attributes:
+        empty: documents without any text, which are left out.
+    """
 
     name: str
     domain: str
@@ -54,6 +59,7 @@ class TextTask:
     passages: Sequence[Passage]
     options: TaskOptions
     alias: str
+    empty: int = 0
 
     @property
     def card(self) -> TaskCard:
@@ -112,23 +118,24 @@ def open_corpus(name: str, options: TaskOptions) -> Corpus:
     """
     path = _located(name, options.texts)
     domains: dict[str, list[Passage]] = {}
-    empty = 0
+    empties: Counter[str] = Counter()
     for file in _files(path):
         shown = (Path(name.removeprefix(MARK)) / file.relative_to(path)).as_posix()
         for passage in _passages(file, shown, _domain_of(file, path), options.texts):
             if passage.text:
                 domains.setdefault(passage.domain, []).append(passage)
             else:
-                empty += 1
+                empties[passage.domain] += 1
+    empty = sum(empties.values())
     if not domains:
         found = f"holds {empty} documents, all of them empty" if empty else "holds no document"
         raise DataError(Fault(str(path), found, "at least one text"))
     notices = (f"{name}: documents without any text were left out ({empty})",) if empty else ()
     if len(domains) == 1:
         ((domain, passages),) = domains.items()
-        return Corpus((TextTask(name, domain, path, passages, options, name),), None, notices)
+        return Corpus((TextTask(name, domain, path, passages, options, name, empty),), None, notices)
     tasks = tuple(
-        TextTask(f"{name}:{domain}", domain, path, passages, options, domain)
+        TextTask(f"{name}:{domain}", domain, path, passages, options, domain, empties[domain])
         for domain, passages in sorted(domains.items())
     )
     members = tuple(task.name for task in tasks)

@@ -18,7 +18,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.formats import Question as Format
 from assay.core.metric_names import settled
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood, Sampling
-from assay.core.specs import PLAIN_PIPELINES, MetricSpec, PipelineSpec, Scoring, TaskCard
+from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
 from assay.tasks.formats import infer, infer_classes
 
 Row = Mapping[str, Any]
@@ -44,7 +44,11 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What does the model write after the prompt? Compared with the answer, or with any of several."""
+    """What does the model write after the prompt? Compared with the answer, or with any of several.
+
+    White space at the ends of what is written and of the answers does not count, unless the task names filters of its
+    own: a model that continues "2 + 2 =" writes " 4".
+    """
 
     prompt: Prompt
     answer: str | Sequence[str]
@@ -61,6 +65,9 @@ class Read:
 
 
 Question = Union[Choose, Complete, Write, Read]
+
+# What becomes of a written answer where a task names no filters.
+STRIPPED_PIPELINES = (PipelineSpec("none", (FilterSpec("remove_whitespace"), FilterSpec("take_first"))),)
 
 _SHAPES: dict[type, tuple[str, tuple[str, ...]]] = {
     Choose: ("multiple_choice", ("acc", "acc_norm")),
@@ -103,7 +110,8 @@ class PythonTask:
     def scoring(self) -> Scoring:
         kind, defaults = self._shape
         metrics = tuple(m if isinstance(m, MetricSpec) else MetricSpec(m) for m in self._metrics or defaults)
-        return Scoring(kind, settled(metrics, f"task {self._name}"), tuple(self._filters) or PLAIN_PIPELINES)
+        usual = STRIPPED_PIPELINES if self._shape is _SHAPES[Write] else PLAIN_PIPELINES
+        return Scoring(kind, settled(metrics, f"task {self._name}"), tuple(self._filters) or usual)
 
     def documents(self) -> Sequence[Document]:
         return self._documents
@@ -168,6 +176,8 @@ def _pose(task: str, place: int, question: Question, scoring: Scoring) -> Instan
     if isinstance(question, Read):
         return Instance(task, place, (RollingLoglikelihood(question.text),), target=question.text, gold=question.text)
     gold = question.answer if isinstance(question.answer, str) else tuple(question.answer)
+    if scoring.pipelines is STRIPPED_PIPELINES:
+        gold = gold.strip() if isinstance(gold, str) else tuple(answer.strip() for answer in gold)
     asked = Generation(question.prompt, tuple(question.stop), question.max_tokens, question.sampling)
     return Instance(task, place, (asked,), target=question.answer, gold=gold)
 
@@ -211,7 +221,7 @@ def task(
         rows: the documents, or a function that loads them.
         version: raise it when a change makes scores incomparable.
         metrics: metric names; the question's shape has defaults.
-        filters: pipelines for generated text.
+        filters: pipelines for generated text; without any, white space at the ends of answers does not count.
     """
 
     def wrap(ask: Callable[[Row], Question]) -> PythonTask:

@@ -25,6 +25,7 @@ class MetricDefinition:
         option_names: settings it understands.
         gives_many: whether its value is a mapping of several values, each reported under its own name.
         over_draws: whether it looks at all draws of a question, each judged by another metric.
+        span: lowest and highest value that a document can have; None where there is no such range, or not known.
     """
 
     name: str
@@ -35,8 +36,11 @@ class MetricDefinition:
     option_names: frozenset[str] = frozenset()
     gives_many: bool = False
     over_draws: bool = False
+    span: tuple[float, float] | None = None
 
 
+# Values of documents that are right, wrong or partly right.
+_SHARE = (0.0, 1.0)
 _CHOICE, _CONTINUATION, _ROLLING, _GENERATED = (
     "multiple_choice",
     "loglikelihood",
@@ -56,7 +60,7 @@ def _accuracy(method: str, description: str, *option_names: str) -> MetricDefini
     value = choice.accuracy_by(methods.METHODS[method].scores)
     values = {_CHOICE: value, _ROTATED: rotation.mean_of(value)}
     name = methods.METHODS[method].metric
-    return MetricDefinition(name, "mean", True, values, description, frozenset(option_names))
+    return MetricDefinition(name, "mean", True, values, description, frozenset(option_names), span=_SHARE)
 
 
 acc = MetricDefinition(
@@ -70,6 +74,7 @@ acc = MetricDefinition(
         _CONTINUATION: continuation.greedy,
     },
     "share of documents whose likeliest choice is right (or whose continuation is the greedy one)",
+    span=_SHARE,
 )
 acc_norm = _accuracy("character", "accuracy with log-likelihoods divided by the choices' characters")
 acc_bytes = _accuracy("byte", "accuracy with log-likelihoods divided by the choices' bytes")
@@ -93,6 +98,7 @@ exact_match = MetricDefinition(
     },
     "share of answers equal to a right one",
     _MATCH_OPTIONS,
+    span=_SHARE,
 )
 brier_score = MetricDefinition(
     "brier_score",
@@ -154,6 +160,7 @@ greedy_choice = MetricDefinition(
     None,
     {_CHOICE: choice.greedy_choice, _ROTATED: rotation.mean_of(choice.greedy_choice)},
     "share of documents for which greedy decoding would say one of the choices",
+    span=_SHARE,
 )
 choice_mass = MetricDefinition(
     "choice_mass",
@@ -161,6 +168,7 @@ choice_mass = MetricDefinition(
     None,
     {_CHOICE: choice.mass, _ROTATED: rotation.mean_of(choice.mass)},
     "probability of all choices together, before any is compared",
+    span=_SHARE,
 )
 rotation_agreement = MetricDefinition(
     "rotation_agreement",
@@ -168,6 +176,7 @@ rotation_agreement = MetricDefinition(
     True,
     {_ROTATED: rotation.agreement, _ROTATED_ANSWER: rotation.answers_agree},
     "share of documents with the same pick in every order of the choices",
+    span=_SHARE,
 )
 rotation_all = MetricDefinition(
     "rotation_all",
@@ -175,6 +184,7 @@ rotation_all = MetricDefinition(
     True,
     {_ROTATED: rotation.all_right, _ROTATED_ANSWER: rotation.answers_all_match},
     "share of documents that are right in every order of the choices",
+    span=_SHARE,
 )
 rotation_vote = MetricDefinition(
     "rotation_vote",
@@ -182,6 +192,7 @@ rotation_vote = MetricDefinition(
     True,
     {_ROTATED: rotation.vote, _ROTATED_ANSWER: rotation.answers_vote},
     "accuracy of the choice that is picked in most orders",
+    span=_SHARE,
 )
 choice_margin = MetricDefinition(
     "choice_margin",
@@ -204,6 +215,7 @@ positions = MetricDefinition(
     {_CHOICE: choice.positions, _SCORES: choice.positions},
     "share of documents in which each place is picked: position_0, position_1, …",
     gives_many=True,
+    span=_SHARE,
 )
 f1 = MetricDefinition(
     "f1",
@@ -228,7 +240,12 @@ likelihood = MetricDefinition(
     "log-likelihoods of all choices, for a task's own aggregation",
 )
 acc_all = MetricDefinition(
-    "acc_all", "mean", True, {}, "share of questions with every part right; values come from the task's own scoring"
+    "acc_all",
+    "mean",
+    True,
+    {},
+    "share of questions with every part right; values come from the task's own scoring",
+    span=_SHARE,
 )
 perplexity = MetricDefinition(
     "perplexity",
@@ -273,6 +290,7 @@ squad_em = MetricDefinition(
     {_GENERATED: spans.squad_em},
     "share of answers equal to a right one but for case, punctuation and articles (SQuAD); no_answer: words for none",
     frozenset({"no_answer"}),
+    span=_SHARE,
 )
 squad_f1 = MetricDefinition(
     "squad_f1",
@@ -281,6 +299,7 @@ squad_f1 = MetricDefinition(
     {_GENERATED: spans.squad_f1},
     "F1 of the words shared with the nearest right answer (SQuAD); no_answer: words for none",
     frozenset({"no_answer"}),
+    span=_SHARE,
 )
 bypass = MetricDefinition(
     "bypass",
@@ -303,7 +322,7 @@ ter = _corpus("ter", False, "edits per word of the reference, in percent (sacreb
 
 def _rouge(kind: str, description: str) -> MetricDefinition:
     values = {_GENERATED: overlap.Rouge(kind)}
-    return MetricDefinition(kind, "mean", True, values, description, frozenset({"use_stemmer"}))
+    return MetricDefinition(kind, "mean", True, values, description, frozenset({"use_stemmer"}), span=_SHARE)
 
 
 rouge1 = _rouge("rouge1", "F-measure of shared words (rouge-score)")
@@ -315,7 +334,8 @@ rougeLsum = _rouge("rougeLsum", "the same line by line (rouge-score)")  # noqa: 
 def _over_draws(name: str, value: Value, description: str, *options: str) -> MetricDefinition:
     """A metric over draws, each judged by exact match with its options, or `of` another metric."""
     names = _MATCH_OPTIONS | {"k", "of", *options}
-    return MetricDefinition(name, "draws", True, {_GENERATED: value}, description, names, over_draws=True)
+    values = {_GENERATED: value}
+    return MetricDefinition(name, "draws", True, values, description, names, over_draws=True, span=_SHARE)
 
 
 pass_at_k = _over_draws(

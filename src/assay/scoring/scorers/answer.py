@@ -13,6 +13,8 @@ from assay.core.requests import Instance
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
+# Not an option of task files: white space at the ends is ignored, to count what it alone makes wrong.
+STRIPS = "strips"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +90,16 @@ def _chosen_normaliser(options: Mapping[str, Any]) -> Any:
         bool(options.get("ignore_case", False)),
         bool(options.get("ignore_punctuation", False)),
         bool(options.get("ignore_numbers", False)),
+        bool(options.get(STRIPS, False)),
     )
 
 
 @lru_cache(maxsize=64)
-def _normaliser(regexes: tuple[str, ...], case: bool, punctuation: bool, numbers: bool) -> Any:
+def _normaliser(regexes: tuple[str, ...], case: bool, punctuation: bool, numbers: bool, strips: bool) -> Any:
     patterns = [re.compile(regex) for regex in regexes]
 
     def normalise(text: str) -> str:
+        text = text.strip() if strips else text
         for pattern in patterns:
             text = pattern.sub("", text)
         text = text.lower() if case else text
