@@ -134,9 +134,9 @@ STYLES = {
             "{% if not are_classes %}"
             "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
             "{{choice}}",
-            # T5 reads no examples; Catwalk joins those of its ranked T5 models so: f"{context} {answer}\n\n"
-            # (tasks/eleuther.py). T5's tokenizers drop the blank before an answer that the decoder is given.
-            delimiter=" ",
+            # T5 was shown no examples. For decoders a line end parts the last choice from the answer; T5's vocabulary
+            # has none, so T5 reads a blank, as Catwalk joins the examples of its ranked T5 (tasks/eleuther.py).
+            delimiter="\n",
             spans="question: {{question}} context: {{context}}",
             description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
         ),

@@ -377,7 +377,7 @@ def in_t5(made: HarnessTask) -> HarnessTask:
 def test_t5_names_the_columns_of_classes(make_task: Make) -> None:
     made = in_t5(make_task(PAIRS, format={**CLASSES, "pair": "{{h}}"}))
     prompt = "toy p: It rains. h: It is wet."
-    assert pose(made).requests == (Loglikelihood(prompt, " true"), Loglikelihood(prompt, " false"))
+    assert pose(made).requests == (Loglikelihood(prompt, "\ntrue"), Loglikelihood(prompt, "\nfalse"))
     assert made.definition.name == "toy@t5"
 
 
@@ -390,7 +390,7 @@ def test_t5_lists_choices(make_task: Make) -> None:
     keys = {**FIXED, "doc_to_text": "{{h}}\nQuestion: {{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"}
     (first, _) = pose(in_t5(make_task(PAIRS, **keys))).requests
     prompt = "toy h: It is wet. p: It rains. choice1: It rains. choice2: It is wet."
-    assert first == Loglikelihood(prompt, " It rains.")
+    assert first == Loglikelihood(prompt, "\nIt rains.")
 
 
 def test_t5_parts_inputs_from_answers(make_task: Make) -> None:
@@ -400,7 +400,7 @@ def test_t5_parts_inputs_from_answers(make_task: Make) -> None:
     listed = pose(
         in_t5(make_task({"test": PAIRS, "train": PAIRS}, shots, **keys, training_split="train", fewshot_config=sampler))
     )
-    assert "choice2: It is wet. It " in listed.requests[0].prompt  # type: ignore[union-attr, operator]
+    assert "choice2: It is wet.\nIt " in listed.requests[0].prompt  # type: ignore[union-attr, operator]
     spans = pose(
         in_t5(
             make_task(
