@@ -48,9 +48,10 @@ GOLDEN: list[tuple[Request, str]] = [
         Loglikelihood((Message("system", "Be brief."), Message("user", "2+2?")), "4"),
         "e219eb2ec146ef1298ddcda87b8e40a0280a477fef1927447adf148ac5cd6807",
     ),
+    # Changed once, with the rule by which over-long prompts are cut: answers by the former rule must not be found.
     (
         Loglikelihood(Demonstrated((("2+2?", "4"),), "3+3?", ("5", "6")), "\n6"),
-        "c0d808e0d61ede595a2df5d6b04ac6c47ac3ffd488240505f4cc51785d005eb0",
+        "6138da182c6da1cd652df2ac328ebb44b53eb7e164f761669afeaf8323ee8027",
     ),
     (
         RollingLoglikelihood("It snowed all night."),

@@ -95,14 +95,17 @@ def test_models_without_tokens_join_everything() -> None:
 
 
 def direct_sum(folder: Path, context: str, continuation: str, most: int = 48) -> tuple[float, int]:
-    """What transformers gives a continuation whose tokens are counted apart from the context's."""
+    """What transformers gives a continuation whose tokens are counted apart from the context's.
+
+    Prompt and continuation together are cut to what the model takes: `prepro_sentence_pair_single` of MetaICL.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
     before = tokenizer(context)["input_ids"]
     scored = tokenizer(continuation, add_special_tokens=False)["input_ids"]
-    ids = (before + scored)[-(most + 1) :]
+    ids = (before + scored)[-most:]
     with torch.no_grad():
         table = model(torch.tensor([ids[:-1]])).logits[0].log_softmax(-1)
     start = len(ids) - len(scored)
@@ -135,8 +138,8 @@ def test_a_prompt_longer_than_the_model_takes_loses_its_left_end_only(plain: Pat
     ((_, answer),) = opened(plain).respond([Loglikelihood(long, "\nKVW")])
     total, _ = direct_sum(plain, long.text, "\nKVW")
     assert isinstance(answer, Logprob)
-    # 6 x (8 letters, "\n", K, 3 x "\n") + 4 letters + 4 scored, of which 49 are kept.
-    assert (answer.truncated, answer.token_count, answer.notes) == (6 * 13 + 8 - 49, 4, ())
+    # 6 x (8 letters, "\n", K, 3 x "\n") + 4 letters + 4 scored, of which 48 are kept.
+    assert (answer.truncated, answer.token_count, answer.notes) == (6 * 13 + 8 - 48, 4, ())
     assert answer.total == pytest.approx(total, abs=1e-4)
 
 
@@ -161,3 +164,20 @@ def test_encoder_decoders_read_them_too(request: pytest.FixtureRequest, name: st
     assert isinstance(found[0], Logprob) and isinstance(found[1], Logprob)
     assert found[0].total == pytest.approx(found[1].total, abs=1e-5)
     assert set(found[0].notes) - set(found[1].notes) == {"demonstration_cut", "question_cut"}
+
+
+def test_a_plain_prompt_keeps_one_token_more_as_lm_eval_does(plain: Path, opened: Opened) -> None:
+    text = "QXZJ" * 20
+    shown, said = (
+        next(iter(opened(plain).respond([Loglikelihood(prompt, "\nK")])))[1]
+        for prompt in (Demonstrated((), text, ("K",)), text)
+    )
+    assert isinstance(shown, Logprob) and isinstance(said, Logprob)
+    assert (shown.truncated, said.truncated) == (82 - 48, 82 - 49)
+
+
+def test_an_option_as_long_as_the_model_takes_keeps_a_token_of_context(plain: Path, opened: Opened) -> None:
+    asked = Loglikelihood(Demonstrated((), "QX", ("K",)), "\n" + "K" * 47)
+    ((_, answer),) = opened(plain).respond([asked])
+    assert isinstance(answer, Logprob)
+    assert (answer.token_count, answer.truncated) == (48, 1)

@@ -34,7 +34,7 @@ def refused(prompt: str, choices: Sequence[str] = ABCD, answer: Answer = 2) -> s
 
 def test_mmlu() -> None:
     prompt = "What colour is the sky?\nA. red\nB. green\nC. blue\nD. grey\nAnswer:"
-    assert found(prompt) == MultipleChoice("What colour is the sky?", COLOURS, 2)
+    assert found(prompt) == MultipleChoice("What colour is the sky?", COLOURS, 2, headed=False)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_lists_of_labels(listed: str, end: str) -> None:
 @pytest.mark.parametrize("labels", [("a", "b", "c", "d"), ("1", "2", "3", "4"), (" A", " B", " C", " D")])
 def test_other_labels(labels: tuple[str, ...]) -> None:
     listed = "".join(f"{label.strip()}. {text}\n" for label, text in zip(labels, COLOURS, strict=True))
-    assert found(f"Which?\n{listed}Answer:", labels) == MultipleChoice("Which?", COLOURS, 2)
+    assert found(f"Which?\n{listed}Answer:", labels) == MultipleChoice("Which?", COLOURS, 2, headed=False)
 
 
 def test_labels_in_brackets() -> None:
@@ -156,7 +156,9 @@ def test_no_question_but_options() -> None:
     ],
 )
 def test_listed_texts_are_no_part_of_the_question(listed: str) -> None:
-    assert found(f"Is it?\n{listed}\nAnswer:", ("yes", "no"), 1) == MultipleChoice("Is it?", ("yes", "no"), 1)
+    assert found(f"Is it?\n{listed}\nAnswer:", ("yes", "no"), 1) == MultipleChoice(
+        "Is it?", ("yes", "no"), 1, headed=False
+    )
 
 
 def test_choices_with_their_labels_are_texts_without_them() -> None:
@@ -177,7 +179,7 @@ def test_a_text_that_ends_with_the_last_choice_is_no_list() -> None:
 def test_twenty_seven_choices() -> None:
     choices = tuple(f"word{n}" for n in range(27))
     listed = "\n".join(f"{n}. {text}" for n, text in enumerate(choices, 1))
-    assert found(f"Which?\n{listed}\nAnswer:", choices, 26) == MultipleChoice("Which?", choices, 26)
+    assert found(f"Which?\n{listed}\nAnswer:", choices, 26) == MultipleChoice("Which?", choices, 26, headed=False)
 
 
 # Prompts that list nothing
@@ -190,7 +192,7 @@ def test_arc() -> None:
 
 @pytest.mark.parametrize("prompt", ["Q: Why?\nA:", "Q: Question: Why?\nA:", "Why?\nAnswer:", "Question: Why? Answer:"])
 def test_marks_of_question_and_answer(prompt: str) -> None:
-    assert found(prompt, ("yes", "no"), 0) == MultipleChoice("Why?", ("yes", "no"), 0)
+    assert found(prompt, ("yes", "no"), 0) == MultipleChoice("Why?", ("yes", "no"), 0, headed=prompt[:3] != "Why")
 
 
 def test_hellaswag_keeps_white_space() -> None:
@@ -311,7 +313,7 @@ def test_letters_give_back_their_question(question: MultipleChoice) -> None:
     shown = put(question, STYLES["letters"], range(len(question.choices)), "t")
     found = infer(shown.prompt, shown.answers, 0, "t")
     lines = [question.context, question.question] if question.context else [question.question]
-    assert found == MultipleChoice("\n".join(lines), question.choices, 0)
+    assert found == MultipleChoice("\n".join(lines), question.choices, 0, headed=False)
 
 
 @given(QUESTIONS)

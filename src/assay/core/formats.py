@@ -24,6 +24,8 @@ class MultipleChoice:
         context: what must be read first, such as a passage.
         completes: whether the choices continue the question's sentence, so that it needs no "Answer:".
         labels: the document's own names of the choices, where it has some.
+        headed: whether "Question:" stands before the question where it is asked alone: not where the task's own
+            prompt has no such word, as MMLU's, nor where a text is to be classified.
     """
 
     question: str
@@ -32,6 +34,7 @@ class MultipleChoice:
     context: str = ""
     completes: bool = False
     labels: tuple[str, ...] = ()
+    headed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +93,5 @@ def as_choices(question: Question) -> MultipleChoice | None:
     """A question with choices, which classes are too; None where the answer is to be written or found."""
     if isinstance(question, LabelledText):
         context, asked = ("", question.text) if question.pair is None else (question.text, question.pair)
-        return MultipleChoice(asked, question.labels, question.answer, context)
+        return MultipleChoice(asked, question.labels, question.answer, context, headed=False)
     return question if isinstance(question, MultipleChoice) else None

@@ -56,7 +56,8 @@ class Demonstrated:
 
     def identity(self) -> dict[str, Any]:
         names = ("demonstrations", "question", "options", "limit", "between", "after", "opening")
-        return {name: getattr(self, name) for name in names}
+        # Prompts longer than the model takes were once cut by another rule; those answers have keys without "cut".
+        return {name: getattr(self, name) for name in names} | {"cut": "metaicl"}
 
 
 # A prompt is text, or a conversation or demonstrations that only a model can turn into text.

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.protocols import TokenView
-from assay.core.requests import HEAD_KINDS, Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.requests import HEAD_KINDS, Demonstrated, Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob, unsupported
 from assay.models.causal_arguments import CausalArguments
 from assay.models.chat import ChatRenderer
@@ -64,7 +64,9 @@ class Encoder:
             if isinstance(rendered, Failure):
                 yield Refused(place, rendered)
             else:
-                pairs.append(TextPair(place, rendered.text, request.continuation, rendered.notes))
+                is_cut = isinstance(request.prompt, Demonstrated)
+                text, answer = rendered.text, request.continuation
+                pairs.append(TextPair(place, text, answer, rendered.notes, is_demonstrated=is_cut))
         yield from self.split(pairs)
 
     def split(self, pairs: Iterable[TextPair]) -> Iterator[Scorable]:

@@ -117,6 +117,9 @@ class TextPair:
     Attributes:
         is_bare: whether there is no context at all. Then no special tokens are added, whereas a context
             of white space alone, empty after its space has moved, is encoded like any other.
+        is_demonstrated: whether the context is demonstrations cut as MetaICL cuts them. Then all its tokens and the
+            continuation's together must fit the model, where otherwise the last one, which is only predicted, may
+            stand beyond.
     """
 
     index: int
@@ -124,6 +127,7 @@ class TextPair:
     continuation: str
     notes: tuple[str, ...] = ()
     is_bare: bool = False
+    is_demonstrated: bool = False
 
 
 Scorable = EncodedText | Refused
@@ -218,7 +222,10 @@ def _encode_pair(
         if whole[:1] != [rules.prefix_id]:
             whole = [rules.prefix_id, *whole]
         start = 1
-    return _cut(rules, pair.index, whole, start, notes)
+    # MetaICL, metaicl/data.py, prepro_sentence_pair_single: `ids1[len(ids1)+len(ids2)-max_length:]`; Catwalk,
+    # models/metaicl.py, does the same with the model's length. lm-eval's rule keeps one token more.
+    room = rules.max_length if pair.is_demonstrated else rules.max_length + 1
+    return _cut(rules, EncodedText(pair.index, tuple(whole), len(whole) - start, notes=notes), room)
 
 
 def join(context: Sequence[int], whole: Sequence[int]) -> tuple[list[int], int, tuple[str, ...]]:
@@ -240,16 +247,17 @@ def join(context: Sequence[int], whole: Sequence[int]) -> tuple[list[int], int, 
     return list(whole), max(min(common, len(whole) - 1), 0), ("split_token",)
 
 
-def _cut(rules: TokenRules, index: int, whole: Sequence[int], start: int, notes: tuple[str, ...]) -> Scorable:
-    scored = len(whole) - start
-    if scored <= 0:
-        return Refused(index, Failure("empty", "the continuation has no tokens: nothing to score", retryable=False))
-    if scored > rules.max_length:
-        message = f"the continuation has {scored} tokens, the model takes {rules.max_length}"
-        return Refused(index, Failure("too_long", message, retryable=False))
-    kept = tuple(whole[-(rules.max_length + 1) :])
-    notes = (*notes, *start_notes(rules, kept))
-    return EncodedText(index, kept, scored, len(whole) - len(kept), notes)
+def _cut(rules: TokenRules, text: EncodedText, room: int) -> Scorable:
+    """A text cut from the left to so many tokens; of its context one at least is kept."""
+    if text.scored <= 0:
+        message = "the continuation has no tokens: nothing to score"
+        return Refused(text.index, Failure("empty", message, retryable=False))
+    if text.scored > rules.max_length:
+        message = f"the continuation has {text.scored} tokens, the model takes {rules.max_length}"
+        return Refused(text.index, Failure("too_long", message, retryable=False))
+    kept = text.ids[-max(room, text.scored + 1) :]
+    notes = (*text.notes, *start_notes(rules, kept))
+    return replace(text, ids=kept, truncated=len(text.ids) - len(kept), notes=notes)
 
 
 def start_notes(rules: TokenRules, ids: Sequence[int]) -> tuple[str, ...]:

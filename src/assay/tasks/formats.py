@@ -60,7 +60,8 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
     if not is_listed and not is_closed:
         return MultipleChoice(prompt, texts, answer, completes=True)
     context, question = _parts(before)
-    return MultipleChoice(question.strip("\r\n"), texts, answer, context)
+    is_headed = len(question) < len(before)
+    return MultipleChoice(question.strip("\r\n"), texts, answer, context, headed=is_headed)
 
 
 def infer_classes(
@@ -97,6 +98,11 @@ def asks_the_same(template: str) -> bool:
     """Whether the words behind the last "Question:" of a prompt's template hold nothing of a document."""
     context, question = _parts(_without_tail(template)[0])
     return bool(context.strip()) and "{" not in question
+
+
+def has_head(prompt: str) -> bool:
+    """Whether a prompt, or its template, says "Question:" before its question."""
+    return _HEAD.match(prompt) is not None or _INNER_HEAD.search(prompt) is not None
 
 
 def infer_from_prompts(prompts: Sequence[str], ending: str, answer: Answer) -> MultipleChoice:

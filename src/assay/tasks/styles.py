@@ -20,7 +20,7 @@ from assay.tasks.templates import check_syntax, render, undefined_names
 
 _ASKED = "{% if context %}{{context}}\n{% endif %}{% if question %}{{question}}\n{% endif %}"
 _LISTED = _ASKED + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
-_NAMES = ("question", "context", "choices", "labels", "options", "completes", "task", "parts", "are_classes")
+_NAMES = ("question", "context", "choices", "labels", "options", "completes", "headed", "task", "parts", "are_classes")
 _ANSWER_NAMES = (*_NAMES, "choice", "label")
 _SPAN_NAMES = ("question", "context")
 
@@ -31,8 +31,8 @@ class Style:
 
     Attributes:
         name: short name.
-        prompt: template over question, context, choices, labels, options (label and text) and completes; also over the
-            task's name, the question's parts (name and text) and whether the choices are classes (are_classes).
+        prompt: template over question, context, choices, labels, options (label and text), completes and headed; also
+            over the task's name, the question's parts (name and text) and are_classes, whether the choices are classes.
         answer: template of one choice as it is scored, over choice and label too.
         delimiter: between prompt and answer.
         labels: names of the options: `letters`, `lower`, `numbers`, `own` (the document's), or the names themselves.
@@ -86,8 +86,10 @@ STYLES = {
     for style in (
         Style(
             "cloze",
-            "{% if context %}{{context}}\n{% endif %}"
-            "{% if completes %}{{question}}{% else %}Question: {{question}}\nAnswer:{% endif %}",
+            # "Question: …\nAnswer:" is GPT-3's form (Brown et al. 2020), and that of lm-eval's ARC. A task whose own
+            # prompt does without that word, as MMLU's, does without it in every style.
+            "{% if context %}{{context}}\n{% endif %}{% if headed and not completes %}Question: {% endif %}"
+            "{{question}}{% if not completes %}\nAnswer:{% endif %}",
             "{{choice}}",
             description="the choices are not shown, their texts are scored (GPT-3; Brown et al. 2020)",
         ),
@@ -132,7 +134,9 @@ STYLES = {
             "{% if not are_classes %}"
             "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
             "{{choice}}",
-            delimiter="",
+            # T5 was shown no examples. For decoders a line end parts the last choice from the answer; T5's vocabulary
+            # has none, so T5 reads a blank, as Catwalk joins the examples of its ranked T5 (tasks/eleuther.py).
+            delimiter="\n",
             spans="question: {{question}} context: {{context}}",
             description="task and parts by their names, the choices' texts are scored (T5; Raffel et al. 2020)",
         ),
@@ -311,6 +315,7 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
         "question": question.question,
         "context": question.context,
         "completes": question.completes,
+        "headed": question.headed,
         "choices": choices,
         "labels": labels,
         "options": [{"label": label, "text": text} for label, text in zip(labels, choices, strict=True)],

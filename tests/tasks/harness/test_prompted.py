@@ -136,7 +136,15 @@ def test_a_prompt_that_fits_no_document_has_no_score(run: Callable[..., RunResul
 def test_examples_are_put_by_the_same_template(run: Callable[..., RunResult]) -> None:
     task = TASK + "prompts: templates.yaml\nfewshot_config: {sampler: first_n, split: test}\n"
     result = run(task, "@pick_one", num_fewshot=1)
-    assert prompts(result.tasks[0])[0] == "Grass? Pick! GREEN\n\nSky? Pick!"
+    # The choice as it is scored, where the template writes it in other letters.
+    assert prompts(result.tasks[0])[0] == "Grass? Pick! green\n\nSky? Pick!"
+
+
+def test_examples_are_joined_as_in_catwalk_where_the_file_says_so(run: Callable[..., RunResult]) -> None:
+    catwalk = 'fewshot_config: {sampler: first_n, split: test, target_delimiter: "\\n"}\n'
+    result = run(TASK + "prompts: templates.yaml\n" + catwalk, "@pick_one", num_fewshot=1)
+    # tasks/promptsource.py: f"{prompt.strip()}\n{choice.strip()}\n\n"; the question's choices stand behind a blank.
+    assert prompts(result.tasks[0])[0] == "Grass? Pick!\ngreen\n\nSky? Pick!"
 
 
 def test_the_run_puts_its_templates_over_a_task(run: Callable[..., RunResult], tmp_path: Path) -> None:
@@ -223,7 +231,7 @@ def test_rows_that_a_template_cannot_put_are_no_examples(run: Callable[..., RunR
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, reversed(ROWS))) + "\n", encoding="utf-8")
     task = TASK.replace("test: d.jsonl", "test: d.jsonl, train: t.jsonl") + "prompts: templates.yaml\n"
     result = run(task + "fewshot_config: {sampler: first_n, split: train}\n", "@pick_one", num_fewshot=1)
-    assert prompts(result.tasks[0])[0] == "Grass? Pick! GREEN\n\nSky? Pick!"
+    assert prompts(result.tasks[0])[0] == "Grass? Pick! green\n\nSky? Pick!"
 
 
 def test_templates_read_the_rows_of_the_dataset_itself(run: Callable[..., RunResult], tmp_path: Path) -> None:
@@ -234,4 +242,4 @@ def test_templates_read_the_rows_of_the_dataset_itself(run: Callable[..., RunRes
     fewshot = "fewshot_config: {sampler: first_n, split: test}\n"
     assert prompts(run(task, **code_settings).tasks[0])[0] == "changed"
     result = run(task + fewshot, "@pick_one", prompts=tmp_path / "templates.yaml", num_fewshot=1, **code_settings)
-    assert prompts(result.tasks[0])[0] == "Grass? Pick! GREEN\n\nSky? Pick!"
+    assert prompts(result.tasks[0])[0] == "Grass? Pick! green\n\nSky? Pick!"

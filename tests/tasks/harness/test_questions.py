@@ -303,11 +303,11 @@ def test_prompts_of_its_own_come_before_the_format(make_task: Make) -> None:
         ),
         (
             {"doc_to_text": "{{p}}\nA. wet\nB. dry\nAnswer:", "doc_to_choice": ["A", "B"]},
-            MultipleChoice("It rains.", ("wet", "dry"), 0),
+            MultipleChoice("It rains.", ("wet", "dry"), 0, headed=False),
         ),
         (
             {"doc_to_text": "{{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"},
-            MultipleChoice("It rains.", ("It rains.", "It is wet."), 0),
+            MultipleChoice("It rains.", ("It rains.", "It is wet."), 0, headed=False),
         ),
     ],
 )  # fmt: skip
@@ -340,9 +340,9 @@ def test_a_task_without_choices_has_no_format(make_task: Make) -> None:
 
 def test_classes_become_choices() -> None:
     pair = LabelledText("It rains.", ("true", "false"), 0, "It is wet.")
-    assert as_choices(pair) == MultipleChoice("It is wet.", ("true", "false"), 0, "It rains.")
+    assert as_choices(pair) == MultipleChoice("It is wet.", ("true", "false"), 0, "It rains.", headed=False)
     single = LabelledText("It rains.", ("true", "false"), (0, 1))
-    assert as_choices(single) == MultipleChoice("It rains.", ("true", "false"), (0, 1))
+    assert as_choices(single) == MultipleChoice("It rains.", ("true", "false"), (0, 1), headed=False)
     assert as_choices(TextToText("a", ("b",))) is None
 
 
@@ -377,7 +377,7 @@ def in_t5(made: HarnessTask) -> HarnessTask:
 def test_t5_names_the_columns_of_classes(make_task: Make) -> None:
     made = in_t5(make_task(PAIRS, format={**CLASSES, "pair": "{{h}}"}))
     prompt = "toy p: It rains. h: It is wet."
-    assert pose(made).requests == (Loglikelihood(prompt, "true"), Loglikelihood(prompt, "false"))
+    assert pose(made).requests == (Loglikelihood(prompt, "\ntrue"), Loglikelihood(prompt, "\nfalse"))
     assert made.definition.name == "toy@t5"
 
 
@@ -390,7 +390,26 @@ def test_t5_lists_choices(make_task: Make) -> None:
     keys = {**FIXED, "doc_to_text": "{{h}}\nQuestion: {{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"}
     (first, _) = pose(in_t5(make_task(PAIRS, **keys))).requests
     prompt = "toy h: It is wet. p: It rains. choice1: It rains. choice2: It is wet."
-    assert first == Loglikelihood(prompt, "It rains.")
+    assert first == Loglikelihood(prompt, "\nIt rains.")
+
+
+def test_t5_parts_inputs_from_answers(make_task: Make) -> None:
+    shots = TaskOptions(num_fewshot=1)
+    keys = {**FIXED, "doc_to_text": "{{h}}\nQuestion: {{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"}
+    sampler = {"sampler": "first_n"}
+    listed = pose(
+        in_t5(make_task({"test": PAIRS, "train": PAIRS}, shots, **keys, training_split="train", fewshot_config=sampler))
+    )
+    assert "choice2: It is wet.\nIt " in listed.requests[0].prompt  # type: ignore[union-attr, operator]
+    spans = pose(
+        in_t5(
+            make_task(
+                {"test": SQUAD, "train": SQUAD}, shots, format=SPAN, training_split="train", fewshot_config=sampler
+            )
+        )
+    )
+    shown = "question: Who? context: Ann has a red cat. Ann\n\nquestion: Who? context: Ann has a red cat."
+    assert spans.requests[0].prompt == shown  # type: ignore[union-attr]
 
 
 def test_t5_asks_for_spans(make_task: Make) -> None:

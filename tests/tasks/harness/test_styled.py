@@ -62,6 +62,34 @@ def test_cloze_of_a_cloze_is_the_same(make_task: Make) -> None:
     assert asked(styled(task, "cloze")) == asked(task)
 
 
+def test_no_style_adds_a_word_before_the_question_of_mmlu(make_task: Make) -> None:
+    listed = "{{q}}\n{% for o in options %}{{'ABC'[loop.index0]}}. {{o}}\n{% endfor %}Answer:"
+    task = make_task(ROWS, **{**CLOZE, "doc_to_text": listed, "doc_to_choice": "{{['A', 'B', 'C'][:options|length]}}"})
+    assert asked(styled(task, "letters")) == asked(task)
+    assert asked(styled(task, "cloze"))[0] == ("What colour is the sky?\nAnswer:", " red")
+    assert asked(styled(task, "hybrid"))[0] == (asked(task)[0][0], " red")
+    headed = make_task(ROWS, **{**task.definition.file.data, "doc_to_text": "Question: " + listed})
+    assert asked(styled(headed, "cloze"))[0][0] == "Question: What colour is the sky?\nAnswer:"
+
+
+def test_a_stated_question_has_the_head_of_the_prompt_beside_it(make_task: Make) -> None:
+    def cloze(**keys: Any) -> Any:
+        return asked(styled(make_task(ROWS, format=FORMAT, **keys), "cloze"))[0][0]
+
+    assert cloze() == cloze(**CLOZE) == "Question: What colour is the sky?\nAnswer:"
+    assert cloze(**{**CLOZE, "doc_to_text": "{{q}}\nAnswer:"}) == "What colour is the sky?\nAnswer:"
+
+
+def test_cloze_of_a_text_to_be_classified_is_its_own_prompt(make_task: Make) -> None:
+    kind = {"kind": "classification", "text": "p", "labels": ["up", "down"], "answer": "label"}
+    task = make_task(ROWS, format=kind)
+    assert (
+        asked(styled(task, "cloze"))
+        == asked(styled(task, None))
+        == [("Look up.\nAnswer:", " up"), ("Look up.\nAnswer:", " down")]
+    )
+
+
 def test_letters(make_task: Make) -> None:
     task = styled(make_task(ROWS, **CLOZE), "letters")
     prompt = "What colour is the sky?\nA. red\nB. blue\nC. grey\nAnswer:"

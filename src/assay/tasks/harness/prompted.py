@@ -120,7 +120,7 @@ def _with_template(definition: TaskDefinition, template: PromptTemplate) -> Task
         None,
         definition.rendering.delimiters,
     )
-    examples = replace(rendering, target=_Field(reader.target), delimiters=definition.fewshot.rendering.delimiters)
+    examples = replace(rendering, target=_Field(reader.shown), delimiters=definition.fewshot.rendering.delimiters)
     return replace(
         definition,
         name=f"{definition.name}@{template.label}",
@@ -189,6 +189,11 @@ class _Reader:
 
     def target(self, row: Row) -> str:
         return self._found(row).target
+
+    def shown(self, row: Row) -> str:
+        """The answer that an example shows: the right choice as it is scored, as in Catwalk; else the target."""
+        found = self._found(row)
+        return found.target if found.place is None or not found.choices else found.choices[found.place]
 
     def choices(self, row: Row) -> list[str]:
         return list(self._found(row).choices or ())

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.formats import LabelledText, MultipleChoice, Question, as_choices
-from assay.tasks.formats import asks_the_same, infer, infer_classes, infer_from_prompts
+from assay.tasks.formats import asks_the_same, has_head, infer, infer_classes, infer_from_prompts
 from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row
 from assay.tasks.harness.pose import ROTATION, Readers, reader_places, right_answer
@@ -90,7 +90,9 @@ class QuestionReader:
     def _with_choices(self, row: Row) -> MultipleChoice:
         if self._definition.format is None:
             return self._inferred(*self._read_own(row))
-        found = as_choices(self._read_stated(row))
+        found, prompt = as_choices(self._read_stated(row)), self._rendering.text
+        if found is not None and isinstance(prompt, str) and prompt:
+            return replace(found, headed=has_head(prompt))
         if found is not None:
             return found
         where = self._definition.file.where("format", "kind")

@@ -13,7 +13,6 @@ from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
 from assay.tasks.harness.format_key import SPAN, format_kind
 from assay.tasks.harness.questions import QuestionReader
-from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import Style
 from assay.tasks.templates import render
 
@@ -52,10 +51,9 @@ def _rendering(
     def target(row: Row) -> Any:
         return answer(questions.question(row))
 
+    # What is written ends with its line, so that it begins on the prompt's, whatever a style has before choices.
     made = replace(own, text=Derived(text), target=Derived(target), choice=None)
-    if style is None:
-        return made
-    return replace(made, prefix=None, delimiters=Delimiters(style.delimiter, own.delimiters.example))
+    return made if style is None else replace(made, prefix=None)
 
 
 def _styled_prompt(question: Question, style: Style) -> str:
