@@ -99,7 +99,7 @@ class CausalModel(OpenedModel):
             yield from ((place, self._refusal()) for place in range(len(requests)))
             return
         job = self._encoder.encode(requests)
-        yield from job.refused
+        yield from job.settled
         if not job.texts and not job.pages and not job.prompts:
             return
         engine = self._loaded()
