@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assay.core.errors import UserError
 from assay.core.requests import Generation, Sampling
 from assay.core.responses import Failure, Text
 from assay.models.causal import CausalModel
@@ -42,6 +43,19 @@ def test_greedy_text_does_not_depend_on_the_batch(folder: Path, opened: Opened, 
 def test_limit_is_kept_and_noted(llama: Path, opened: Opened) -> None:
     answer = write(opened(llama), max_tokens=5)
     assert (answer.token_count, answer.finish_reason, answer.notes) == (5, "length", ("stop_at_limit",))
+
+
+@pytest.mark.parametrize("engine", ["auto", "padded"])
+def test_no_tokens_asked_for_give_the_empty_text(llama: Path, opened: Opened, engine: str) -> None:
+    model = opened(llama, engine=engine)
+    empty, other = answers(model, [Generation("The", ("x",), 0), Generation("The", max_tokens=3)])
+    assert (empty.text, empty.token_count, empty.finish_reason) == ("", 0, "length")
+    assert empty.prompt_tokens == other.prompt_tokens and other.token_count == 3
+
+
+def test_fewer_than_no_tokens_are_refused() -> None:
+    with pytest.raises(UserError, match="max_tokens: is -1; expected a whole number of tokens, 0 or more"):
+        Generation("The", max_tokens=-1)
 
 
 def test_limit_defaults_to_the_models(llama: Path, opened: Opened) -> None:

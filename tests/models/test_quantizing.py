@@ -95,8 +95,22 @@ def test_where_inputs_are_rounded_padded_batches_are_taken(llama: Path) -> None:
         list(model.respond(ASKED))
     assert dynamic.description()["engine"] == "padded"
     assert dynamic.description()["why"] == "int8_dynamic answers otherwise in packs"
+    assert dynamic.description()["probe_difference"] > 1e-4
     assert weights.description()["engine"] == "tree"
     assert weights.description()["probe_difference"] < 1e-4
+
+
+def test_answers_that_depend_on_the_batch_are_said_to(llama: Path, t5: Path) -> None:
+    def noticed(folder: Path, **args: Any) -> tuple[str, ...]:
+        model = opened(folder, **args)
+        list(model.respond(ASKED))
+        return tuple(model.notices())
+
+    for engine in ("auto", "padded"):
+        (said,) = noticed(llama, quantize="int8_dynamic", engine=engine)
+        assert "depend on the batch, by up to" in said and "batch_size=1" in said
+    assert any("depend on the batch;" in said for said in noticed(t5, quantize="int8_dynamic"))
+    assert noticed(llama, quantize="int8_dynamic", batch_size="1") == noticed(llama, quantize="int8_weights") == ()
 
 
 def test_a_quantised_model_is_another_model(llama: Path) -> None:

@@ -398,3 +398,9 @@ def test_lm_eval_has_the_same_numbers(folder: Path, opened: Opened) -> None:
     found = answers(model, [Generation(prompt, ("\n",), 8) for prompt in prompts])
     for answer, text in zip(found, texts, strict=True):
         assert text.startswith(answer.text.rstrip("\ufffd"))
+
+
+def test_no_tokens_asked_for_give_the_empty_text(folder: Path, opened: Opened) -> None:
+    empty, other = answers(opened(folder), [Generation("Once", max_tokens=0), Generation("Once", max_tokens=2)])
+    assert (empty.text, empty.token_count, empty.finish_reason) == ("", 0, "length")
+    assert isinstance(other, Text)

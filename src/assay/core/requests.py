@@ -179,7 +179,7 @@ class Generation:
     Attributes:
         prompt: text or conversation.
         stop: the answer ends before the first of these strings.
-        max_tokens: most new tokens; None leaves it to the model.
+        max_tokens: most new tokens; None leaves it to the model. 0 asks for the empty text.
         sampling: how tokens are chosen.
         draw: which of k independent samples this is; 0 when greedy.
     """
@@ -190,6 +190,10 @@ class Generation:
     max_tokens: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     draw: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 0:
+            raise UserError(Fault("max_tokens", f"is {self.max_tokens}", "a whole number of tokens, 0 or more"))
 
     def identity(self) -> tuple[Any, ...]:
         return (_prompt_identity(self.prompt), list(self.stop), self.max_tokens, self.sampling.identity(), self.draw)

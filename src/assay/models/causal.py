@@ -23,7 +23,7 @@ from assay.models.batches import BatchLimit, read_batch_size
 from assay.models.causal_arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
 from assay.models.encoding import Encoder, make_encoder, token_view
 from assay.models.engine.account import Meter, rates_of
-from assay.models.engine.choosing import Choice, choose, may_share
+from assay.models.engine.choosing import Choice, choose, may_share, padding_noise
 from assay.models.engine.engine import Engine
 from assay.models.engine.forecast import forecast
 from assay.models.fitting.courses import CourseMaker
@@ -99,7 +99,7 @@ class CausalModel(OpenedModel):
             yield from ((place, self._refusal()) for place in range(len(requests)))
             return
         job = self._encoder.encode(requests)
-        yield from job.refused
+        yield from job.settled
         if not job.texts and not job.pages and not job.prompts:
             return
         engine = self._loaded()
@@ -136,9 +136,15 @@ class CausalModel(OpenedModel):
         return PADDED if self.engine == AUTO and self.arguments.quantize == INT8_DYNAMIC else self.engine
 
     def _choose(self, network: Network) -> Choice:
-        choice = choose(network, self._asked, self.arguments.arithmetic, self._encoder.rules.max_length)
-        is_own = self._asked == self.engine
-        return choice if is_own else replace(choice, reason=f"{INT8_DYNAMIC} answers otherwise in packs")
+        max_length = self._encoder.rules.max_length
+        choice = choose(network, self._asked, self.arguments.arithmetic, max_length)
+        if self._asked != self.engine:
+            choice = replace(choice, reason=f"{INT8_DYNAMIC} answers otherwise in packs")
+        if choice.engine == PADDED and self._depends_on_batches:
+            worst, tokens = padding_noise(network, max_length)
+            choice = replace(choice, worst=worst)
+            self._note_batches(f", by up to {worst * tokens:.2g} nats in {tokens} tokens of the start-up probe")
+        return choice
 
     def _refusal(self) -> Failure:
         name, kind = self.arguments.pretrained, self.capabilities.family

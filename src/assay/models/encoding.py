@@ -12,7 +12,7 @@ from typing import TypeVar
 from assay.core.errors import Fault, ModelError
 from assay.core.protocols import TokenView
 from assay.core.requests import HEAD_KINDS, Demonstrated, Generation, Loglikelihood, Request, RollingLoglikelihood
-from assay.core.responses import Failure, Logprob, unsupported
+from assay.core.responses import Failure, Logprob, Text, unsupported
 from assay.models.causal_arguments import CausalArguments
 from assay.models.chat import ChatRenderer
 from assay.models.checkpoints import Checkpoint, max_length
@@ -31,6 +31,7 @@ from assay.models.tokens import (
     encode_rolling,
     encode_texts,
     show_pieces,
+    unwritten,
 )
 
 # Tokens of whole texts that are scored together.
@@ -122,21 +123,24 @@ class Encoder:
     def encode(self, requests: Sequence[Request]) -> Job:
         """All requests, ready to be asked."""
         numbered = list(enumerate(requests))
-        refused = [(place, unsupported(entry.kind)) for place, entry in numbered if entry.kind in HEAD_KINDS]
+        settled: list[tuple[int, Text | Failure]] = [
+            (place, unsupported(entry.kind)) for place, entry in numbered if entry.kind in HEAD_KINDS
+        ]
 
         def kept(entries: Iterable[Encoded | Refused]) -> Iterator[Encoded]:
             for entry in entries:
                 if isinstance(entry, Refused):
-                    refused.append((entry.index, entry.failure))
+                    settled.append((entry.index, entry.failure))
                 else:
                     yield entry
 
         pairs = [(place, entry) for place, entry in numbered if isinstance(entry, Loglikelihood)]
         texts = [(place, entry) for place, entry in numbered if isinstance(entry, RollingLoglikelihood)]
         prompts = [(place, entry) for place, entry in numbered if isinstance(entry, Generation)]
-        return Job(
-            refused, list(kept(self.pairs(pairs))), list(kept(self.rolling(texts))), list(kept(self.prompts(prompts)))
-        )
+        encoded = list(kept(self.prompts(prompts)))
+        settled.extend((prompt.index, unwritten(prompt)) for prompt in encoded if not prompt.max_tokens)
+        written = [prompt for prompt in encoded if prompt.max_tokens]
+        return Job(settled, list(kept(self.pairs(pairs))), list(kept(self.rolling(texts))), written)
 
 
 def make_encoder(kind: type[AnyEncoder], checkpoint: Checkpoint, arguments: CausalArguments) -> AnyEncoder:
@@ -191,13 +195,13 @@ class Job:
     """Encoded requests.
 
     Attributes:
-        refused: requests that cannot be encoded, by place.
+        settled: answers that need no network, by place: refusals, and empty texts for prompts with no token to write.
         texts: continuations to score.
         pages: whole texts to score.
-        prompts: prompts to answer.
+        prompts: prompts to answer with one token or more.
     """
 
-    refused: Sequence[tuple[int, Failure]]
+    settled: Sequence[tuple[int, Text | Failure]]
     texts: Sequence[EncodedText]
     pages: Sequence[Page]
     prompts: Sequence[EncodedPrompt]

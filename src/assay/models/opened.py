@@ -16,7 +16,7 @@ from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.models import checkpoints
 from assay.models.batches import Batching, BatchLimit
-from assay.models.causal_arguments import CausalArguments
+from assay.models.causal_arguments import INT8_DYNAMIC, CausalArguments
 from assay.models.fitting.courses import CourseMaker, Parent
 from assay.models.fitting.fit import fit
 from assay.models.network import Network, automatic_limit, choose_device
@@ -74,6 +74,18 @@ class OpenedModel(ABC):
         parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, self._course, self.device)
         return fit(parent, lessons, checks, settings, folder, listener)
 
+    @property
+    def _depends_on_batches(self) -> bool:
+        """Whether answers depend on what else is in a batch by more than rounding does in float32."""
+        is_single = self.limit is not None and self.limit.rows == 1
+        return self.arguments.quantize == INT8_DYNAMIC and not is_single
+
+    def _note_batches(self, measured: str = "") -> None:
+        self._notices["quantize"] = (
+            f"quantize={INT8_DYNAMIC} rounds the inputs of each layer, so answers depend on the batch{measured}; "
+            "for answers that do not: batch_size=1, or quantize=int8_weights"
+        )
+
     def notices(self) -> Iterable[str]:
         """What the user should know after the model was loaded and asked."""
         return tuple(self._notices.values())
@@ -107,6 +119,8 @@ class PaddedModel(OpenedModel, Generic[AnyNetwork]):
             self._network = self._load(device)
             if notice:
                 self._notices["device"] = notice
+            if self._depends_on_batches:
+                self._note_batches()
         return self._network
 
     def _batching(self, network: AnyNetwork, for_generation: bool = False) -> Batching:

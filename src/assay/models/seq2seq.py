@@ -70,7 +70,7 @@ class EncoderDecoder(PaddedModel[PairNetwork]):
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Reads contexts batch by batch; of each batch scores continuations, then writes."""
         job = self._encoder.encode(requests)
-        yield from job.refused
+        yield from job.settled
         questions = group_questions(job)
         if not questions:
             return

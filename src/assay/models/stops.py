@@ -6,7 +6,7 @@ all rows of the batch together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Tokens decoded beyond the bytes of the longest stop: the first one may lose its leading space in decoding,
 # and a character may be spread over four tokens.
 MARGIN = 4
+# What bytes decode to that are not UTF-8. Vocabularies that fall back to bytes decode a run of them together, and one
+# wrong byte spoils them all; so a tail that begins inside a run may have more or fewer of these than the text.
+NOT_A_CHARACTER = "\ufffd"
 
 
 @dataclass(frozen=True)
@@ -58,26 +61,39 @@ class StopState:
     rule: StopRule
     has_thought: bool = False
 
-    def ending(self, tail: Sequence[int]) -> str | None:
+    def ending(self, tail: Sequence[int], whole: Callable[[], Sequence[int]]) -> str | None:
         """`eos` or `stop` when the last token ended the answer; else None.
 
         Args:
             tail: the last ids of the answer, `rule.width` of them or all.
+            whole: gives all ids of the answer. They decide when the tail has a stop string or begins inside a
+                character: a tail decoded by itself may differ from the end of the text.
         """
         if tail[-1] in self.rule.end_ids:
             return "eos"
-        # Special tokens stay in: a stop may be one, such as <|im_end|>.
-        return "stop" if self.rule.stops and self._has_stop(list(tail)) else None
+        if not self.rule.stops:
+            return None
+        text = self._decode(tail)
+        self.has_thought = self.has_thought or self._ends_thinking(tail, text)
+        if not text.startswith(NOT_A_CHARACTER) and not (self.has_thought and self._has_stop(text)):
+            return None
+        ids = whole()
+        text = self._decode(ids)
+        return "stop" if self._ends_thinking(ids, text) and self._has_stop(text) else None
 
-    def _has_stop(self, tail: list[int]) -> bool:
-        think_end, tokenizer = self.rule.think_end, self.rule.tokenizer
-        text = tokenizer.decode(tail)
-        if think_end is not None and not self.has_thought:
-            self.has_thought = think_end in tail if isinstance(think_end, int) else think_end in text
-            if not self.has_thought:
-                return False
+    def _decode(self, ids: Sequence[int]) -> str:
+        # Special tokens stay in: a stop may be one, such as <|im_end|>.
+        return self.rule.tokenizer.decode(list(ids))
+
+    def _ends_thinking(self, ids: Sequence[int], text: str) -> bool:
+        think_end = self.rule.think_end
+        return think_end is None or (think_end in ids if isinstance(think_end, int) else think_end in text)
+
+    def _has_stop(self, text: str) -> bool:
+        """Whether a stop string stands after the last end of thinking."""
+        think_end = self.rule.think_end
         if think_end is not None:
-            mark = tokenizer.decode([think_end]) if isinstance(think_end, int) else think_end
+            mark = self._decode([think_end]) if isinstance(think_end, int) else think_end
             text = text.rsplit(mark, 1)[-1]
         return any(stop in text for stop in self.rule.stops)
 
@@ -107,15 +123,16 @@ class StopWatch:
         count = input_ids.shape[1] - self.start
         width = min(count, self.rule.width)
         tails: list[list[int]] = input_ids[:, input_ids.shape[1] - width :].tolist() if count else []
-        done = [self._is_done(row, tail, count) for row, tail in enumerate(tails)]
+        done = [self._is_done(row, tail, input_ids) for row, tail in enumerate(tails)]
         return torch.tensor(done or [False] * len(input_ids), dtype=torch.bool, device=input_ids.device)
 
-    def _is_done(self, row: int, tail: list[int], count: int) -> bool:
+    def _is_done(self, row: int, tail: list[int], input_ids: Tensor) -> bool:
         if row in self.lengths:
             return True
-        ending = self._states.setdefault(row, StopState(self.rule)).ending(tail)
+        state = self._states.setdefault(row, StopState(self.rule))
+        ending = state.ending(tail, lambda: input_ids[row, self.start :].tolist())
         if self.is_single_line and ending:
-            self.lengths[row] = count
+            self.lengths[row] = input_ids.shape[1] - self.start
             if ending == "stop":
                 self.stopped.add(row)
         return ending is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from assay.core.requests import LONGEST, Generation, Windows
-from assay.core.responses import Failure
+from assay.core.responses import Failure, Text
 
 # Encodings of the fast tokenizer carry offsets and masks; a small chunk keeps that memory small.
 TEXTS_PER_CALL = 512
@@ -345,6 +345,12 @@ def encode_prompt(
         ids, notes = [rules.prefix_id], (*notes, "empty_prompt")
     kept = tuple(ids[-room:])
     return EncodedPrompt(index, kept, request, most, len(ids) - len(kept), (*notes, *start_notes(rules, kept)))
+
+
+def unwritten(prompt: EncodedPrompt) -> Text:
+    """The answer to a prompt that asks for no tokens: the empty text, at its limit."""
+    notes = (*prompt.notes, "stop_at_limit")
+    return Text("", "length", 0, len(prompt.ids), prompt.truncated, notes)
 
 
 def as_texts(prompts: Sequence[EncodedPrompt]) -> list[EncodedText]:

@@ -138,7 +138,8 @@ def _failed_notes(matrix: Matrix) -> Iterator[str]:
             continue
         shown: Callable[[float | None], str] = percent if columns[cell.key].is_share else format_number
         total = cell.estimate.n + cell.bounds.failed
-        told = f"{cell.model}, {columns[cell.key].label}: {cell.bounds.failed:,} of {total:,} documents failed and are not in the score"
+        name = f"{cell.model}, {columns[cell.key].label}"
+        told = f"{name}: {cell.bounds.failed:,} of {total:,} documents failed and are not in the score"
         yield f"{told}; all wrong … all right with them: {bounds_text(cell.bounds, shown)}"
 
 

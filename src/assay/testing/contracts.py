@@ -40,6 +40,7 @@ SAMPLE_REQUESTS: tuple[Request, ...] = (
     RollingLoglikelihood("The river is", stands_on_prefix=False),
     Generation("Once upon a time", max_tokens=8),
     Generation("The first line\nThe second", stop=("\n", "."), max_tokens=12),
+    Generation("Nothing is written here", max_tokens=0),
     Generation("She said", max_tokens=6, sampling=Sampling(temperature=1.0, seed=7), draw=1),
     Choosing("The river is", ("wide", "a green bicycle", "wide")),
     Choosing("", ("It snowed all night.", "Yes.")),
@@ -143,6 +144,7 @@ def _check_output(request: Request, output: Output) -> None:
         assert not left, f"{request} got a text with the stop string {left} in it"
         limit = math.inf if request.max_tokens is None else request.max_tokens
         assert output.token_count <= limit, f"{request} got {output.token_count} tokens"
+        assert limit or not output.text, f"{request} got the text {output.text!r}, but no tokens were asked for"
     elif isinstance(request, SpanExtraction):
         assert isinstance(output, Text), f"{request} got {output}, not a Text"
         assert output.text in request.context, f"{request} got {output.text!r}, which the context does not hold"

@@ -76,6 +76,8 @@ class ScriptedModel:
 
 def _as_answer(reply: Reply, request: Request) -> Output | Failure:
     if isinstance(reply, str):
+        if isinstance(request, Generation) and request.max_tokens == 0:
+            return Text("", "length")
         return Text(reply, token_count=len(reply.split()))
     if isinstance(reply, (int, float)):
         given = 1 if isinstance(request, RollingLoglikelihood) and not request.stands_on_prefix else 0

@@ -59,6 +59,10 @@ class Seat:
         """Where the last token written stands."""
         return len(self.prompt.ids) + len(self.written) - 1
 
+    def ending(self) -> str | None:
+        """How the last token written ended the answer; None when it did not."""
+        return self.stop.ending(self.written[-self.stop.rule.width :], lambda: self.written)
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -258,7 +262,7 @@ class _Table:
                 over.append(first + number)
                 continue
             seat.written.append(token)
-            ending = seat.stop.ending(seat.written[-seat.stop.rule.width :])
+            ending = seat.ending()
             if ending or len(seat.written) >= seat.prompt.max_tokens:
                 answer = finish(seat.prompt, seat.written, self._owner.writer, ending == "stop")
                 done.append((seat.prompt.index, answer))
