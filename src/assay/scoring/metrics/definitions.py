@@ -72,6 +72,9 @@ acc = MetricDefinition(
     "share of documents whose likeliest choice is right (or whose continuation is the greedy one)",
 )
 acc_norm = _accuracy("character", "accuracy with log-likelihoods divided by the choices' characters")
+acc_per_char = _accuracy(
+    "continuation", "the same with the delimiter before the choice counted too (OLMES's acc_per_char)"
+)
 acc_bytes = _accuracy("byte", "accuracy with log-likelihoods divided by the choices' bytes")
 acc_tokens = _accuracy("token", "accuracy with log-likelihoods divided by the choices' tokens")
 acc_mutual_info = _accuracy("mutual", "accuracy with the choices' log-likelihoods without the question subtracted")
