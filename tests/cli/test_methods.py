@@ -20,8 +20,8 @@ def test_a_table_of_methods_and_styles(cli: Cli, task_folder: Path) -> None:
     lines = [line.split() for line in done.out.splitlines()]
     start = lines.index(["colours,", "ngram", "(n", "=", "20)"])
     assert lines[start - 2] == ["Task,", "model", "and", "method", "own", "letters"]
-    methods = [line[0] for line in lines[start + 1 : start + 8]]
-    assert methods == ["raw", "token", "character", "byte", "mutual", "mutual-phrase", "opencompass"]
+    methods = [line[0] for line in lines[start + 1 : start + 9]]
+    assert methods == ["raw", "token", "character", "continuation", "byte", "mutual", "mutual-phrase", "opencompass"]
     assert "Spread δ" in done.out
     assert "Documents whose answer depends on the method" in done.out
     assert "How often each place" not in done.out

@@ -64,13 +64,14 @@ def made(folder: Path, *models: ScriptedModel, tasks: str = "heavy", **settings:
 
 
 def test_every_method_picks_what_its_rule_says(folder: Path) -> None:
-    """By hand, per choice: raw −2, −4, −3; by token −2, −1, −1.5; by character and byte −1, −0.5, −0.25; mutual
-    information −1, 1, −1; with the phrase −0.5, −2, 1.5; whole prompt of 10 tokens −22/11, −24/14, −23/12."""
+    """By hand, per choice: raw −2, −4, −3; by token −2, −1, −1.5; by character and byte −1, −0.5, −0.25; by
+    delimiter and choice −2/3, −4/9, −3/13; mutual information −1, 1, −1; with the phrase −0.5, −2, 1.5; whole prompt of 10 tokens −22/11, −24/14, −23/12."""
     picks = {cell.method: cell.picks for cell in made(folder).cells}
     assert picks == {
         "raw": (0, 0),
         "token": (1, 1),
         "character": (2, 2),
+        "continuation": (2, 2),
         "byte": (2, 2),
         "mutual": (1, 1),
         "mutual-phrase": (2, 2),
@@ -209,7 +210,7 @@ def test_a_python_task_is_studied_as_it_is() -> None:
         ScriptedModel(likelier_later), toy_choice_task(5), store=":memory:", styles=["own", "letters"]
     )
     assert {cell.style for cell in study.cells} == {"own"}
-    assert {cell.method for cell in study.cells} == {"raw", "token", "character", "byte"}
+    assert {cell.method for cell in study.cells} == {"raw", "token", "character", "continuation", "byte"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.requests import Instance
+from assay.core.requests import Instance, Loglikelihood
 from assay.core.responses import Logprob
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.reading import brier_scores
@@ -34,7 +34,8 @@ def view(
 ) -> ChoiceView:
     results = [Logprob(total, count, False) for total, count in zip(totals, counts, strict=True)]
     results += [Logprob(total, 1, False) for total in alone]
-    instance = Instance("t", 0, (), choices=tuple(choices), gold=gold, nulls=nulls, prompts=len(prompts))
+    asked = tuple(Loglikelihood("Q", f" {choice}") for choice in choices)
+    instance = Instance("t", 0, asked, choices=tuple(choices), gold=gold, nulls=nulls, prompts=len(prompts))
     return choice_view(instance, [*results, *prompts])
 
 
@@ -50,13 +51,22 @@ def test_scores_by_length() -> None:
     assert scores("raw", view()) == [-2.0, -3.0, -4.0]
     assert scores("token", view()) == [-1.0, -1.0, -4.0]
     assert scores("character", view()) == [-2.0, -1.5, -1.0]
+    assert scores("continuation", view()) == [-1.0, -1.0, -0.8]
     assert scores("byte", view()) == [-1.0, -0.5, -1.0]
 
 
 def test_the_metrics_pick_by_these_scores() -> None:
-    picks = {"acc": 0, "acc_tokens": 0, "acc_norm": 2, "acc_bytes": 1}
+    picks = {"acc": 0, "acc_tokens": 0, "acc_norm": 2, "acc_per_char": 2, "acc_bytes": 1}
     for metric, picked in picks.items():
         assert [value(metric, view(gold=gold)) for gold in range(3)] == [float(gold == picked) for gold in range(3)]
+
+
+def test_the_blank_before_a_choice_can_change_the_pick() -> None:
+    """OLMES divides by the characters of " ab" and " abcdef": −3/3 against −6.5/7; without the blank −1.5, −1.08."""
+    shown = view((-3.0, -6.5), ("ab", "abcdef"), counts=(1, 1))
+    assert scores("continuation", shown) == [-1.0, pytest.approx(-6.5 / 7)]
+    closer = view((-2.9, -6.9), ("ab", "abcdef"), counts=(1, 1))
+    assert [highest(scores(name, closer)) for name in ("character", "continuation")] == [1, 0]
 
 
 def test_mutual_information() -> None:

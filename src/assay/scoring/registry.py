@@ -45,6 +45,7 @@ _METRIC_NAMES = (
     "acc_mutual_phrase",
     "acc_norm",
     "acc_opencompass",
+    "acc_per_char",
     "acc_tokens",
     "aurc",
     "auroc",

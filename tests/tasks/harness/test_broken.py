@@ -203,7 +203,7 @@ def test_a_fault_is_told_where_it_is_and_nowhere_else(told: dict[str, list[str]]
 
 
 def test_a_message_is_one_line_and_not_a_page(told: dict[str, list[str]]) -> None:
-    assert [text for texts in told.values() for text in texts if len(text) > 420 or "\n" in text] == []
+    assert [text for texts in told.values() for text in texts if len(text) > 440 or "\n" in text] == []
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path, names: KnownNames) -> None:

@@ -77,6 +77,9 @@ acc = MetricDefinition(
     span=_SHARE,
 )
 acc_norm = _accuracy("character", "accuracy with log-likelihoods divided by the choices' characters")
+acc_per_char = _accuracy(
+    "continuation", "the same with the delimiter before the choice counted too (OLMES's acc_per_char)"
+)
 acc_bytes = _accuracy("byte", "accuracy with log-likelihoods divided by the choices' bytes")
 acc_tokens = _accuracy("token", "accuracy with log-likelihoods divided by the choices' tokens")
 acc_mutual_info = _accuracy("mutual", "accuracy with the choices' log-likelihoods without the question subtracted")

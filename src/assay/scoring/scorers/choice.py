@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from assay.core.requests import Instance
+from assay.core.requests import Instance, Request
 from assay.core.responses import Logprob
 
 _NOTHING: Mapping[str, Sequence[Logprob]] = MappingProxyType({})
@@ -27,6 +27,7 @@ class ChoiceView(NamedTuple):
         is_multiple: whether several choices are right.
         alone: prompt without question → the same choices after it; only those that were asked.
         prompts: the whole prompt before each choice; empty when not asked.
+        asked: the choices' own requests, in their order.
     """
 
     logprobs: Sequence[Logprob]
@@ -36,6 +37,7 @@ class ChoiceView(NamedTuple):
     is_multiple: bool
     alone: Mapping[str, Sequence[Logprob]] = _NOTHING
     prompts: Sequence[Logprob] = ()
+    asked: Sequence[Request] = ()
 
 
 def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
@@ -45,12 +47,13 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     golds = instance.gold if is_multiple else (instance.gold,)
     logprobs = results if len(results) == size else results[:size]
     totals = [logprob.total for logprob in logprobs]
+    asked = instance.requests[:size]
     if not instance.nulls and not instance.prompts:
-        return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple)
+        return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, asked=asked)
     alone = {null: results[size * (place + 1) : size * (place + 2)] for place, null in enumerate(instance.nulls)}
     read = list(results[size * (len(instance.nulls) + 1) :])
     prompts = read * size if instance.prompts == 1 else read
-    return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts)
+    return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts, asked)
 
 
 def scores_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:

@@ -41,6 +41,11 @@ def per_character(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[floa
     return _shares(view.totals, map(len, view.choices))
 
 
+def per_scored_character(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
+    """The sum by the characters of what is scored, the delimiter before the choice included."""
+    return _shares(view.totals, [len(getattr(request, "continuation", "")) for request in view.asked])
+
+
 def per_byte(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
     """The sum by the choice's UTF-8 bytes, without the delimiter."""
     return _shares(view.totals, [len(choice.encode("utf-8", "surrogatepass")) for choice in view.choices])
@@ -93,6 +98,9 @@ METHODS = {
         Method("raw", "acc", raw, "log-likelihood of the choice"),
         Method("token", "acc_tokens", per_token, "by the choice's tokens"),
         Method("character", "acc_norm", per_character, "by the choice's characters"),
+        Method(
+            "continuation", "acc_per_char", per_scored_character, "by the characters of delimiter and choice together"
+        ),
         Method("byte", "acc_bytes", per_byte, "by the choice's bytes"),
         Method(
             "mutual", "acc_mutual_info", _mutual_information("acc_mutual_info"), "minus the choice's without a prompt"

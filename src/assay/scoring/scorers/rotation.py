@@ -20,7 +20,8 @@ def rotated_view(instance: Instance, results: Sequence[Any]) -> Views:
     for number, order in enumerate(instance.orders):
         part = slice(number * size, (number + 1) * size)
         view = choice_view(instance, results[part])
-        views.append(_restored(view._replace(choices=_said(instance, part.start)), order))
+        asked = instance.requests[part.start : part.start + len(order)]
+        views.append(_restored(view._replace(choices=_said(instance, part.start), asked=asked), order))
     return tuple(views)
 
 
@@ -41,6 +42,7 @@ def _restored(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
         choices=[view.choices[place] for place in places],
         alone={null: [found[place] for place in places] for null, found in view.alone.items()},
         prompts=[view.prompts[place] for place in places] if view.prompts else (),
+        asked=[view.asked[place] for place in places],
     )
 
 
