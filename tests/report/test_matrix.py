@@ -84,32 +84,50 @@ def test_improvements_by_hand(matrix: Matrix) -> None:
     assert bounded.rows[0] == ("good", "1.00 ± 0.07", "0.80 ± 0.10")
 
 
-def test_averages_say_over_how_many_and_which_tasks(matrix: Matrix) -> None:
+def averages(matrix: Matrix) -> dict[str, list[tuple[str, ...]]]:
+    """Model → the heading and text of each of its averages, whichever side of the table goes down."""
     found = table(matrix, "Over all")
-    assert found.headings[1:3] == ("Mean score", "over tasks")
-    assert found.rows[0][:8] == ("good", "95.0 ± 3.5", "2 of 3", "1.90", "0.90", "2 of 3", "1.00", "3 of 3")
-    assert found.rows[2][6:8] == ("0.00", "2 of 3")
-    assert found.notes[:3] == (
-        "Mean score: over x, y.",
-        "Relative and bounded: over x, y.",
+    rows = [found.headings, *found.rows]
+    headings, *models = rows if "Rank" in found.headings else list(zip(*rows, strict=True))
+    return {own[0]: list(zip(headings[1:], own[1:], strict=True)) for own in models}
+
+
+def test_averages_say_over_how_many_and_which_tasks(matrix: Matrix) -> None:
+    found = averages(matrix)
+    assert [text for _, text in found["good"]][:7] == [
+        "95.0 ± 3.5",
+        "2 of 3",
+        "1.90",
+        "0.90",
+        "2 of 3",
+        "1.00",
+        "3 of 3",
+    ]
+    assert found[ODD][5:7] == [("Win rate", "0.00"), ("over tasks", "2 of 3")]
+    assert table(matrix, "Over all").notes[:2] == (
+        "Mean score, relative, bounded: over x, y.",
         f"Win rate: good, fair over x, y, text; {ODD} over x, y. Averages over different tasks do not rank models.",
     )
+
+
+def test_the_averages_of_few_models_stand_side_by_side(matrix: Matrix) -> None:
+    models = [f"m{place}" for place in range(9)]
+    many = make_matrix(models, ["x"], [cell(model, "x", 5) for model in models], (), (), (), seed=1)
+    assert table(matrix, "Over all").headings == ("Model", "good", "fair", ODD)
+    assert table(many, "Over all").headings[:3] == ("Model", "Mean score", "over tasks")
 
 
 def test_models_with_different_tasks_are_compared_over_those_in_common() -> None:
     """a has 1.0 and 0.0, b has 0.5 of the first alone: equal means, and a is ahead on what both have."""
     cells = [cell("a", "x", 10), cell("b", "x", 5), cell("a", "y", 0)]
-    found = table(make_matrix("ab", "xy", cells, [Gap("b", "y", "no")], (), (), seed=1), "Over all")
-    assert found.headings[1:5] == ("Mean score", "over tasks", "In common", "over tasks")
-    assert [row[1:5] for row in found.rows] == [
-        ("50.0 ± 3.5", "2 of 2", "100.0 ± 5.0", "1 of 2"),
-        ("50.0 ± 5.0", "1 of 2", "50.0 ± 5.0", "1 of 2"),
-    ]
-    assert found.notes[:2] == (
-        "Mean score: a over x, y; b over x. Averages over different tasks do not rank models.",
-        "In common: the mean over what all models have, to compare them: x.",
-    )
-    assert "No ranks: no two models have means over the same documents of all of x, y." in found.notes
+    matrix = make_matrix("ab", "xy", cells, [Gap("b", "y", "no")], (), (), seed=1)
+    found, notes = averages(matrix), table(matrix, "Over all").notes
+    assert [name for name, _ in found["a"]][:4] == ["Mean score", "over tasks", "In common", "over tasks"]
+    assert [text for _, text in found["a"]][:4] == ["50.0 ± 3.5", "2 of 2", "100.0 ± 5.0", "1 of 2"]
+    assert [text for _, text in found["b"]][:4] == ["50.0 ± 5.0", "1 of 2", "50.0 ± 5.0", "1 of 2"]
+    assert "Mean score, relative, bounded: a over x, y; b over x. Averages over different tasks do" in notes[0]
+    assert "In common: the mean over what all models have, which compares them: x." in notes
+    assert "No ranks: no two models have means over the same documents of all of x, y." in notes
 
 
 def test_many_tasks_are_listed_in_part() -> None:
@@ -131,7 +149,7 @@ def test_a_task_with_two_metrics_has_two_columns(split: Matrix) -> None:
     assert found.headings == ("Model", "x (acc)", "x (mcc)", "y (acc)")
     assert [row[1:3] for row in found.rows[:3]] == [("90.0 ± 5.0", "–"), ("50.0 ± 5.0", "–"), ("–", "0.1000 ± 0.0500")]
     assert "averages count x (acc) only" in found.notes[-1]
-    assert table(split, "Over all").rows[2][1:3] == ("60.0 ± 5.0", "1 of 2")
+    assert averages(split)["c"][:2] == [("Mean score", "60.0 ± 5.0"), ("over tasks", "1 of 2")]
     assert table(split, "Ranks").headings == ("Model", "x (acc)", "y")
 
 
@@ -152,9 +170,10 @@ def test_files_tell_the_columns_of_one_task_apart(split: Matrix) -> None:
 
 def test_a_metric_without_direction_is_in_no_win_rate() -> None:
     cells = [replace(cell(model, "x", right), higher_is_better=None) for model, right in (("a", 3), ("b", 9))]
-    found = table(make_matrix(["a", "b"], ["x"], cells, (), (), (), seed=1), "Over all")
-    assert [row[6:] for row in found.rows] == [("–", "0 of 1", "–")] * 2
-    assert "Win rates leave out metrics that do not say which way is better: x (acc)." in found.notes
+    matrix = make_matrix(["a", "b"], ["x"], cells, (), (), (), seed=1)
+    ending = [("Win rate", "–"), ("over tasks", "0 of 1"), ("Rank", "–")]
+    assert [own[-3:] for own in averages(matrix).values()] == [ending] * 2
+    assert "Win rates leave out metrics that do not say which way is better: x (acc)." in table(matrix, "Over").notes
 
 
 def test_ranks_have_letters(matrix: Matrix) -> None:
@@ -175,7 +194,7 @@ def test_ranks_without_letters_say_so(matrix: Matrix) -> None:
 def test_correlations_are_tables_of_both_sides(matrix: Matrix) -> None:
     found = table(matrix, "Spearman's ρ between tasks")
     assert found.rows == (("x", "", "(1.00)", "–"), ("y", "(1.00)", "", "–"), ("text", "–", "–", ""))
-    told = "n = 2 to 3. In brackets: n < 5, which says nothing, as a perfect order of 3 has p 0.333."
+    told = "n = 2 to 3. In parentheses: n < 5, too few to tell, since even a perfect order of 3 has p 0.333."
     assert found.notes[0].startswith(told)
     assert not [section for section in sections(matrix) if "between models" in section.title]
 
@@ -191,7 +210,7 @@ def test_few_models_give_no_shade_of_correlation() -> None:
     four, five = correlated(4), correlated(5)
     assert (four.section.rows[0], four.shades[0]) == (("x", "", "(1.00)"), (None, None))
     assert (five.section.rows[0], five.shades[0]) == (("x", "", "1.00*"), (None, 1.0))
-    assert "p 0.083" in four.section.notes[0] and "brackets" not in five.section.notes[0]
+    assert "p 0.083" in four.section.notes[0] and "parentheses" not in five.section.notes[0]
     assert four.tips[0][1] == "n = 4, p 0.083, after correction 0.083 (permutation)"
 
 

@@ -93,6 +93,20 @@ def test_every_method_has_a_mark_on_every_bar(tmp_path: Path) -> None:
     assert len(marks) == 4 * 3 + 3  # on the bars and in the legend
 
 
+def test_a_spread_within_sampling_error_is_no_finding(tmp_path: Path) -> None:
+    """A random model's 4.2 points of which sampling explains 15.9 stand in parentheses; 20 points do not."""
+    path = tmp_path / "spread.svg"
+    bars = [
+        SpreadBar("t", "random", {"low": 0.225, "high": 0.267}, 0.25, 120, 0.159),
+        SpreadBar("t", "other", {"low": 0.3, "high": 0.5}, 0.25, 120, 0.159),
+    ]
+    spread_chart(bars, path, "t")
+    assert {"(4.2)", "20.0", "δ by sampling alone (95 %)"} <= set(texts(path))
+    assert "stays below it in 95 % of samples" in " ".join(texts(path))
+    spread_chart(BARS, path, "t")
+    assert not any("sampling" in text for text in texts(path))
+
+
 def test_chance_is_drawn_only_where_it_is_known(tmp_path: Path) -> None:
     path = tmp_path / "spread.svg"
     spread_chart([SpreadBar("a", "m", {"acc": 0.5}), SpreadBar("b", "m", {"acc": 0.5})], path, "t")

@@ -40,7 +40,7 @@ def study(*models: str, styles: tuple[str, ...] = ("own",)) -> Study:
         cells=tuple(cells),
         questions=questions,
         chances={"t": 0.5},
-        spreads=found.spreads(cells),
+        spreads=found.spreads(cells, 1),
         changes=found.changes(cells, questions),
         comparisons=compared,
         rank_changes=found.rank_changes(compared),
@@ -66,7 +66,18 @@ def test_scores_stand_per_task_model_and_method_with_a_column_per_style() -> Non
 
 
 def test_the_spread_is_told_in_points() -> None:
-    assert table(study("m"), "Spread") == [("t", "m", "own", "100.0", "byte@own", "raw@own", "0.002", "10")]
+    ((*head, by_chance, lowest, highest, p, n),) = table(study("m"), "Spread")
+    assert (head, by_chance) == (["t", "m", "own", "100.0"], "0.0 (< 0.0)")
+    assert (lowest, highest, p, n) == ("byte@own", "raw@own", "0.002", "10")
+
+
+def test_a_screen_has_room_for_the_spread() -> None:
+    (section,) = [section for section in summary(study("m")) if section.title.startswith("Spread")]
+    assert section.rows == (
+        ("t, m (n = 10)", "", "", "", ""),
+        ("  own", "100.0", "0.0 (< 0.0)", "byte → raw", "0.002"),
+    )
+    assert section.notes[1].startswith("1 of 1 spreads are beyond chance")
 
 
 def test_changed_documents_are_counted_and_listed_up_to_a_number() -> None:
@@ -110,6 +121,7 @@ def test_json_holds_every_pick_and_number() -> None:
     assert data["cells"][0]["picks"] == RIGHT
     assert data["cells"][0]["estimate"]["value"] == 1.0
     assert data["spreads"][0]["delta"] == 1.0
+    assert data["spreads"][0]["chance"] == {"expected": 0.0, "reach": 0.0}
     assert data["changes"][0]["pairs"] == [{"methods": ["raw", "byte"], "documents": 10}]
     assert data["rank_changes"][0]["is_proven"] is True
     assert data["documents"]["t#3"] == {"right": [0], "lengths": [4, 9]}

@@ -26,7 +26,7 @@ RIGHT = [0, 1, 2, 0]
 
 def test_the_spread_is_highest_minus_lowest() -> None:
     cells = [cell("raw", [0, 1, 2, 1], RIGHT), cell("byte", [0, 0, 0, 1], RIGHT)]
-    (found,) = study.spreads(cells)
+    (found,) = study.spreads(cells, 1)
     assert (found.delta, found.lowest, found.highest, found.n) == (0.5, "byte@own", "raw@own", 4)
 
 
@@ -34,8 +34,27 @@ def test_cochrans_q_of_a_spread_by_hand() -> None:
     # Rights per method 3, 2, 0 (T = 5); per document 2, 2, 1, 0 (squares 9). Q = 2·(3·13 − 25)/(3·5 − 9) = 14/3,
     # whose upper tail under chi-square with 2 degrees is exp(−Q/2).
     cells = [cell("a", [0, 1, 2, 1], RIGHT), cell("b", [0, 1, 1, 1], RIGHT), cell("c", [1, 0, 1, 1], RIGHT)]
-    (found,) = study.spreads(cells)
+    (found,) = study.spreads(cells, 1)
     assert found.p == pytest.approx(2.718281828459045 ** (-7 / 3))
+
+
+def test_a_spread_stands_beside_what_sampling_alone_gives() -> None:
+    """Three methods that guess on 60 documents: nothing to find, and the spread that there is stays within chance."""
+    right = [place % 4 for place in range(60)]
+    cells = [cell(f"m{step}", [place * step // 7 % 4 for place in range(60)], right) for step in (3, 5, 9)]
+    (found,) = study.spreads(cells, 1)
+    assert found.chance is not None
+    assert 0 < found.chance.expected < found.chance.reach
+    assert 0 < found.delta < found.chance.reach
+
+
+def test_clusters_widen_what_sampling_alone_gives() -> None:
+    right = [0] * 60
+    alone = [cell("a", [int(place < 30) for place in range(60)], right), cell("b", [0] * 60, right)]
+    names = tuple(f"c{place // 5}" for place in range(60))
+    (one,), (other,) = study.spreads(alone, 1), study.spreads([replace(own, clusters=names) for own in alone], 1)
+    assert one.chance is not None and other.chance is not None
+    assert other.chance.reach > 1.8 * one.chance.reach  # about √5
 
 
 def test_several_styles_have_a_spread_each_and_one_over_all() -> None:
@@ -45,7 +64,7 @@ def test_several_styles_have_a_spread_each_and_one_over_all() -> None:
         cell("raw", [1, 0, 0, 1], RIGHT, style="letters"),
         cell("byte", [0, 0, 0, 1], RIGHT, style="letters"),
     ]
-    found = {item.style: (item.delta, item.lowest, item.highest) for item in study.spreads(cells)}
+    found = {item.style: (item.delta, item.lowest, item.highest) for item in study.spreads(cells, 1)}
     assert found == {
         "own": (0.25, "byte@own", "raw@own"),
         "letters": (0.25, "raw@letters", "byte@letters"),
@@ -55,7 +74,7 @@ def test_several_styles_have_a_spread_each_and_one_over_all() -> None:
 
 def test_a_mean_over_orders_has_a_spread_without_a_test() -> None:
     rotated = Cell("m", "t", "own", "raw", mean_estimate([0.5]), ("t#0",), (0,), (0.5,))
-    (found,) = study.spreads([rotated, cell("byte", [0], [0])])
+    (found,) = study.spreads([rotated, cell("byte", [0], [0])], 1)
     assert (found.delta, found.p) == (0.5, None)
 
 

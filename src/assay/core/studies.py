@@ -68,6 +68,19 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class ChanceSpread:
+    """How far apart the scores of equally good methods lie by sampling alone, on as many documents.
+
+    Attributes:
+        expected: the mean over samples.
+        reach: what 95 % of samples stay below.
+    """
+
+    expected: float
+    reach: float
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
     """How far the scores of one model on one task lie apart.
 
@@ -79,6 +92,7 @@ class Spread:
         p: Cochran's Q: probability of such a spread if the cells differed by chance only; None where undefined, as
             for documents in clusters.
         n: documents that all cells have.
+        chance: the spread that sampling alone would give; None with fewer than ten documents or clusters.
     """
 
     model: str
@@ -89,6 +103,7 @@ class Spread:
     highest: str
     p: float | None
     n: int
+    chance: ChanceSpread | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class SpreadBar:
         scores: method → score as a share of 1.
         chance: score of guessing, where it is known.
         n: documents, where known.
+        reach: spread between the scores that sampling alone stays below in 95 % of samples, where known.
     """
 
     task: str
@@ -28,14 +29,23 @@ class SpreadBar:
     scores: Mapping[str, float]
     chance: float | None = None
     n: int | None = None
+    reach: float | None = None
 
     def known(self) -> dict[str, float]:
         """The scores that are numbers."""
         return {name: score for name, score in self.scores.items() if math.isfinite(score)}
 
+    @property
+    def is_finding(self) -> bool | None:
+        """Whether the spread is beyond what sampling alone would give; None where that is not known."""
+        scores = self.known().values()
+        return max(scores) - min(scores) > self.reach if scores and self.reach is not None else None
+
     def heights(self) -> list[float]:
         """Everything that the axis must reach."""
-        return [*self.known().values(), *([] if self.chance is None else [self.chance])]
+        scores = list(self.known().values())
+        ends = [min(scores) + self.reach] if scores and self.reach is not None else []
+        return [*scores, *ends, *([] if self.chance is None else [self.chance])]
 
 
 @dataclass(frozen=True, slots=True)

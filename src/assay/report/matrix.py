@@ -203,7 +203,7 @@ def _correlation_table(
         shades.append(tuple(None if item is None else _coefficient_shade(item[0]) for item in line))
         tips.append(tuple("" if item is None else _correlation_tip(*item) for item in line))
     section = Section(title, ("", *names), tuple(texts), (_correlation_note(grid),))
-    legend = "Shade: from −1 (blue) over 0 (white) to 1 (orange); none in brackets."
+    legend = "Shade: from −1 (blue) over 0 (white) to 1 (orange); none where n is too small to tell."
     return HeatTable(section, tuple(shades), tuple(tips), True, legend)
 
 
@@ -214,7 +214,8 @@ def _correlation_note(grid: Sequence[Sequence[tuple[Correlation, float | None] |
     few = max((item.n for item in found if item.has_few and item.value is not None), default=0)
     if few:
         least = p_value(2 / math.factorial(few))
-        told += f". In brackets: n < {FEWEST_TELLING}, which says nothing, as a perfect order of {few} has p {least}"
+        told += f". In parentheses: n < {FEWEST_TELLING}, too few to tell, since even a perfect order of {few} has "
+        told += f"p {least}"
     return f"{told}. * p < {ALPHA} after Holm's correction over the table. Positive: the same order of good and bad."
 
 

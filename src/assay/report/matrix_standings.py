@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from assay.core.matrices import Average, Matrix, Ranking, Standing
 from assay.core.scores import Estimate, FailureBounds
@@ -29,17 +29,20 @@ def score_text(estimate: Estimate, is_share: bool) -> str:
 
 
 def standings(matrix: Matrix) -> Section:
-    """Every average beside the number of tasks that it is over; notes name these tasks."""
+    """Every average beside the number of tasks that it is over; notes name these tasks. The longer side goes down."""
     overall = next((ranking for ranking in matrix.rankings if ranking.task is None), None)
     columns = [("Model", [item.model for item in matrix.standings]), *_averages(matrix)]
     columns.append(("Rank", [rank_text(overall, item.model) for item in matrix.standings]))
-    rows = tuple(zip(*(texts for _, texts in columns), strict=True))
+    table = [(name, *texts) for name, texts in columns]
+    if len(columns) <= len(matrix.models) + 1:
+        table = list(zip(*table, strict=True))
+    headings, *rows = table
     notes = [*_failed_means(matrix), *_over_which(matrix), *_left_out(matrix)]
     if any(item.win_rate.tasks for item in matrix.standings):
         told = "Win rate: the share of the other models that do worse, beyond chance or not"
         notes.append(f"{told}; ranks tell which differences are more than chance.")
     notes += _rank_notes(matrix, overall)
-    return Section("Over all tasks, each counted once", tuple(name for name, _ in columns), rows, tuple(notes))
+    return Section("Over all tasks, each counted once", headings, tuple(rows), tuple(notes))
 
 
 def _averages(matrix: Matrix) -> Iterator[tuple[str, list[str]]]:
@@ -72,25 +75,36 @@ def _are_alike(matrix: Matrix) -> bool:
 
 
 def _over_which(matrix: Matrix) -> Iterator[str]:
-    """Which tasks each kind of average is over, where these are not all tasks."""
-    yield from _tasks_note(matrix, "Mean score", lambda item: item.score_tasks)
+    """Which tasks the averages are over, where these are not all tasks; those over the same tasks in one line."""
+    kinds: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for kind, tasks in _KINDS.items():
+        kinds.setdefault(tuple(tasks(item) for item in matrix.standings), []).append(kind)
+    for every, names in kinds.items():
+        models: dict[tuple[str, ...], list[str]] = {}
+        for model, own in zip(matrix.models, every, strict=True):
+            if own:
+                models.setdefault(own, []).append(model)
+        yield from _tasks_note(", ".join(names), models, matrix.tasks)
     if not _are_alike(matrix):
-        told = f"the mean over what all models have, to compare them: {_listed(matrix.common)}"
-        yield f"In common: {told}." if matrix.common else "No mean compares all models: no task is common to all."
-    yield from _tasks_note(matrix, "Relative and bounded", lambda item: item.bounded.tasks)
-    yield from _tasks_note(matrix, "Win rate", lambda item: item.win_rate.tasks)
+        told = f"In common: the mean over what all models have, which compares them: {_listed(matrix.common)}."
+        yield told if matrix.common else "No mean compares all models: no task is common to all."
 
 
-def _tasks_note(matrix: Matrix, kind: str, tasks: Callable[[Standing], tuple[str, ...]]) -> Iterator[str]:
-    models: dict[tuple[str, ...], list[str]] = {}
-    for item in matrix.standings:
-        if tasks(item):
-            models.setdefault(tasks(item), []).append(item.model)
-    if len(models) == 1 and len(next(iter(models))) < matrix.tasks:
-        yield f"{kind}: over {_listed(next(iter(models)))}."
+_KINDS: dict[str, Callable[[Standing], tuple[str, ...]]] = {
+    "Mean score": lambda item: item.score_tasks,
+    "relative": lambda item: item.relative.tasks,
+    "bounded": lambda item: item.bounded.tasks,
+    "win rate": lambda item: item.win_rate.tasks,
+}
+
+
+def _tasks_note(kinds: str, models: Mapping[tuple[str, ...], Sequence[str]], tasks: int) -> Iterator[str]:
+    name = kinds[0].upper() + kinds[1:]
     if len(models) > 1:
         parts = [f"{', '.join(names)} over {_listed(own)}" for own, names in models.items()]
-        yield f"{kind}: {'; '.join(parts)}. Averages over different tasks do not rank models."
+        yield f"{name}: {'; '.join(parts)}. Averages over different tasks do not rank models."
+    elif any(len(own) < tasks for own in models):
+        yield f"{name}: over {_listed(next(iter(models)))}."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -66,6 +66,11 @@ _BARS_IN_A_ROW, _TASKS_IN_A_ROW = 14, 6
 
 # How far a score moves with the method.
 
+_REACH_CAPTION = (
+    "Line beside a bar: what sampling alone would give; δ of equally good methods stays below it in 95 % of samples of "
+    "so many documents. A δ in parentheses lies within."
+)
+
 
 def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> None:
     """Per task and model a bar up to the lowest score over methods, and paler above it the spread to the highest.
@@ -79,7 +84,9 @@ def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> Non
     rows = max(1, math.ceil(len(tasks) / most))
     size = max(1, math.ceil(len(tasks) / rows))
     caption = "Strong: lowest score over methods; pale: the spread δ up to the highest, in points above the bar."
-    legends = _spread_legends(models, methods, any(bar.chance is not None for bar in bars))
+    if any(bar.reach is not None for bar in bars):
+        caption += f" {_REACH_CAPTION}"
+    legends = _spread_legends(models, methods, bars)
     caption = f"{caption} {counted([bar.n for bar in bars])}".strip()
     with sheet(path, title, caption, 2.5 * rows + (1.0 if rows == 1 else 0.2), legends) as figure:
         panels = list(figure.subplots(rows, 1, squeeze=False, sharey=True)[:, 0])
@@ -145,8 +152,13 @@ def _spread_bar(axes: Axes, group: _Group, place: int, bar: SpreadBar) -> None:
         marker, tone = _method_look(group.methods.index(method))
         x = middle + group.mark(method)
         axes.plot(x, 100 * score, marker, ms=group.mark_size, mfc=tone, mec=INK, mew=0.7, zorder=5, clip_on=False)
-    number = axes.annotate(f"{high - low:.1f}", (middle, high), (0, 6), textcoords="offset points", ha="center")
+    if bar.reach is not None:
+        edge, ends = middle + 0.5 * group.width, [low, low + 100 * bar.reach]
+        axes.plot([edge, edge], ends, "-_", color=INK, lw=1.1, ms=5, mew=1.1, zorder=6, clip_on=False)
+    told = f"({high - low:.1f})" if bar.is_finding is False else f"{high - low:.1f}"
+    number = axes.annotate(told, (middle, high), (0, 6), textcoords="offset points", ha="center")
     number.set(fontsize=8, zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8})
+    number.set(color=MUTED if bar.is_finding is False else INK, fontweight="bold" if bar.is_finding else "normal")
 
 
 def _spread_axes(axes: Axes, shown: Sequence[str], group: _Group) -> None:
@@ -157,7 +169,7 @@ def _spread_axes(axes: Axes, shown: Sequence[str], group: _Group) -> None:
     axes.set_ylabel("score (%)")
 
 
-def _spread_legends(models: list[str], methods: list[str], chance: bool) -> list[list[Key]]:
+def _spread_legends(models: list[str], methods: list[str], bars: Sequence[SpreadBar]) -> list[list[Key]]:
     looks = [_model_look(place) for place in range(len(models))]
     patches = [
         Key(model, {"facecolor": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}, patch=True)
@@ -167,7 +179,10 @@ def _spread_legends(models: list[str], methods: list[str], chance: bool) -> list
         Key(method, {"ls": "", "marker": marker, "ms": 5, "mfc": tone, "mec": INK, "mew": 0.7})
         for method, (marker, tone) in zip(methods, map(_method_look, range(len(methods))), strict=True)
     ]
-    return [patches, [*marks, Key("chance", {"color": INK, "ls": DASHES, "lw": 1})] if chance else marks]
+    if any(bar.chance is not None for bar in bars):
+        marks.append(Key("chance", {"color": INK, "ls": DASHES, "lw": 1}))
+    reach = [Key("δ by sampling alone (95 %)", {"color": INK, "ls": "-", "marker": "|", "ms": 5, "lw": 1.1})]
+    return [patches, marks, reach if any(bar.reach is not None for bar in bars) else []]
 
 
 def _model_look(place: int) -> tuple[str, str]:

@@ -68,6 +68,7 @@ def _spreads(study: Study, folder: Path, suffix: str) -> list[Path]:
 def _bars(study: Study, style: str | None) -> list[SpreadBar]:
     """One bar per task and model over the methods of a style; over all styles only its two ends are marked."""
     bars = []
+    spreads = {(item.task, item.model, item.style): item.chance for item in study.spreads}
     for task in study.tasks:
         for model in study.models:
             cells = [cell for cell in study.cells if (cell.task, cell.model) == (task, model)]
@@ -75,8 +76,10 @@ def _bars(study: Study, style: str | None) -> list[SpreadBar]:
             scores = {cell.name if style is None else cell.method: cell.estimate.value or 0.0 for cell in cells}
             if scores:
                 ends = {"lowest": min(scores.values()), "highest": max(scores.values())}
-                n = max(cell.estimate.n for cell in cells)
-                bars.append(SpreadBar(task, model, ends if style is None else scores, study.chances.get(task), n))
+                n, chance = max(cell.estimate.n for cell in cells), spreads.get((task, model, style))
+                reach = None if chance is None else chance.reach
+                shown = ends if style is None else scores
+                bars.append(SpreadBar(task, model, shown, study.chances.get(task), n, reach))
     return bars
 
 

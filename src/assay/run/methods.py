@@ -320,7 +320,7 @@ def _study(
         cells=cells,
         questions=questions,
         chances=_chances(cells, questions),
-        spreads=study.spreads(cells),
+        spreads=study.spreads(cells, _SEED),
         changes=study.changes(cells, questions),
         comparisons=compared,
         rank_changes=study.rank_changes(compared),

@@ -28,6 +28,7 @@ from assay.scoring.matching import matched
 from assay.scoring.pairing import Pairing, told_pair
 from assay.stats import means, multiple, paired
 from assay.stats.clustered import clustered_mean
+from assay.stats.spreads import chance_spread
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -40,18 +41,23 @@ def grouped(cells: Iterable[Cell], key: Callable[[Cell], Key]) -> dict[Key, list
     return found
 
 
-def spreads(cells: Sequence[Cell]) -> tuple[Spread, ...]:
-    """Per model and task: over the methods of each style, and over everything where there are several styles."""
+def spreads(cells: Sequence[Cell], seed: int) -> tuple[Spread, ...]:
+    """Per model and task: over the methods of each style, and over everything where there are several styles.
+
+    Args:
+        cells: every score.
+        seed: of the bootstrap that says what sampling alone would give.
+    """
     found = []
     for (model, task), own in grouped(cells, lambda cell: (cell.model, cell.task)).items():
         by_style = grouped(own, lambda cell: cell.style)
-        found += [_spread(model, task, style, some) for style, some in by_style.items() if len(some) > 1]
+        found += [_spread((model, task, style), some, seed) for style, some in by_style.items() if len(some) > 1]
         if len(by_style) > 1:
-            found.append(_spread(model, task, None, own))
+            found.append(_spread((model, task, None), own, seed))
     return tuple(found)
 
 
-def _spread(model: str, task: str, style: str | None, cells: Sequence[Cell]) -> Spread:
+def _spread(names: tuple[str, str, str | None], cells: Sequence[Cell], seed: int) -> Spread:
     common = shared_documents(cells)
     scores = {cell.name: cell.estimate.value or 0.0 for cell in cells}
     lowest, highest = min(scores, key=scores.__getitem__), max(scores, key=scores.__getitem__)
@@ -61,7 +67,15 @@ def _spread(model: str, task: str, style: str | None, cells: Sequence[Cell]) -> 
     # Nor does it know documents that belong together.
     stands_alone = all(cell.clusters is None for cell in cells)
     p = paired.cochran_q(rows).p if is_binary and stands_alone and common else None
-    return Spread(model, task, style, scores[highest] - scores[lowest], lowest, highest, p, len(common))
+    chance = chance_spread(rows, _shared_clusters(cells[0], common), seed)
+    return Spread(*names, scores[highest] - scores[lowest], lowest, highest, p, len(common), chance)
+
+
+def _shared_clusters(cell: Cell, documents: Sequence[str]) -> list[str] | None:
+    if cell.clusters is None:
+        return None
+    known = dict(zip(cell.documents, cell.clusters, strict=True))
+    return [known[document] for document in documents]
 
 
 def shared_documents(cells: Sequence[Cell]) -> list[str]:
