@@ -136,7 +136,7 @@ STYLES = {
         ),
         Style(
             "t5",
-            "{{task}}{% for part in parts %} {{part.name}}: {{part.text}}{% endfor %}"
+            "{{task}}{% for part in parts %} {{part.name}}: {{part.text|trim}}{% endfor %}"
             "{% if not are_classes %}"
             "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
             "{{choice}}",
@@ -315,7 +315,8 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
         naming: what task and parts are called; None where the style does not show it.
     """
     named = naming or _UNNAMED
-    choices = [question.choices[place] for place in order]
+    texts = _without_blank(question.choices, style)
+    choices = [texts[place] for place in order]
     labels = _names(question, style, where)
     fields: dict[str, Any] = {
         **{name: getattr(question, name) for name in _QUESTION_NAMES},
@@ -328,6 +329,17 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
     }
     prompt = render(style.prompt, fields, f"{where}, style {style.name}, prompt")
     return Put(prompt, tuple(_answers(style, fields, where)), tuple(labels))
+
+
+def _without_blank(choices: tuple[str, ...], style: Style) -> tuple[str, ...]:
+    """The choices, without the blank that all of them bring (COPA) where a style lists them or begins a line with them.
+
+    Elsewhere it is kept: a task that parts prompt and choice by two blanks is asked so in `cloze`, too.
+    """
+    if not all(choice.startswith(" ") for choice in choices):
+        return choices
+    is_other = style.shows_options or style.delimiter.endswith("\n")
+    return tuple(choice.removeprefix(" ") for choice in choices) if is_other else choices
 
 
 def _answers(style: Style, fields: Mapping[str, Any], where: str) -> list[str]:
