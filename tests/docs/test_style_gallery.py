@@ -159,6 +159,17 @@ CASES = (
         BIRDS,
     ),
     Case(
+        "quiz",
+        'A question with choices listed behind "Question:" (as CommonsenseQA)',
+        "multiple_choice",
+        {
+            **CHOICE,
+            "doc_to_text": "Question: {{q}}\n" + LIST + "Answer:",
+            "doc_to_choice": "{{['A', 'B', 'C'][:options|length]}}",
+        },
+        BIRDS,
+    ),
+    Case(
         "reading",
         "A question about a passage (as RACE)",
         "multiple_choice",

@@ -70,7 +70,7 @@ def test_other_labels(labels: tuple[str, ...]) -> None:
 
 def test_labels_in_brackets() -> None:
     question = found("Q: Which?\nOptions:\n(A) red\n(B) green\nA:", ("(A)", "(B)"), 1)
-    assert question == MultipleChoice("Which?", ("red", "green"), 1)
+    assert question == MultipleChoice("Which?", ("red", "green"), 1, headed_list=True)
 
 
 def test_white_space_of_options_is_kept() -> None:
@@ -109,16 +109,18 @@ def test_an_answer_and_a_question_mark_within_the_question_stay() -> None:
 
 def test_fewer_options_than_labels_are_the_options() -> None:
     question = found("Q: Which?\nOptions:\n(A) red\n(B) green\nA:", ("(A)", "(B)", "(C)"), 1)
-    assert question == MultipleChoice("Which?", ("red", "green"), 1)
+    assert question == MultipleChoice("Which?", ("red", "green"), 1, headed_list=True)
 
 
 def test_more_options_than_labels_are_all_options() -> None:
     question = found("Q: Which?\nOptions:\n(A) red\n(B) green\n(C) blue\n(D) grey\nA:", ("(A)", "(B)"), 1)
-    assert question == MultipleChoice("Which?", COLOURS, 1)
+    assert question == MultipleChoice("Which?", COLOURS, 1, headed_list=True)
 
 
 def test_a_single_option_under_its_heading() -> None:
-    assert found("Q: Which?\nOptions:\n(A) red\nA:", ("(A)", "(B)"), 0) == MultipleChoice("Which?", ("red",), 0)
+    assert found("Q: Which?\nOptions:\n(A) red\nA:", ("(A)", "(B)"), 0) == MultipleChoice(
+        "Which?", ("red",), 0, headed_list=True
+    )
 
 
 def test_a_right_answer_that_is_not_listed_is_refused() -> None:
@@ -127,12 +129,12 @@ def test_a_right_answer_that_is_not_listed_is_refused() -> None:
 
 def test_windows_newlines() -> None:
     prompt = "Passage\r\nQuestion: Which?\r\nA. red\r\nB. green\r\nAnswer:"
-    assert found(prompt, ("A", "B"), 0) == MultipleChoice("Which?", ("red", "green"), 0, "Passage")
+    assert found(prompt, ("A", "B"), 0) == MultipleChoice("Which?", ("red", "green"), 0, "Passage", headed_list=True)
 
 
 def test_unicode() -> None:
     question = found("Pregunta: ¿Qué color?\nA. añil\nB. 藍\nRespuesta:", ("A", "B"), 1)
-    assert question == MultipleChoice("¿Qué color?", ("añil", "藍"), 1)
+    assert question == MultipleChoice("¿Qué color?", ("añil", "藍"), 1, headed_list=True)
 
 
 def test_no_question_but_options() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import DataError, UserError
 from assay.core.formats import MultipleChoice
-from assay.tasks.styles import STYLES, Put, find_style, is_style, put
+from assay.tasks.styles import STYLES, Naming, Put, find_style, is_style, put
 
 Write = Callable[..., Path]
 
@@ -57,6 +57,22 @@ def test_generate() -> None:
 def test_a_question_without_words_leaves_no_empty_line() -> None:
     bare = MultipleChoice("", ("It rains.", "It rain."), 0)
     assert shown("letters", bare).prompt == "A. It rains.\nB. It rain.\nAnswer:"
+
+
+def test_a_blank_that_all_choices_bring_is_not_listed() -> None:
+    copa = MultipleChoice("It rained so", (" I ran.", " I sang."), 0, completes=True)
+    assert shown("letters", copa).prompt == "It rained so\nA. I ran.\nB. I sang.\nAnswer:"
+    assert shown("hybrid", copa).answers == shown("metaicl", copa).answers == ("I ran.", "I sang.")
+    assert shown("letter+text", copa).answers[0] == "(A) I ran."
+    assert shown("cloze", copa).answers == copa.choices
+    assert shown("letters", MultipleChoice("Why?", (" 1", "2"), 0)).prompt == "Why?\nA.  1\nB. 2\nAnswer:"
+
+
+def test_t5_has_one_blank_between_its_parts() -> None:
+    naming = Naming("toy", (("passage", "It rained. "), ("question", "\nWhy?")))
+    assert put(SKY, STYLES["t5"], (0, 1), "t", naming).prompt == (
+        "toy passage: It rained. question: Why? choice1: red choice2: blue"
+    )
 
 
 def test_braces_in_a_question_are_text() -> None:

@@ -26,6 +26,7 @@ class MultipleChoice:
         labels: the document's own names of the choices, where it has some.
         headed: whether "Question:" stands before the question where it is asked alone: not where the task's own
             prompt has no such word, as MMLU's, nor where a text is to be classified.
+        headed_list: whether it also stands there where the choices are listed, as in the task's own prompt.
     """
 
     question: str
@@ -35,6 +36,7 @@ class MultipleChoice:
     completes: bool = False
     labels: tuple[str, ...] = ()
     headed: bool = True
+    headed_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,9 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
     if not is_listed and not is_closed:
         return MultipleChoice(prompt, texts, answer, completes=True)
     context, question = _parts(before)
-    is_headed = len(question) < len(before)
-    return MultipleChoice(question.strip("\r\n"), texts, answer, context, headed=is_headed)
+    headed = len(question) < len(before)
+    asked = question.strip("\r\n")
+    return MultipleChoice(asked, texts, answer, context, headed=headed, headed_list=headed and is_listed)
 
 
 def infer_classes(

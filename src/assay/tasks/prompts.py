@@ -41,6 +41,11 @@ def join_if_needed(left: str, right: str, separator: str) -> str:
     return left + separator + right if _has_seam(left, right) else left + right
 
 
+def parted(opening: str, separator: str) -> str:
+    """An opening with the separator behind it, unless it is empty or ends with white space or within a template."""
+    return opening + separator if opening and not opening[-1].isspace() and opening[-1] != "}" else opening
+
+
 def system_pieces(system: str, description: str, separator: str) -> tuple[Piece, ...]:
     """The opening of a prompt: system instruction and the task's description."""
     text = join_if_needed(system, description, separator)

@@ -18,9 +18,15 @@ from assay.core.formats import MultipleChoice
 from assay.tasks.harness.read import read_task_file
 from assay.tasks.templates import check_syntax, render, undefined_names
 
-_ASKED = "{% if context %}{{context}}\n{% endif %}{% if question %}{{question}}\n{% endif %}"
+# MMLU has no word before a question, and neither has ARC in its form (Biderman et al. 2024, appendix B.2). Only a task
+# whose own prompt lists its choices behind "Question:" keeps that word.
+_ASKED = (
+    "{% if context %}{{context}}\n{% endif %}"
+    "{% if question %}{% if headed_list %}Question: {% endif %}{{question}}\n{% endif %}"
+)
 _LISTED = _ASKED + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
-_NAMES = ("question", "context", "choices", "labels", "options", "completes", "headed", "task", "parts", "are_classes")
+_QUESTION_NAMES = ("question", "context", "choices", "completes", "headed", "headed_list")
+_NAMES = (*_QUESTION_NAMES, "labels", "options", "task", "parts", "are_classes")
 _ANSWER_NAMES = (*_NAMES, "choice", "label")
 _SPAN_NAMES = ("question", "context")
 
@@ -31,8 +37,8 @@ class Style:
 
     Attributes:
         name: short name.
-        prompt: template over question, context, choices, labels, options (label and text), completes and headed; also
-            over the task's name, the question's parts (name and text) and are_classes, whether the choices are classes.
+        prompt: template over the question's attributes, over labels and options (label and text); also over the task's
+            name, the question's parts (name and text) and are_classes, whether the choices are classes.
         answer: template of one choice as it is scored, over choice and label too.
         delimiter: between prompt and answer.
         labels: names of the options: `letters`, `lower`, `numbers`, `own` (the document's), or the names themselves.
@@ -87,7 +93,7 @@ STYLES = {
         Style(
             "cloze",
             # "Question: …\nAnswer:" is GPT-3's form (Brown et al. 2020), and that of lm-eval's ARC. A task whose own
-            # prompt does without that word, as MMLU's, does without it in every style.
+            # prompt does without the word, as MMLU's, does without it in every style.
             "{% if context %}{{context}}\n{% endif %}{% if headed and not completes %}Question: {% endif %}"
             "{{question}}{% if not completes %}\nAnswer:{% endif %}",
             "{{choice}}",
@@ -130,7 +136,7 @@ STYLES = {
         ),
         Style(
             "t5",
-            "{{task}}{% for part in parts %} {{part.name}}: {{part.text}}{% endfor %}"
+            "{{task}}{% for part in parts %} {{part.name}}: {{part.text|trim}}{% endfor %}"
             "{% if not are_classes %}"
             "{% for choice in choices %} choice{{loop.index}}: {{choice}}{% endfor %}{% endif %}",
             "{{choice}}",
@@ -309,13 +315,11 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
         naming: what task and parts are called; None where the style does not show it.
     """
     named = naming or _UNNAMED
-    choices = [question.choices[place] for place in order]
+    texts = _without_blank(question.choices, style)
+    choices = [texts[place] for place in order]
     labels = _names(question, style, where)
     fields: dict[str, Any] = {
-        "question": question.question,
-        "context": question.context,
-        "completes": question.completes,
-        "headed": question.headed,
+        **{name: getattr(question, name) for name in _QUESTION_NAMES},
         "choices": choices,
         "labels": labels,
         "options": [{"label": label, "text": text} for label, text in zip(labels, choices, strict=True)],
@@ -325,6 +329,17 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
     }
     prompt = render(style.prompt, fields, f"{where}, style {style.name}, prompt")
     return Put(prompt, tuple(_answers(style, fields, where)), tuple(labels))
+
+
+def _without_blank(choices: tuple[str, ...], style: Style) -> tuple[str, ...]:
+    """The choices, without the blank that all of them bring (COPA) where a style lists them or begins a line with them.
+
+    Elsewhere it is kept: a task that parts prompt and choice by two blanks is asked so in `cloze`, too.
+    """
+    if not all(choice.startswith(" ") for choice in choices):
+        return choices
+    is_other = style.shows_options or style.delimiter.endswith("\n")
+    return tuple(choice.removeprefix(" ") for choice in choices) if is_other else choices
 
 
 def _answers(style: Style, fields: Mapping[str, Any], where: str) -> list[str]:

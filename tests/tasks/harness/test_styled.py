@@ -68,8 +68,29 @@ def test_no_style_adds_a_word_before_the_question_of_mmlu(make_task: Make) -> No
     assert asked(styled(task, "letters")) == asked(task)
     assert asked(styled(task, "cloze"))[0] == ("What colour is the sky?\nAnswer:", " red")
     assert asked(styled(task, "hybrid"))[0] == (asked(task)[0][0], " red")
-    headed = make_task(ROWS, **{**task.definition.file.data, "doc_to_text": "Question: " + listed})
-    assert asked(styled(headed, "cloze"))[0][0] == "Question: What colour is the sky?\nAnswer:"
+
+
+def test_listed_styles_keep_the_word_behind_which_a_task_lists_its_choices(make_task: Make) -> None:
+    listed = "Question: {{q}}\n{% for o in options %}{{'ABC'[loop.index0]}}. {{o}}\n{% endfor %}Answer:"
+    task = make_task(ROWS, **{**CLOZE, "doc_to_text": listed, "doc_to_choice": "{{['A', 'B', 'C'][:options|length]}}"})
+    assert asked(styled(task, "letters")) == asked(task)
+    assert asked(styled(task, "hybrid"))[0] == (asked(task)[0][0], " red")
+    assert asked(styled(task, "cloze"))[0] == ("Question: What colour is the sky?\nAnswer:", " red")
+
+
+def test_examples_with_templates_of_their_own_begin_as_the_question_does(make_task: Make) -> None:
+    shown = {"sampler": "first_n", "split": "test", "doc_to_text": "{{q}}\nAnswer:"}
+    task = make_task(ROWS, TaskOptions(num_fewshot=1), **{**CLOZE, "fewshot_config": shown})
+    both = "Question: What colour is grass?\nAnswer: green\n\nQuestion: What colour is the sky?\nAnswer:"
+    assert asked(styled(task, "cloze"))[0][0] == both
+
+
+def test_a_description_is_parted_from_another_prompt_than_its_own(make_task: Make) -> None:
+    task = make_task(ROWS, **CLOZE, description="Colours.")
+    assert asked(task)[0][0] == "Colours.Question: What colour is the sky?\nAnswer:"  # lm-eval's rule
+    assert asked(styled(task, "letters"))[0][0].startswith("Colours.\n\nWhat colour is the sky?\nA. red")
+    parted = make_task(ROWS, **CLOZE, description="Colours. ")
+    assert asked(styled(parted, "letters"))[0][0].startswith("Colours. What colour")
 
 
 def test_a_stated_question_has_the_head_of_the_prompt_beside_it(make_task: Make) -> None:

@@ -10,14 +10,14 @@ import re
 from dataclasses import replace
 
 from assay.core.errors import DataError, Fault, TaskFileError
-from assay.core.formats import Answer
+from assay.core.formats import Answer, MultipleChoice
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
 from assay.tasks.harness.format_key import CHOICE, CLASSES, SPAN, format_kind
 from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, Turn
 from assay.tasks.harness.questions import QuestionReader
-from assay.tasks.harness.written import as_written
+from assay.tasks.harness.written import as_written, parted_description
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import STYLES, Put, Style, put
 
@@ -73,6 +73,7 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
         name=f"{definition.name}@{style.name}",
         alias=f"{definition.alias}@{style.name}",
         output_type=_GENERATED if style.generates else _CHOICE,
+        description=parted_description(definition),
         rendering=_rendering(definition, definition.rendering, style, ()),
         fewshot=replace(examples, rendering=_rendering(definition, examples.rendering, style, ("fewshot_config",))),
         generation={"until": list(style.stop), "max_gen_toks": style.max_tokens, "do_sample": False},
@@ -86,7 +87,11 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
 
 
 def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: tuple[str, ...]) -> Rendering:
-    styled = _Styled(QuestionReader(definition, own, above), style, f"task {definition.name}")
+    # Examples with templates of their own still begin as the question does.
+    asked = definition.rendering
+    is_other = (own.text, own.choice) != (asked.text, asked.choice)
+    heads = QuestionReader(definition, asked, ()) if is_other else None
+    styled = _Styled(QuestionReader(definition, own, above), heads, style, f"task {definition.name}")
     # An example shows one right answer, where a document may have several.
     target = Derived(styled.first_answer if above else styled.answer)
     is_own = style.example_delimiter is None
@@ -129,10 +134,18 @@ def _shown_place(place: int, turn: Turn | None) -> int:
 
 
 class _Styled:
-    """The fields of a rendering in a style. The last row's question is kept: three fields are read from it."""
+    """The fields of a rendering in a style. The last row's question is kept: three fields are read from it.
 
-    def __init__(self, questions: QuestionReader, style: Style, where: str) -> None:
+    Args:
+        questions: reads the question of a row.
+        heads: reads it as the task's documents are read, where that is another way; None where it is the same.
+        style: the style.
+        where: the task, for errors.
+    """
+
+    def __init__(self, questions: QuestionReader, heads: QuestionReader | None, style: Style, where: str) -> None:
         self._questions = questions
+        self._heads = heads
         self._style = style
         self._names_parts = style.names_parts
         self._where = where
@@ -167,6 +180,16 @@ class _Styled:
             turn = row.get(ROTATION)
             order = turn.order if turn is not None else range(len(question.choices))
             naming = self._questions.naming(row) if self._names_parts else None
-            found = put(question, self._style, order, self._where, naming)
+            found = put(self._headed(question, row), self._style, order, self._where, naming)
             self._last = (row, found)
         return found
+
+    def _headed(self, question: MultipleChoice, row: Row) -> MultipleChoice:
+        """A question with the word before it that the task's documents have there."""
+        if self._heads is None:
+            return question
+        try:
+            found = self._heads(row)
+        except DataError:
+            return question  # an example that only its own templates can put
+        return replace(question, headed=found.headed, headed_list=found.headed_list)

@@ -13,6 +13,7 @@ from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
 from assay.tasks.harness.format_key import SPAN, format_kind
 from assay.tasks.harness.questions import QuestionReader
+from assay.tasks.prompts import parted
 from assay.tasks.styles import Style
 from assay.tasks.templates import render
 
@@ -33,12 +34,19 @@ def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDe
     return replace(
         definition,
         output_type="generate_until",
+        description=parted_description(definition),
         rendering=_rendering(definition.rendering, questions, _right_answers, style),
         fewshot=replace(fewshot, rendering=_rendering(fewshot.rendering, shown, _shown_answer, style)),
         generation=settings,
         scoring=_scoring(definition, is_span),
         questions=questions.question,
     )
+
+
+def parted_description(definition: TaskDefinition) -> str | None:
+    """The description before prompts that are not the file's: an example's delimiter parts it from them."""
+    own = definition.description
+    return None if own is None else parted(own, definition.rendering.delimiters.example)
 
 
 def _rendering(
