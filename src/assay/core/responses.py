@@ -8,8 +8,12 @@ from typing import Any, NamedTuple, Union
 
 from assay.core.errors import AssayError
 
-# Notes a model may attach to an output. They are counted over a run and shown; an unknown one is shown by name.
+# Notes that a model attaches to an output, or a task to a document as asked. They are counted over a run and shown; an
+# unknown one is shown by name.
 NOTE_TEXTS = {
+    "own_example_shown": "documents are among their own few-shot examples, so their prompts show the right answer",
+    "own_example_replaced": "documents were drawn among their own few-shot examples; another example stands there"
+    " (lm-eval shows the document itself: --like lm-eval)",
     "demonstration_cut": "demonstrations were cut to the most tokens that each may have (the style's limit)",
     "question_cut": "questions were cut to the most tokens that each may have with its options (the style's limit)",
     "double_bos": "prompts began with two BOS tokens",

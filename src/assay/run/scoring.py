@@ -89,6 +89,8 @@ def _denominators(
             cut_off += any(is_cut_off(output) for output in outputs if isinstance(output, Text))
         for output in odd:
             notes.update(output.notes)
+        if item.instance.notes:
+            notes.update(item.instance.notes)
         if item.instance.nulls:
             notes -= _meant(item)
         if item.instance.choices and not _is_usual(item.instance):

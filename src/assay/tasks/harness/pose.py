@@ -17,10 +17,10 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.requests import Demonstrated, Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood
 from assay.core.specs import ChatSpec
-from assay.tasks.fewshot import Sampler
 from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.generation import GenerationSettings
+from assay.tasks.own_examples import CheckedSampler
 from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
 
 INVALID_GOLD = -100
@@ -72,7 +72,7 @@ class Poser:
         definition: TaskDefinition,
         first: Row,
         pool: Sequence[Row],
-        sampler: Sampler | None,
+        sampler: CheckedSampler | None,
         chat: ChatSpec,
         generation: GenerationSettings | None,
     ) -> None:
@@ -130,6 +130,7 @@ class Poser:
             nulls=self._nulls,
             prompts=(len(choices) if self._has_many_prompts else 1) if self._reads_prompts else 0,
             orders=orders,
+            notes=self._sampler.notes(document.id) if self._sampler is not None else (),
         )
 
     def _in_order(self, document: Document) -> Document:
