@@ -14,6 +14,7 @@ from assay.core.results import TaskResult
 from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
+from assay.run.golds import place_notices
 from assay.run.shared_texts import shared_text_notices
 from assay.scoring.drawing import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
@@ -90,6 +91,7 @@ def _texts(result: TaskResult) -> Iterator[str]:
     for pipeline, count in counts.unparsed.items():
         if count:
             yield f"no answer was found in {count} of {counts.scored} ({pipeline})"
+    yield from place_notices(result)
     yield from draw_notices(result)
     clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
     if clusters:

@@ -20,6 +20,7 @@ from assay.plan.planning import Plan, make_plan
 from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
+from assay.run.golds import check_golds
 from assay.run.manifest import make_manifest, redacted
 from assay.run.notices import part_notices, task_notices
 from assay.run.posing import PosedTask, pose_task
@@ -126,6 +127,7 @@ def prepared(
         for task in setup.tasks:
             with session.stage("pose", task.card.name):
                 posed.append(pose_task(task, session.spec, setup.model.fingerprint.digest))
+        check_golds(posed, session.spec)
         with session.stage("plan"):
             plan = plan_missing(session, posed)
         yield setup, posed, plan

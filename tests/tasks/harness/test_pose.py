@@ -235,6 +235,28 @@ def test_fixed_examples_need_no_split(make_task: Make, golden_rows: Rows) -> Non
     assert prompt(task) == "1? one\n\n2? two\n\nWhat is 1+1?"
 
 
+# Fields without a value
+
+
+@pytest.mark.parametrize(
+    ("keys", "places"),
+    [
+        ({"doc_to_text": "{{q}} {{hint}}"}, [1]),
+        ({"doc_to_text": "{{q}}{% if hint %} {{hint}}{% endif %}"}, []),
+        ({"doc_to_text": "{{q}} {{hint or ''}}{{'' if q else hint}}"}, []),
+        ({"doc_to_text": "{{q.upper()}} {{hint}}"}, [1]),
+        ({"doc_to_text": "q", "doc_to_target": "hint"}, [1]),
+        ({"doc_to_text": "q", "description": "{{hint}}"}, [1]),
+        ({"doc_to_text": "q", "fewshot_config": {"doc_to_text": "{{hint}}"}, "num_fewshot": 1}, [0, 1, 2]),
+    ],
+)
+def test_the_word_none_for_a_null_is_noted(make_task: Make, keys: dict[str, Any], places: list[int]) -> None:
+    rows = [{"q": name, "hint": None if name == "b" else "x", "ans": "y"} for name in "abc"]
+    inner = {"fewshot_config": {"sampler": "first_n", "samples": rows[1:2], **keys.get("fewshot_config", {})}}
+    task = make_task(rows, **{"doc_to_target": "ans", **keys, **inner})
+    assert [place for place in range(3) if "null_written" in pose(task, place).notes] == places
+
+
 # The right answer
 
 
