@@ -21,6 +21,7 @@ from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
 from assay.run.golds import check_golds
+from assay.run.ignored import ignored_notices
 from assay.run.manifest import make_manifest, redacted
 from assay.run.notices import part_notices, task_notices
 from assay.run.posing import PosedTask, pose_task
@@ -200,6 +201,7 @@ def make_result(
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
     notices += (*task_notices(results), *part_notices(results, session.spec))
+    notices += tuple(ignored_notices(setup.tasks, results, session.spec.options))
     notices += best_of(setup.combined, results, groups)
     notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(

@@ -116,7 +116,7 @@ class Runs:
         return [_record(row) for row in self._database.read(_SELECT + _NEWEST_FIRST)]
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of this name, or of the only one that begins so; `last` is the one recorded last, `last~1` the one before."""
+        """The run of this name, or the only one whose name begins so; `last` was recorded last, `last~1` before it."""
         if found := _LAST.fullmatch(run_id):
             return self._newest(int(found.group(1) or 0))
         rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
