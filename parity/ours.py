@@ -3,6 +3,9 @@
     python -m parity.ours JOB.json OUT.jsonl REFERENCE.jsonl
 
 In: a job. Out: one record per task and case, in the form that parity.reference writes.
+
+Assay asks as it does by default. Only a document that lm-eval shows among its own examples is asked with
+`--like lm-eval`, which repeats that; how many they are is in the record.
 """
 
 from __future__ import annotations
@@ -12,18 +15,21 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from assay.core.protocols import Task, Tokenizes
 from assay.core.requests import Generation, Loglikelihood, Request
-from assay.core.specs import ModelSettings, RunSpec
+from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
 from assay.models.registry import open_model
 from assay.report.harness_shape import plain as plain_document
 from assay.run.posing import chosen_documents
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
+from assay.tasks.own_examples import REPLACED
 from parity import conversation
 from parity.compare import OF_CLASS
 from parity.job import Case, Job, read_job
@@ -91,17 +97,32 @@ def meant(request: Generation) -> dict[str, Any]:
     }
 
 
-def documents_of(task: Task, spec: RunSpec, renderer: Renderer) -> list[dict[str, Any]]:
-    """The posed documents."""
+def like_lm_eval(spec: RunSpec) -> RunSpec:
+    """The same run with lm-eval's defects."""
+    return replace(spec, options=replace(spec.options, like=LM_EVAL))
+
+
+def documents_of(task: Task, like: Callable[[], Task], spec: RunSpec, renderer: Renderer) -> list[dict[str, Any]]:
+    """The posed documents.
+
+    Args:
+        task: the task as it is by default.
+        like: gives the same with lm-eval's defects, for documents that are mended by default.
+        spec: the run.
+        renderer: writes prompts as text.
+    """
     found: list[dict[str, Any]] = []
     before: list[Any] = []
     for document in chosen_documents(task, spec):
         instance = task.pose(document)
+        is_mended = REPLACED in instance.notes
+        if is_mended:
+            instance = like().pose(document)
         text = json.dumps(dict(document.fields), indent=2, ensure_ascii=False, default=plain_document)
         questions = instance.requests[:: instance.draws]
         requests = pack([as_request(request, task, renderer) for request in questions], before)
         row = {"id": document.id, "document": text, "target": str(instance.target)}
-        found.append({**row, "repeats": instance.draws, "requests": requests})
+        found.append({**row, "repeats": instance.draws, "requests": requests, "is_mended": is_mended})
     return found
 
 
@@ -115,11 +136,18 @@ class Requests:
 
     def record(self, name: str, case: Case) -> dict[str, Any]:
         spec = make_spec("none", [name], **settings_of(self._job, case))
+        task = self._task(name, spec)
+        # Made where it is needed only: task code may keep what it was asked before.
+        like = cache(lambda: self._task(name, like_lm_eval(spec)))
+        documents = documents_of(task, like, spec, self._renderer)
+        mended = sum(document.pop("is_mended") for document in documents)
+        return {"shots": task.card.num_fewshot, "mended": mended, "documents": documents}
+
+    def _task(self, name: str, spec: RunSpec) -> Task:
         tasks = resolve_tasks(spec, [name], self._catalog).tasks
         if len(tasks) != 1:
             raise ValueError(f"{name} stands for {len(tasks)} tasks; name them one by one")
-        (task,) = tasks
-        return {"shots": task.card.num_fewshot, "documents": documents_of(task, spec, self._renderer)}
+        return tasks[0]
 
 
 def run(job: Job, writer: RecordWriter, maker: Any) -> Iterator[str]:

@@ -15,11 +15,13 @@ from assay.core.protocols import Model
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
 from assay.core.results import Answered, TaskResult
-from assay.core.specs import ModelSettings
+from assay.core.specs import LM_EVAL, ModelSettings
 from assay.models.registry import open_model
 from assay.report.harness_shape import results_data
+from assay.run.posing import chosen_documents
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
+from assay.tasks.own_examples import REPLACED
 from assay.testing import ScriptedModel
 from parity import script
 from parity.job import Case, Job
@@ -78,7 +80,7 @@ class Scores:
 
 def scores_of(name: str, case: Case, job: Job, model: Model, **more: Any) -> dict[str, Any]:
     """What a model gets in one task."""
-    result = assay.evaluate(model, name, store=":memory:", **settings_of(job, case), **more)
+    result = assay.evaluate(model, name, store=":memory:", **mended_settings(name, case, job), **more)
     data = results_data(result, {})
     return {
         "shots": data["n-shot"][name],
@@ -90,9 +92,27 @@ def scores_of(name: str, case: Case, job: Job, model: Model, **more: Any) -> dic
     }
 
 
+def mended_settings(name: str, case: Case, job: Job) -> dict[str, Any]:
+    """Settings for `evaluate`: like lm-eval where Assay mends by default what lm-eval does, else the default."""
+    settings = settings_of(job, case)
+    return {**settings, "like": LM_EVAL} if is_mended(name, settings) else settings
+
+
+def is_mended(name: str, settings: dict[str, Any]) -> bool:
+    """Whether Assay mends by default what lm-eval does with a task or group: documents among their own examples."""
+    spec = make_spec("none", [name], **settings)
+    tasks = resolve_tasks(spec, [name], open_catalog(spec.include_path)).tasks
+    return any(
+        REPLACED in task.pose(document).notes
+        for task in tasks
+        if task.card.num_fewshot
+        for document in chosen_documents(task, spec)
+    )
+
+
 def group_of(name: str, case: Case, job: Job, model: Model) -> dict[str, Any]:
     """What a result file says about a group and all that is below it."""
-    return results_data(assay.evaluate(model, name, store=":memory:", **settings_of(job, case)), {})
+    return results_data(assay.evaluate(model, name, store=":memory:", **mended_settings(name, case, job)), {})
 
 
 def samples_of(task: TaskResult) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ class Outcome:
     documents: int = 0
     requests: int = 0
     differing_documents: int = 0
+    mended_documents: int = 0
     differences: list[Difference] = field(default_factory=list)
     reference_error: str | None = None
     our_error: str | None = None
@@ -63,6 +64,7 @@ def _outcome(
     found.differences = comparison.differences()
     found.documents, found.requests = comparison.counts.documents, comparison.counts.requests
     found.differing_documents = len({item.document for item in found.differences if item.document is not None})
+    found.mended_documents = ours.get("mended", 0)
     found.status = DIFFERENT if found.differences else SAME
     return found
 
@@ -100,6 +102,11 @@ def print_outcomes(found: Sequence[Outcome], folder: Path, shown: Shown, console
     for status in (ONLY_OURS_FAILS, ONLY_REFERENCE_FAILS, BOTH_FAIL, MISSING):
         _print_failures([item for item in found if item.status == status], status, console)
     console.print(_totals(found))
+    mended = sum(item.mended_documents for item in found)
+    if mended:
+        tasks = len({item.task for item in found if item.mended_documents})
+        shown_as = "are shown among their own examples by lm-eval and were compared with --like lm-eval"
+        console.print(f"{mended} documents of {tasks} tasks {shown_as}")
     console.print(f"{_verdict(found)}; everything is in {escape(str(folder))}")
 
 

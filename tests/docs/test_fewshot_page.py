@@ -48,6 +48,7 @@ def test_formulas_are_those_of_the_page() -> None:
         "Random(seed).sample(pool, k + 1)",
         'Random(f"{seed}:{place}").sample(pool, k + 1)',
         "Random(place).sample(pool, k + 1)",
+        'Random(f"{seed}:{place}").sample(others, missing)',
     ]
     for place in (0, 5):
         for sampler, seed in (("fixed", 1234), ("per_document", f"1234:{place}"), ("catwalk", place)):

@@ -12,7 +12,7 @@ import pytest
 from assay.api import evaluate
 from assay.core.errors import ModelError, UserError
 from assay.core.requests import Generation, Instance, Loglikelihood, Request
-from assay.core.responses import Failure, Text
+from assay.core.responses import Failure, Logprob, Text
 from assay.core.results import RunResult
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.run.events import Event, Noticed, Planned, StageStarted
@@ -181,11 +181,18 @@ def test_an_invalid_gold_is_noticed_and_counts_as_wrong() -> None:
 
     def pose(document: object) -> Instance:
         instance = toy.poser(document)  # type: ignore[arg-type]
-        return Instance(instance.task, instance.document_id, instance.requests, choices=instance.choices, gold=-1)
+        return replace(instance, gold=-1 if instance.document_id else instance.gold)
 
     result = run(ScriptedModel(solve), ToyTask(toy.card, toy.scoring, toy.rows, pose))
-    assert result.tasks[0].metric("acc").estimate.value == 0.0
-    assert any("none of the choices" in notice and "(4)" in notice for notice in result.notices)
+    assert result.tasks[0].metric("acc").estimate.value == 0.25
+    assert any("none of the choices" in notice and "(3)" in notice for notice in result.notices)
+
+
+@pytest.mark.parametrize(("total", "notes"), [(0.5, {"positive_logprob": 3}), (0.0, {}), (1e-9, {})])
+def test_a_log_probability_above_0_is_noticed(total: float, notes: dict[str, int]) -> None:
+    result = run(ScriptedModel(lambda request: Logprob(total, 1, is_greedy=False)), toy_choice_task(3))
+    assert result.tasks[0].denominators.notes == notes
+    assert any("above 0, which no probability has (3)" in notice for notice in result.notices) == bool(notes)
 
 
 def test_what_a_model_says_of_itself_is_noticed() -> None:

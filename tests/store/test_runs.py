@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +50,18 @@ def test_a_failed_run_has_no_summary(store: Store) -> None:
 def test_runs_come_newest_first(store: Store) -> None:
     names = [store.runs.begin(MODEL, {"number": number}, {}) for number in range(3)]
     assert [record.id for record in store.runs.all()] == names[::-1]
+
+
+def test_last_is_the_run_recorded_last_after_the_clock_went_back(tmp_path: Path) -> None:
+    path = tmp_path / "clock.db"
+    with Store(path) as store:
+        first, second = store.runs.begin(MODEL, {}, {}), store.runs.begin(MODEL, {}, {})
+        store.runs.end(first, FINISHED, {})
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET created = created - 86400, id = 'a' WHERE id = ?", (second,))
+    with Store(path) as store:
+        assert [store.runs.get(name).id for name in ("last", "last~1")] == ["a", first]
+        assert [record.id for record in store.runs.all()] == ["a", first]
 
 
 def test_a_run_is_found_by_the_start_of_its_name(store: Store) -> None:

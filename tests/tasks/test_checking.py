@@ -128,3 +128,19 @@ def test_templates_are_checked_by_themselves_and_where_a_task_names_them(tmp_pat
     assert len(found) == 2
     assert "templates.yaml:4" in found[0] and "template does not parse" in found[0]
     assert "u.yaml:4  prompts: no file or folder" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("doc_to_choice: ['{{a}}', '{{b}}']\ndoc_to_target: label\n", "doc_to_choice: lists the choice '{{a}}'"),
+        ("doc_to_choice: ['yes', 'no']\ndoc_to_target: 2\n", "doc_to_target: is 2; expected a place among 2 choices"),
+        ("doc_to_choice: ['1', '2']\ndoc_to_target: '{{label}}'\n", "a template's digits are read as a place"),
+    ],
+)
+def test_right_answers_that_can_be_no_choice_are_found_without_data(tmp_path: Path, keys: str, expected: str) -> None:
+    (fault,) = check(tmp_path, {"a.yaml": GOOD.replace("doc_to_choice: options\ndoc_to_target: label\n", keys)}).faults
+    assert expected in str(fault)
+    inner = "fewshot_config: {doc_to_choice: ['{{a}}']}\n"
+    (fault,) = check(tmp_path, {"a.yaml": GOOD + inner}).faults
+    assert "fewshot_config.doc_to_choice: lists the choice" in str(fault)

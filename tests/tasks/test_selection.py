@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,3 +245,36 @@ def test_a_registered_group_cannot_be_defined_again_inside(select: Callable[...,
     with pytest.raises(TaskFileError) as caught:
         select("h")
     assert f'{path}:3  task[0]: "g" is a registered group, but task is given' in str(caught.value)
+
+
+PLUGIN = """
+import assay
+
+@assay.task("towns", rows=[{"q": "a"}])
+def towns(row):
+    return assay.Complete("The town is", " " + row["q"])
+"""
+SELECTED = """
+from assay.core.specs import TaskOptions
+from assay.run.resolve import known_names
+from assay.tasks.catalog import Catalog
+from assay.tasks.selection import select_tasks
+found = select_tasks(["both", "acme/capitals"], Catalog(["groups"]), TaskOptions(), known_names())
+print([task.card.name for task in found.tasks], *found.notices, sep="\\n")
+"""
+
+
+def test_another_name_and_changes_of_a_plugin_are_said(tmp_path: Path, write_yaml: Write) -> None:
+    write_yaml("acme-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    write_yaml("acme-1.0.dist-info/entry_points.txt", "[assay.tasks]\ncapitals = acme_towns:towns\n")
+    write_yaml("acme_towns.py", PLUGIN)
+    write_yaml("groups/both.yaml", "group: both\ntask: [{task: acme/capitals, num_fewshot: 3}]\n")
+    path = os.pathsep.join((str(tmp_path), *sys.path))
+    made = subprocess.run(
+        [sys.executable, "-c", SELECTED], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True
+    )
+    assert made.stdout.decode().splitlines() == [
+        "['towns']",
+        'the task "acme/capitals" calls itself "towns" and is recorded under that name',
+        "towns: what its group says (num_fewshot) has no effect: it is written in Python",
+    ], made.stderr.decode()

@@ -302,6 +302,7 @@ class Instance:
             order. Empty for the one order that they have.
         cluster: which documents it belongs together with, such as those on one passage; None where the run's
             documents stand for themselves.
+        notes: names of oddities of how it was posed, see `NOTE_TEXTS` of `assay.core.responses`.
     """
 
     task: str
@@ -315,6 +316,7 @@ class Instance:
     prompts: int = 0
     orders: tuple[tuple[int, ...], ...] = ()
     cluster: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def right_places(self) -> tuple[Any, ...]:

@@ -8,15 +8,23 @@ from typing import Any, NamedTuple, Union
 
 from assay.core.errors import AssayError
 
-# Notes a model may attach to an output. They are counted over a run and shown; an unknown one is shown by name.
+# Notes that a model attaches to an output, or a task to a document as asked. They are counted over a run and shown; an
+# unknown one is shown by name.
 NOTE_TEXTS = {
+    "own_example_shown": "documents are among their own few-shot examples, so their prompts show the right answer",
+    "own_example_replaced": "documents were drawn among their own few-shot examples; another example stands there"
+    " (lm-eval shows the document itself: --like lm-eval)",
+    "null_written": "prompts or answers hold the word None, as a field without a value (null) was written into them",
+    "question_dropped": "the chat template left the question out, or changed its words",
+    "turn_dropped": "the chat template left out earlier turns (few-shot examples), or changed their words",
+    "positive_logprob": "log-likelihoods are above 0, which no probability has",
     "demonstration_cut": "demonstrations were cut to the most tokens that each may have (the style's limit)",
     "question_cut": "questions were cut to the most tokens that each may have with its options (the style's limit)",
     "double_bos": "prompts began with two BOS tokens",
     "empty_prompt": "prompts were empty and stood on the prefix token alone",
     "joined_token": "a token spans prompt and continuation; what follows it was scored, as lm-eval does",
     "split_token": "continuations shared a token with their prompt and were scored from the split point on",
-    "system_dropped": "the chat template knows no system role; the system text was left out",
+    "system_dropped": "the chat template knows no system role, or ignores it; the system text was left out",
     "stop_at_limit": "answers ran into the token limit",
 }
 

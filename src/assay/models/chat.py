@@ -5,7 +5,7 @@ Takes prompts; gives texts with notes, or a failure that says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,14 +58,16 @@ class ChatRenderer:
         if not messages:
             return _unsupported("the conversation has no messages")
         try:
-            return Rendered(self._apply(messages))
+            text = self._apply(messages)
+            return Rendered(text, tuple(dict.fromkeys(_lost(messages, text))))
         except Exception as error:  # templates raise what they like: Jinja errors, ValueError, TypeError, …
             without = tuple(message for message in messages if message.role != "system")
             if without == messages or not without:
                 return _unsupported(f"the chat template refused the conversation: {error}")
         # As lm-eval does: many templates know no system role. The loss is noted, never silent.
         try:
-            return Rendered(self._apply(without), ("system_dropped",))
+            text = self._apply(without)
+            return Rendered(text, ("system_dropped", *dict.fromkeys(_lost(without, text))))
         except Exception as error:
             return _unsupported(f"the chat template refused the conversation: {error}")
 
@@ -78,6 +80,19 @@ class ChatRenderer:
             continue_final_message=is_open,
             **self.options,
         )
+
+
+def _lost(messages: tuple[Message, ...], text: str) -> Iterator[str]:
+    """Notes of messages whose words a template has left out; white space may change."""
+    last = max((place for place, message in enumerate(messages) if message.role == "user"), default=-1)
+    words: str | None = None
+    for place, message in enumerate(messages):
+        if message.text.strip() in text:
+            continue
+        words = " ".join(text.split()) if words is None else words
+        if " ".join(message.text.split()) not in words:
+            kind = "question" if place == last else "turn"
+            yield "system_dropped" if message.role == "system" else f"{kind}_dropped"
 
 
 def _unsupported(message: str) -> Failure:

@@ -11,10 +11,13 @@ from assay.core.errors import Fault, UserError
 from assay.core.formats import Question
 from assay.core.protocols import Example, HasFormat, ShowsExamples, Task
 from assay.core.requests import LONGEST, Instance, RollingLoglikelihood, Windows
-from assay.core.specs import Scoring, TaskCard, TextOptions
+from assay.core.specs import MetricSpec, Scoring, TaskCard, TextOptions
 from assay.tasks.corpora import KIND, TextTask, asked_windows
 from assay.tasks.harness.rescored import ALL, changed_scoring
 from assay.tasks.harness.task import HarnessTask
+
+# The metric that records answers and scores nothing.
+BYPASS = "bypass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,13 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
         found = "is written in Python, so requests that its own function does not pose cannot be added"
         raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request"))
     return Rescored(task, scoring)
+
+
+def unscored_task(task: Task) -> Task:
+    """A task that is asked and recorded only. Those of task files and of texts have it already."""
+    if all(spec.name == BYPASS for spec in task.scoring.metrics):
+        return task
+    return Rescored(task, Scoring(task.scoring.scorer, (MetricSpec(BYPASS),)))
 
 
 def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from assay.core.results import GroupResult, TaskResult
 from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
+from assay.run.golds import place_notices
 from assay.run.shared_texts import shared_text_notices
 from assay.scoring.drawing import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
@@ -95,6 +96,7 @@ def _texts(result: TaskResult) -> Iterator[str]:
     for pipeline, count in counts.misses_by_space.items():
         told = f"{count} of {counts.scored} answers are right but for white space around them and count as wrong"
         yield f"{told} ({pipeline}); strip it with the filter remove_whitespace"
+    yield from place_notices(result)
     yield from draw_notices(result)
     clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
     if clusters:

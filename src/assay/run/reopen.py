@@ -90,7 +90,7 @@ def reopen(session: Session, record: RunRecord, given: Sequence[Wanted] = ()) ->
     with session.stage("resolve"):
         own, changed, notices = _resolved(record, own_spec, spec, given)
         scorers = tuple(document_scorer(task.scoring, f"task {task.card.name}") for task in changed.tasks)
-        _check_names(record, own.tasks)
+        _check_names(record, own.tasks, given)
     posed, asked = [], []
     for before, after in zip(own.tasks, changed.tasks, strict=True):
         with session.stage("pose", after.card.name):
@@ -153,9 +153,14 @@ def _takes(task: Task, wanted: Sequence[str]) -> bool:
     return not {ALL, *(spec.name for spec in task.scoring.metrics)}.isdisjoint(wanted)
 
 
-def _check_names(record: RunRecord, tasks: Sequence[Task]) -> None:
+def _check_names(record: RunRecord, tasks: Sequence[Task], given: Sequence[Wanted]) -> None:
     then, now = list(record.tasks), [task.card.name for task in tasks]
     lost, new = [name for name in then if name not in now], [name for name in now if name not in then]
+    objects = [item.card.name for item in given if not isinstance(item, str)]
+    if any(name in objects for name in new) or (lost and objects):
+        found = f"asked {', '.join(then)}, and the tasks given are {', '.join(now)}"
+        advice = "Give every task object of the run, each with the name it had"
+        raise DataError(Fault(_where(record), found, "the tasks of the run", advice))
     if lost or new:
         parts = [f"without {', '.join(lost)}"] if lost else []
         parts += [f"with {', '.join(new)} besides"] if new else []

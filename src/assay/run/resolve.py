@@ -16,7 +16,7 @@ from assay.core.specs import Axes, ChatSpec, GroupSpec, RunSpec, TaskOptions
 from assay.core.variance_axes import base_name
 from assay.models.named import cache_folder
 from assay.models.registry import must_fetch
-from assay.run.changing import check_metrics, rescored_task, windowed_tasks
+from assay.run.changing import check_metrics, rescored_task, unscored_task, windowed_tasks
 from assay.run.events import Listener
 from assay.run.opening import opened_model
 from assay.scoring.documents import DocumentScorer, document_scorer
@@ -155,8 +155,10 @@ def asked_as_recorded(task: Task, config: Mapping[str, Any]) -> Task:
 
 
 def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
-    """A selection whose tasks, objects too, have the metrics that the run wants."""
-    if not options.scoring or options.predict_only:
+    """A selection whose tasks, objects too, have the metrics that the run wants; with `predict_only` none."""
+    if options.predict_only:
+        return replace(selection, tasks=tuple(map(unscored_task, selection.tasks)))
+    if not options.scoring:
         return selection
     metrics = known_names().metrics
     tasks = tuple(rescored_task(task, options.scoring, metrics) for task in selection.tasks)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from assay.core.requests import Instance
-from assay.core.responses import Failure, Text
+from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Denominators, Sample
 from assay.run.execute import Executed
+from assay.run.golds import has_invalid_gold
 from assay.run.posing import PosedTask, left_out_count
 from assay.scoring.aggregate import aggregate_task, clusters_of, directions
 from assay.scoring.documents import DocumentScorer
@@ -21,6 +22,8 @@ from assay.scoring.texts import text_counts
 from assay.store.responses import Responses
 
 _DOCUMENTS_AT_ONCE = 5000
+# What the log-probability of a token may be above 0 by rounding.
+_ROUNDING = 1e-3
 _MISSING = Failure("missing", "the store holds no answer to this request")
 
 
@@ -85,12 +88,15 @@ def _denominators(
     for item in answered:
         outputs = [output for output in item.outputs if not isinstance(output, Failure)]
         odd = [output for output in outputs if output.truncated or output.notes]
+        notes.update(["positive_logprob"] if any(map(_is_above_one, outputs)) else [])
         failed += len(outputs) < len(item.outputs)
         truncated += any(output.truncated for output in odd)
         if outputs and type(outputs[0]) is Text:
             cut_off += any(is_cut_off(output) for output in outputs if isinstance(output, Text))
         for output in odd:
             notes.update(output.notes)
+        if item.instance.notes:
+            notes.update(item.instance.notes)
         if item.instance.nulls:
             notes -= _meant(item)
         if item.instance.choices and not _is_usual(item.instance):
@@ -121,6 +127,13 @@ def _misses_by_space(scorer: DocumentScorer, answered: list[Answered], samples: 
     )
 
 
+def _is_above_one(output: Output) -> bool:
+    """Whether a log-likelihood stands for a probability above 1; sums of rounded numbers may miss 0 by a little."""
+    if isinstance(output, Logprob):
+        return output.total > _ROUNDING * max(1, output.token_count)
+    return isinstance(output, LabelScores) and any(score > _ROUNDING for score in output.scores)
+
+
 def _meant(item: Answered) -> Counter[str]:
     """Notes of prompts that are empty because a metric wants them so."""
     meant = [output for place, output in enumerate(item.outputs) if item.instance.part(place) == ("null", "")]
@@ -137,7 +150,7 @@ def _is_usual(instance: Instance) -> bool:
 def _choice_notes(instance: Instance) -> list[str]:
     """What is odd about a multiple-choice question."""
     choices = instance.choices
-    found = ["invalid_gold"] if _has_invalid_gold(instance) else []
+    found = ["invalid_gold"] if has_invalid_gold(instance) else []
     if len(choices) == 1:
         found.append("single_choice")
     if len(set(choices)) < len(choices):
@@ -145,14 +158,3 @@ def _choice_notes(instance: Instance) -> list[str]:
     if "" in choices:
         found.append("empty_choice")
     return found
-
-
-def _has_invalid_gold(instance: Instance) -> bool:
-    """Whether a multiple-choice question's right answer is none of its choices (an unlabelled split, say)."""
-    size = len(instance.choices)
-    golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
-    places = [gold for gold in golds if isinstance(gold, int)]
-    if places or not golds:
-        return not golds or bool([place for place in places if not 0 <= place < size])
-    # The right label of a generated answer is a text; where there is none, the target is still a place.
-    return type(instance.target) is int and not -size <= instance.target < size

@@ -20,6 +20,8 @@ from assay.plan.planning import Plan, make_plan
 from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
+from assay.run.golds import check_golds
+from assay.run.ignored import ignored_notices
 from assay.run.manifest import make_manifest, redacted
 from assay.run.notices import group_notices, part_notices, task_notices
 from assay.run.posing import PosedTask, pose_task
@@ -126,6 +128,7 @@ def prepared(
         for task in setup.tasks:
             with session.stage("pose", task.card.name):
                 posed.append(pose_task(task, session.spec, setup.model.fingerprint.digest))
+        check_golds(posed, session.spec)
         with session.stage("plan"):
             plan = plan_missing(session, posed)
         yield setup, posed, plan
@@ -198,6 +201,7 @@ def make_result(
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
     notices += (*task_notices(results), *group_notices(groups, results), *part_notices(results, session.spec))
+    notices += tuple(ignored_notices(setup.tasks, results, session.spec.options))
     notices += best_of(setup.combined, results, groups)
     notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(

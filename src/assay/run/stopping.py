@@ -19,6 +19,7 @@ from assay.core.sparing import UNTIL_DECIDED, UNTIL_SE, Reference, Sparing, Stop
 from assay.core.specs import RunSpec
 from assay.plan.planning import Plan
 from assay.run.execute import Executed, execute
+from assay.run.golds import check_golds
 from assay.run.manifest import described_tasks, make_manifest, redacted
 from assay.run.posing import PosedTask, chosen_documents, pose_documents, split_places
 from assay.run.references import check_documents, load_references
@@ -102,6 +103,7 @@ def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | N
         courses = _courses(session, setup)
         digest = setup.model.fingerprint.digest
         first = [pose_documents(one.task, one.next_lap(), session.spec, digest) for one in courses]
+        check_golds(first, session.spec)
         # Until the end the record tells of the first lap, so that a killed run can be read, too.
         manifest = make_manifest(session.spec, setup.model.fingerprint, first)
         runs = session.store.runs

@@ -22,7 +22,7 @@ from assay.core.requests import (
     Request,
     RollingLoglikelihood,
 )
-from assay.core.specs import MetricSpec, Scoring, TaskCard, TaskOptions
+from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions
 from assay.shim.metrics import AGGREGATIONS
 from assay.shim.task import ConfigurableTask, Task, beside
 from assay.tasks.fewshot import BALANCED
@@ -117,6 +117,7 @@ class ClassTask:
             )
         task.config.task = self._file.data["task"]
         task.config.num_fewshot = self._num_fewshot
+        task.shows_itself = self._options.like == LM_EVAL
         if task.config.generation_kwargs is not None:
             task.config.generation_kwargs = {**task.config.generation_kwargs, **self._options.generation}
         if self._num_fewshot:
@@ -180,7 +181,17 @@ class ClassTask:
         gold = right_answer(str(task.OUTPUT_TYPE), target, choices, isinstance(target, list))
         # lm-eval poses the choices once more without a prompt where a metric asks for mutual information.
         nulls = ("",) if choices and len(requests) == 2 * len(choices) else ()
-        return Instance(document.task, document.id, requests, choices=choices, target=target, gold=gold, nulls=nulls)
+        is_shown = bool(self._num_fewshot) and isinstance(task, ConfigurableTask)
+        return Instance(
+            document.task,
+            document.id,
+            requests,
+            choices=choices,
+            target=target,
+            gold=gold,
+            nulls=nulls,
+            notes=task.example_notes(document.id) if is_shown else (),
+        )
 
     def _context(self, document: Document) -> Any:
         """The prompt. Few-shot draws walk over the documents in order, so earlier documents come first."""

@@ -16,9 +16,10 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.shim.instances import Instance
-from assay.tasks.fewshot import DEFAULT, Drawing, Sampler, make_sampler
+from assay.tasks.fewshot import DEFAULT, FIRST, Drawing, make_sampler
 from assay.tasks.harness.fields import choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.generation import effective_settings
+from assay.tasks.own_examples import CheckedSampler, Leaks, is_same, other_places
 from assay.tasks.prompts import Delimiters, as_messages, as_text, system_pieces, turn
 from assay.tasks.sources import SourceSpec, load_all
 
@@ -97,6 +98,8 @@ class Task:
     DATASET_PATH: str | None = None
     DATASET_NAME: str | None = None
     OUTPUT_TYPE: str | None = None
+    # Whether a document that is drawn among its own examples is shown there, as in lm-eval; set by who asks.
+    shows_itself = False
 
     def __init__(
         self, data_dir: Any = None, cache_dir: Any = None, download_mode: Any = None, config: Row | None = None
@@ -200,11 +203,17 @@ class Task:
         if num_fewshot:
             pool, chance = list(self.fewshot_docs()), self.fewshot_rnd or random.Random()
             if self.has_training_docs():
-                drawn = chance.sample(pool, num_fewshot)
+                drawn = self._without(doc, pool, chance.sample(range(len(pool)), num_fewshot))
             else:
                 drawn = [row for row in chance.sample(pool, num_fewshot + 1) if row != doc][:num_fewshot]
             examples = "".join(f"{self.doc_to_text(row)}{self.doc_to_target(row)}\n\n" for row in drawn)
         return f"{settings.get('description') or ''}{examples}{self.doc_to_text(doc)}"
+
+    def _without(self, doc: Any, pool: Sequence[Any], drawn: Sequence[int]) -> list[Any]:
+        """The examples at these places; in place of the document itself, the next rows of the pool."""
+        kept = [place for place in drawn if self.shows_itself or not is_same(pool[place], doc)]
+        others = other_places(pool, drawn, doc, len(drawn) - len(kept), None)
+        return [pool[place] for place in (drawn if others is None else (*kept, *others))]
 
 
 class ConfigurableTask(Task):
@@ -227,7 +236,7 @@ class ConfigurableTask(Task):
         self.fewshot_rnd = None
         self.place = 0  # of the document that is being asked about; set by who asks
         self.sampler_name = DEFAULT  # which examples are shown; set by who asks
-        self._sampler: Sampler | None = None
+        self._sampler: CheckedSampler | None = None
         self._pool: list[Any] | None = None
         self._evaluated: list[Any] | None = None
         self.download(self._config.dataset_kwargs)
@@ -294,14 +303,17 @@ class ConfigurableTask(Task):
         self._pool = list(self.fewshot_docs())
         # lm-eval's rule: see `HarnessTask`. A document stays out of its own examples when both splits are the same.
         is_excluding = self.config.fewshot_split == self.config.test_split
+        splits = (self.config.fewshot_split, *map(self.config.get, ("training_split", "validation_split")))
+        evaluated = self.config.test_split or self.config.validation_split
+        is_own_split = next((split for split in splits if split), self.config.test_split) == evaluated
         if self.sampler_name != DEFAULT:
-            splits = (self.config.fewshot_split, *map(self.config.get, ("training_split", "validation_split")))
-            evaluated = self.config.test_split or self.config.validation_split
-            is_excluding = next((split for split in splits if split), self.config.test_split) == evaluated
+            is_excluding = is_own_split
         excluded = self._document if is_excluding else None
         where, count = self._where("few-shot examples"), self.config.num_fewshot or 0
         drawing = Drawing(count, seed, excluded, where, self._document)
-        self._sampler = make_sampler(self.sampler_name, self._pool, drawing, self._shown_answer)
+        sampler = make_sampler(self.sampler_name, self._pool, drawing, self._shown_answer)
+        leaks = Leaks(not self.shows_itself, is_own_split, self.sampler_name == FIRST)
+        self._sampler = CheckedSampler(sampler, self._pool, drawing, leaks)
 
     def _document(self, place: int) -> Any:
         if self._evaluated is None:
@@ -337,6 +349,11 @@ class ConfigurableTask(Task):
         if self._sampler is None or self._pool is None:
             return ()
         return [(found, self._pool[found]) for found in self._sampler.places(place)]
+
+    def example_notes(self, place: int) -> tuple[str, ...]:
+        """What is odd about the examples before the document at a place."""
+        is_ours = type(self).fewshot_context is ConfigurableTask.fewshot_context
+        return self._sampler.notes(place) if is_ours and self._sampler is not None else ()
 
     def _shown_answer(self, row: Row) -> str:
         answer = self.doc_to_target(row)

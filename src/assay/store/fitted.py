@@ -76,11 +76,11 @@ class Fitted:
 
     def of_key(self, key: str) -> list[FittedModel]:
         """Models of the same weights."""
-        return self._read("WHERE key = ? ORDER BY created", key)
+        return self._read("WHERE key = ? ORDER BY rowid", key)
 
     def all(self) -> list[FittedModel]:
         """Every model, newest first."""
-        return self._read("ORDER BY created DESC")
+        return self._read("ORDER BY rowid DESC")
 
     def _read(self, condition: str, *values: str) -> list[FittedModel]:
         rows = self._database.read(f"SELECT name, key, created, folder, record FROM fitted {condition}", values)

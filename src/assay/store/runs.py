@@ -112,11 +112,11 @@ class Runs:
             connection.executemany("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def all(self) -> list[RunRecord]:
-        """Every run, newest first."""
-        return [_record(row) for row in self._database.read(_SELECT + " ORDER BY runs.created DESC, runs.id DESC")]
+        """Every run, the one recorded last first."""
+        return [_record(row) for row in self._database.read(_SELECT + _NEWEST_FIRST)]
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of this name, or of the only one that begins so; `last` is the newest, `last~1` the one before."""
+        """The run of this name, or the only one whose name begins so; `last` was recorded last, `last~1` before it."""
         if found := _LAST.fullmatch(run_id):
             return self._newest(int(found.group(1) or 0))
         rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
@@ -130,8 +130,7 @@ class Runs:
         return _record(exact[0])
 
     def _newest(self, back: int) -> RunRecord:
-        order = " ORDER BY runs.created DESC, runs.id DESC LIMIT 1 OFFSET ?"
-        rows = self._database.read(_SELECT + order, (back,))
+        rows = self._database.read(f"{_SELECT}{_NEWEST_FIRST} LIMIT 1 OFFSET ?", (back,))
         if not rows:
             count = self._database.read("SELECT count(*) FROM runs")[0][0]
             found = f"holds {count} runs" if count else "holds no run"
@@ -147,7 +146,7 @@ class Runs:
         """
         rows = self._database.read(
             "SELECT runs.summary FROM runs JOIN models ON models.id = runs.model"
-            " WHERE models.digest = ? AND runs.summary IS NOT NULL ORDER BY runs.created DESC LIMIT ?",
+            f" WHERE models.digest = ? AND runs.summary IS NOT NULL{_NEWEST_FIRST} LIMIT ?",
             (fingerprint.digest, _RUNS_LOOKED_AT),
         )
         measured = [json.loads(row[0]).get("speed", {}) for row in rows]
@@ -156,6 +155,8 @@ class Runs:
         return sum(item[unit] for item in used) / sum(item["seconds"] for item in used) if used else None
 
 
+# By the order in which they were recorded: the clock of a machine may go back.
+_NEWEST_FIRST = " ORDER BY runs.rowid DESC"
 _SELECT = (
     "SELECT runs.id, runs.status, runs.created, runs.finished, models.fingerprint, runs.spec, runs.manifest,"
     " runs.summary FROM runs JOIN models ON models.id = runs.model"

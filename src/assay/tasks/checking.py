@@ -24,7 +24,7 @@ from assay.tasks.harness.outline import outline_faults, registered_filters
 from assay.tasks.harness.prompted import templates_path
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
-from assay.tasks.harness.values import GENERATION_KEYS
+from assay.tasks.harness.values import GENERATION_KEYS, gold_faults
 from assay.tasks.indexing import Entry, task_files
 from assay.tasks.promptsource import read_templates
 
@@ -106,7 +106,8 @@ def _file_faults(file: TaskFile, names: KnownNames, columns: Collection[str] | N
         return _template_faults(file.path)
     names = replace(names, filters=names.filters | registered_filters(file))
     found = task_faults(file, names) if kind == "task" else base_faults(file, names)
-    found = [*found, *outline_faults(file), *_slips(file), *_named_template_faults(file), *file.repeated]
+    found = [*found, *outline_faults(file), *_slips(file), *_gold_slips(file), *_named_template_faults(file)]
+    found += file.repeated
     return found if columns is None else [*found, *column_faults(file, columns)]
 
 
@@ -144,6 +145,13 @@ def _slips(file: TaskFile) -> Iterator[Fault]:
             near = difflib.get_close_matches(key, own, 1, _ALIKE) if isinstance(key, str) and key not in own else []
             if near:
                 yield Fault(file.where(*path, key), f'unknown key "{key}" {fate} (did you mean "{near[0]}"?)')
+
+
+def _gold_slips(file: TaskFile) -> list[Fault]:
+    """Right answers that can be none of the choices, of the documents and of the examples."""
+    inner = file.data.get("fewshot_config")
+    own = list(gold_faults(file, file.data, ()))
+    return own + (list(gold_faults(file, inner, ("fewshot_config",))) if isinstance(inner, dict) else [])
 
 
 def _expanded(path: Path) -> list[Path]:

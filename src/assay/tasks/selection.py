@@ -122,7 +122,13 @@ class _Builder:
         if isinstance(name, str):
             self._collect_name(name)
         else:
-            self._try(partial(self._add_task, name, {}))
+            self._try(partial(self._add_object, name))
+
+    def _add_object(self, task: Task) -> None:
+        known = self.tasks.get(task.card.name)
+        if known is not None and known is not task:
+            raise _two_of_a_name(known, task)
+        self._add_task(task, {})
 
     def _add_texts(self, name: str) -> None:
         """The user's own texts. Styles are ways to put a question, so they do not touch them."""
@@ -199,12 +205,23 @@ class _Builder:
             return [leaf for member in entry.members for leaf in self._add_name(member, changes)]
         if entry.kind == "plugin":
             plugin = PLUGINS.get(name)
-            return self._add_task(plugin if isinstance(plugin, Task) else plugin(), changes.data)
+            return self._add_plugin(name, plugin if isinstance(plugin, Task) else plugin(), changes.data)
         assert entry.path is not None, "files define tasks and groups"
         file = read_task_file(entry.path)
         if entry.kind == "group":
             return self._add_group(self._define_group(file), changes)
         return self._add_file(file, changes)
+
+    def _add_plugin(self, name: str, task: Task, changes: Mapping[str, Any]) -> list[str]:
+        """Adds a task of an installed package; what a group changes about it, or another name, is said."""
+        lines = []
+        if task.card.name != name:
+            lines.append(f'the task "{name}" calls itself "{task.card.name}" and is recorded under that name')
+        if changes:
+            keys = ", ".join(sorted(map(str, changes)))
+            lines.append(f"{task.card.name}: what its group says ({keys}) has no effect: it is written in Python")
+        self.notices.extend(line for line in lines if line not in self.notices)
+        return self._add_task(task, {})
 
     def _define_group(self, file: TaskFile) -> GroupDefinition:
         faults = group_faults(file)
@@ -363,6 +380,8 @@ class _Builder:
             found = f'the task "{name}" is no task file, so neither seeds nor orders nor draws of it can be varied'
             raise UserError(Fault("--seeds, --orders, --draws", found, "task files", "Leave the task out"))
         if name in self.tasks:
+            if Path(self.tasks[name].card.source).resolve() != Path(task.card.source).resolve():
+                raise _two_of_a_name(self.tasks[name], task)
             self._check_same("task", name, changes, task.card.source)
             return [name]
         self.tasks[name] = task
@@ -379,6 +398,13 @@ class _Builder:
                 where, f'the {noun} "{name}" is wanted twice with different settings: {", ".join(keys)}', "one of them"
             )
         )
+
+
+def _two_of_a_name(known: Task, task: Task) -> UserError:
+    """The error for another task of a known name: only one of the two would be asked."""
+    sources = " and ".join(dict.fromkeys((known.card.source, task.card.source)))
+    found = f'two different tasks are called "{task.card.name}" ({sources})'
+    return UserError(Fault("--tasks", found, "a name for each", "Rename one of them, or leave it out"))
 
 
 def _marked(spec: GroupSpec, mark: str) -> GroupSpec:

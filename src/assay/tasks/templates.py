@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -48,9 +50,31 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().getattr(obj, attribute)
 
 
+# Where templates that write a null are counted; None while nobody watches.
+_NULLS: ContextVar[list[None] | None] = ContextVar("nulls", default=None)
+
+
+@contextmanager
+def watching_nulls() -> Iterator[list[None]]:
+    """Collects an entry for every null that templates write meanwhile: it becomes the word None."""
+    found: list[None] = []
+    token = _NULLS.set(found)
+    try:
+        yield found
+    finally:
+        _NULLS.reset(token)
+
+
+def _finalized(value: Any) -> Any:
+    """What a template writes for a value: the value itself."""
+    if value is None and (watch := _NULLS.get()) is not None:
+        watch.append(None)
+    return value
+
+
 def make_environment() -> ImmutableSandboxedEnvironment:
     """A sandbox for templates, to which a dialect may add filters and names of its own."""
-    environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
     environment.filters["regex_replace"] = _regex_replace
     return environment
 
@@ -108,6 +132,10 @@ def _path(node: nodes.Node) -> tuple[str, ...] | None:
     return (node.name, *reversed(attributes))
 
 
+def _written(path: tuple[str, ...], fields: Mapping[str, Any]) -> Any:
+    return _finalized(_at(path, fields))
+
+
 def _at(path: tuple[str, ...], fields: Mapping[str, Any]) -> Any:
     value = fields[path[0]]
     for attribute in path[1:]:
@@ -148,7 +176,7 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
     try:
         simple = _simple_parts(text)
         if simple is not None and fields.keys() >= simple.names:
-            return "".join([part if isinstance(part, str) else str(_at(part, fields)) for part in simple.parts])
+            return "".join([part if isinstance(part, str) else str(_written(part, fields)) for part in simple.parts])
         template = _compile(text)
         # As `template.render` does, without walking over all that is global for every document.
         context = _ENVIRONMENT.context_class(_ENVIRONMENT, {**_GLOBALS, **fields}, template.name, template.blocks)

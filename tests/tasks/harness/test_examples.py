@@ -58,11 +58,15 @@ def test_a_task_file_names_the_sampler_and_the_run_wins(make_task: Make) -> None
     assert places(make_task(POOL, run("catwalk"), **keys), 3) == drawn(3, 12, 4, 3)
 
 
-def test_lm_evals_own_draws_stay_the_default(make_task: Make) -> None:
+@pytest.mark.parametrize("like", [None, "lm-eval"])
+def test_lm_evals_own_draws_stay_the_default(make_task: Make, like: str | None) -> None:
     stream = random.Random(1234)
-    expected = [stream.sample(range(12), 4) for _ in range(5)]
-    assert [places(make_task(POOL, run(None), **KEYS), document) for document in range(5)] == expected
-    assert [places(make_task(POOL, run("default"), **KEYS), document) for document in range(5)] == expected
+    expected = {document: stream.sample(range(12), 4) for document in range(12)}
+    kept = [document for document in expected if like is not None or document not in expected[document]]
+    for sampler in (None, "default"):
+        task = make_task(POOL, run(sampler, like=like), **KEYS)
+        assert [places(task, document) for document in kept] == [expected[document] for document in kept]
+    assert 4 < len(kept) < 12 or like is not None
 
 
 def test_another_split_needs_no_exclusion(make_task: Make) -> None:
@@ -91,7 +95,7 @@ def test_balanced_examples_alternate_between_the_answers_that_examples_show(
 
 
 def test_rows_without_an_answer_come_last_in_balanced_examples(make_task: Make) -> None:
-    splits = {"test": POOL[:1], "train": [{"q": "?", "label": -1}, *POOL[:3]]}
+    splits = {"test": POOL[4:5], "train": [{"q": "?", "label": -1}, *POOL[:3]]}
     task = make_task(splits, run("balanced", 3), **KEYS, training_split="train")
     assert 0 not in places(task)
 

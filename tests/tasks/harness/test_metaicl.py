@@ -110,8 +110,8 @@ def test_a_metric_of_whole_prompts_cannot_be_had(make_task: Make) -> None:
 
 def test_a_run_in_the_style_scores_by_tokens(tmp_path: Path) -> None:
     rows = [{"input": f"QX{n}", "output": "yes", "options": ["no", "yes"]} for n in range(4)]
-    for split in ("train", "test"):
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for split, own in (("train", rows), ("test", [{**row, "asked": True} for row in rows])):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own), encoding="utf-8")
     (tmp_path / "icl.yaml").write_text(
         "task: icl\ndataset_path: json\ntest_split: test\nfewshot_split: train\n"
         "dataset_kwargs: {data_files: {train: train.jsonl, test: test.jsonl}}\n"

@@ -94,6 +94,8 @@ def examples(task: HarnessTask, count: int) -> list[list[int]]:
     return found
 
 
+# Documents may be their own examples, as in lm-eval.
+LIKE = TaskOptions(like="lm-eval")
 DRAWN = {"doc_to_text": "{{q}}", "doc_to_target": "ans", "target_delimiter": "=", "fewshot_delimiter": "|"}
 
 
@@ -104,7 +106,7 @@ def test_golden_c_draws_from_the_evaluated_split(make_task: Make, golden_rows: R
 
 def test_golden_d_draws_from_the_training_split(make_task: Make, golden_rows: Rows) -> None:
     rows = {"test": golden_rows, "train": golden_rows}
-    task = make_task(rows, training_split="train", num_fewshot=2, **DRAWN)
+    task = make_task(rows, LIKE, training_split="train", num_fewshot=2, **DRAWN)
     assert examples(task, 4) == [[3, 0], [0, 4], [4, 0], [0, 4]]
 
 
@@ -166,7 +168,7 @@ def test_mutual_information_asks_each_choice_alone_too(make_task: Make, golden_r
 
 def test_a_prompt_per_choice(make_task: Make) -> None:
     """The winogrande way: the text is the place of the right beginning, the target the common end."""
-    rows = [{"answer": "1", "options": ["The cup", "The box"], "end": "is full."}] * 3
+    rows = [{"n": n, "answer": "1", "options": ["The cup", "The box"], "end": "is full."} for n in range(3)]
     keys = {"doc_to_text": "{{answer}}", "doc_to_choice": "options", "doc_to_target": "end", "num_fewshot": 1}
     task = make_task(rows, output_type="multiple_choice", fewshot_config={"sampler": "first_n"}, **keys)
     instance = pose(task)
@@ -188,7 +190,7 @@ def test_a_prompt_per_choice_meets_its_prefix_without_delimiter(make_task: Make)
 def test_an_example_that_points_at_no_choice_is_told(make_task: Make) -> None:
     rows = [{"answer": "1", "options": ["a", "b"], "end": "x"}, {"answer": "", "options": ["a", "b"], "end": "x"}]
     keys = {"doc_to_text": "{{answer}}", "doc_to_choice": "options", "doc_to_target": "end", "num_fewshot": 2}
-    task = make_task(rows, output_type="multiple_choice", fewshot_config={"sampler": "first_n"}, **keys)
+    task = make_task(rows, LIKE, output_type="multiple_choice", fewshot_config={"sampler": "first_n"}, **keys)
     with pytest.raises(DataError, match="doc_to_text: gives '' for an example; expected a place among 2 choices"):
         pose(task)
 
@@ -199,19 +201,19 @@ def test_an_example_that_points_at_no_choice_is_told(make_task: Make) -> None:
 def test_an_example_without_answer_has_no_delimiters(make_task: Make, golden_rows: Rows) -> None:
     """Many tasks write the answer into the example's text and set an empty target."""
     inner = {"doc_to_text": "{{q}} {{ans}}\n", "doc_to_target": "", "sampler": "first_n"}
-    task = make_task(golden_rows, doc_to_text="q", doc_to_target="ans", num_fewshot=2, fewshot_config=inner)
+    task = make_task(golden_rows, LIKE, doc_to_text="q", doc_to_target="ans", num_fewshot=2, fewshot_config=inner)
     assert prompt(task) == "What is 1+1? 2\nWhat is 1+2? 3\nWhat is 1+1?"
 
 
 def test_zero_is_an_answer_and_none_is_not(make_task: Make) -> None:
     rows = [{"q": "a", "label": 0}, {"q": "b", "label": None}]
     keys = {"doc_to_text": "q", "doc_to_target": "label", "doc_to_choice": ["no", "yes"], "num_fewshot": 2}
-    task = make_task(rows, output_type="multiple_choice", fewshot_config={"sampler": "first_n"}, **keys)
+    task = make_task(rows, LIKE, output_type="multiple_choice", fewshot_config={"sampler": "first_n"}, **keys)
     assert prompt(task) == "a no\n\nba"
 
 
 def test_the_first_of_several_answers_is_shown(make_task: Make) -> None:
-    rows = [{"q": "a", "answers": ["x", "y"]}] * 2
+    rows = [{"q": "a", "answers": ["x", "y"], "n": n} for n in range(2)]
     inner = {"sampler": "first_n"}
     task = make_task(rows, doc_to_text="q", doc_to_target="answers", num_fewshot=1, fewshot_config=inner)
     assert prompt(task) == "a x\n\na"
@@ -231,6 +233,28 @@ def test_fixed_examples_need_no_split(make_task: Make, golden_rows: Rows) -> Non
     inner = {"samples": [{"q": "1?", "ans": "one"}, {"q": "2?", "ans": "two"}], "sampler": "first_n"}
     task = make_task(golden_rows, doc_to_text="q", doc_to_target="ans", num_fewshot=2, fewshot_config=inner)
     assert prompt(task) == "1? one\n\n2? two\n\nWhat is 1+1?"
+
+
+# Fields without a value
+
+
+@pytest.mark.parametrize(
+    ("keys", "places"),
+    [
+        ({"doc_to_text": "{{q}} {{hint}}"}, [1]),
+        ({"doc_to_text": "{{q}}{% if hint %} {{hint}}{% endif %}"}, []),
+        ({"doc_to_text": "{{q}} {{hint or ''}}{{'' if q else hint}}"}, []),
+        ({"doc_to_text": "{{q.upper()}} {{hint}}"}, [1]),
+        ({"doc_to_text": "q", "doc_to_target": "hint"}, [1]),
+        ({"doc_to_text": "q", "description": "{{hint}}"}, [1]),
+        ({"doc_to_text": "q", "fewshot_config": {"doc_to_text": "{{hint}}"}, "num_fewshot": 1}, [0, 1, 2]),
+    ],
+)
+def test_the_word_none_for_a_null_is_noted(make_task: Make, keys: dict[str, Any], places: list[int]) -> None:
+    rows = [{"q": name, "hint": None if name == "b" else "x", "ans": "y"} for name in "abc"]
+    inner = {"fewshot_config": {"sampler": "first_n", "samples": rows[1:2], **keys.get("fewshot_config", {})}}
+    task = make_task(rows, **{"doc_to_target": "ans", **keys, **inner})
+    assert [place for place in range(3) if "null_written" in pose(task, place).notes] == places
 
 
 # The right answer

@@ -53,7 +53,8 @@ def test_the_runs_number_of_examples_wins_except_over_zero(
 )
 def test_examples_come_from_the_first_source_there_is(make_task: Make, keys: dict[str, Any], expected: str) -> None:
     data = {"test": rows("test"), "dev": rows("dev"), "train": rows("train"), "f": rows("f")}
-    assert prompt(make_task(data, num_fewshot=1, **keys, **KEYS)).startswith(f"{expected} x\n\n")
+    task = make_task(data, TaskOptions(like="lm-eval"), num_fewshot=1, **keys, **KEYS)
+    assert prompt(task).startswith(f"{expected} x\n\n")
 
 
 def test_a_task_without_test_split_keeps_the_document_out(make_task: Make) -> None:
@@ -65,9 +66,9 @@ def test_a_task_without_test_split_keeps_the_document_out(make_task: Make) -> No
         assert name not in shown[:-1] and len(shown) == 5
 
 
-def test_a_test_only_task_may_show_the_document_itself(make_task: Make) -> None:
-    """lm-eval's leak, kept for equal prompts: the pool falls back on the test split and nothing is kept out."""
-    task = make_task(rows("a", "b"), num_fewshot=2, **KEYS)
+def test_like_lm_eval_a_test_only_task_may_show_the_document_itself(make_task: Make) -> None:
+    """The pool falls back on the test split and nothing is kept out."""
+    task = make_task(rows("a", "b"), TaskOptions(like="lm-eval"), num_fewshot=2, **KEYS)
     assert prompt(task).count("a x\n\n") == 1
 
 

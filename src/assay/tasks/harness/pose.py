@@ -17,13 +17,16 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
 from assay.core.requests import Demonstrated, Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood
 from assay.core.specs import ChatSpec
-from assay.tasks.fewshot import Sampler
 from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.generation import GenerationSettings
+from assay.tasks.own_examples import CheckedSampler
 from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
+from assay.tasks.templates import watching_nulls
 
 INVALID_GOLD = -100
+# Note of an instance: a field without a value stands in it as the word None.
+NULL_WRITTEN = "null_written"
 # The key under which a row tells which order of its choices is meant, and the row itself.
 ROTATION = "__rotation__"
 
@@ -72,7 +75,7 @@ class Poser:
         definition: TaskDefinition,
         first: Row,
         pool: Sequence[Row],
-        sampler: Sampler | None,
+        sampler: CheckedSampler | None,
         chat: ChatSpec,
         generation: GenerationSettings | None,
     ) -> None:
@@ -92,12 +95,23 @@ class Poser:
         self._nulls = definition.scoring.nulls if is_choice else ()
         self._reads_prompts = is_choice and definition.scoring.reads_prompts
         # Each example is rendered once, whatever the number of documents it stands before.
-        self._example = lru_cache(maxsize=None)(self._render_example)
+        self._example = lru_cache(maxsize=None)(self._watched_example)
+        self._null_examples: set[int] = set()
         self._example_text = lru_cache(maxsize=None)(lambda place: as_text(self._example(place)))
         self._opening_text = lru_cache(maxsize=16)(self._render_opening_text)
 
     def pose(self, document: Document) -> Instance:
-        """A document as asked."""
+        """A document as asked, with notes of what is odd about it."""
+        with watching_nulls() as nulls:
+            instance = self._posed(document)
+        places = self._sampler.places(document.id) if self._sampler is not None else ()
+        notes = self._sampler.notes(document.id) if self._sampler is not None else ()
+        is_null_written = self._definition.output_type == "generate_until" and instance.target is None
+        if nulls or is_null_written or not self._null_examples.isdisjoint(places):
+            notes += (NULL_WRITTEN,)
+        return replace(instance, notes=notes) if notes else instance
+
+    def _posed(self, document: Document) -> Instance:
         if self._own.has_code:
             document = replace(document, fields=deepcopy(document.fields))
         if self._definition.order:
@@ -248,6 +262,13 @@ class Poser:
 
     def _render_opening_text(self, description: str, places: tuple[int, ...]) -> str:
         return as_text(self._system(description)) + "".join(map(self._example_text, places))
+
+    def _watched_example(self, place: int) -> tuple[Piece, ...]:
+        with watching_nulls() as nulls:
+            pieces = self._render_example(place)
+        if nulls:
+            self._null_examples.add(place)
+        return pieces
 
     def _render_example(self, place: int) -> tuple[Piece, ...]:
         row = deepcopy(self._pool[place]) if self._shown.has_code else self._pool[place]

@@ -19,16 +19,17 @@ from assay.core.requests import LONGEST, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.core.variance_axes import base_name
 from assay.tasks.corpora import KIND, asked_windows
-from assay.tasks.fewshot import Drawing, Sampler
+from assay.tasks.fewshot import BALANCED, FIRST, Drawing
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
-from assay.tasks.harness.examples import sampler_of, with_sampler
+from assay.tasks.harness.examples import sampler_of, shares_split, with_sampler
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.harness.lessons import head_lesson, language_lesson, repeated, sorted_out
 from assay.tasks.harness.pose import Poser
 from assay.tasks.harness.questions import question_reader
 from assay.tasks.heads import head_kind
+from assay.tasks.own_examples import CheckedSampler, Leaks
 from assay.tasks.sources import MadeSource, Source, open_source, processed_rows, split_rows
 
 Row = Mapping[str, Any]
@@ -276,7 +277,7 @@ class HarnessTask:
             pool = [row for row in pool if passes_over(row) is None]
         return self._make_poser(self._documents[0].fields, pool, self._sampler(pool) if self.num_fewshot else None)
 
-    def _make_poser(self, first: Row, pool: Sequence[Row], sampler: Sampler | None) -> Poser:
+    def _make_poser(self, first: Row, pool: Sequence[Row], sampler: CheckedSampler | None) -> Poser:
         definition = self.definition
         settings: GenerationSettings | None = None
         if definition.output_type == "generate_until":
@@ -316,11 +317,13 @@ class HarnessTask:
         splits = (definition.training_split, definition.validation_split, definition.test_split)
         return f"split {definition.fewshot.split or next((split for split in splits if split), None)}"
 
-    def _sampler(self, pool: list[Row]) -> Sampler:
+    def _sampler(self, pool: list[Row]) -> CheckedSampler:
         # lm-eval keeps a document out of its own examples when the two splits have the same name, and None
-        # equals None: a task with neither draws one more example. Equal prompts need the same rule.
+        # equals None: a task with neither draws one more example. Equal prompts need the same draws; what is left of
+        # documents that are drawn for themselves is replaced afterwards.
         fewshot = self.definition.fewshot
-        is_excluding = fewshot.excludes or fewshot.split == self.definition.test_split
+        # Balanced examples are drawn anew without the document, whatever its split, so that they stay balanced.
+        is_excluding = fewshot.excludes or fewshot.split == self.definition.test_split or fewshot.sampler == BALANCED
         excluded: Callable[[int], Row] | None = self._row if is_excluding else None
         where = self.definition.file.where("num_fewshot")
         seed = self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
@@ -328,7 +331,9 @@ class HarnessTask:
         name = base_name(self.definition.name)
         chosen = (self.options.samples or {}).get(name) if self._is_like_lm_eval else None
         order = sorted(set(chosen)) if chosen is not None else None
-        return sampler_of(self.definition, pool, Drawing(self.num_fewshot, seed, excluded, where, self._row, order))
+        drawing = Drawing(self.num_fewshot, seed, excluded, where, self._row, order)
+        leaks = Leaks(not self._is_like_lm_eval, shares_split(self.definition, fewshot), fewshot.sampler == FIRST)
+        return CheckedSampler(sampler_of(self.definition, pool, drawing), pool, drawing, leaks)
 
     def _row(self, place: int) -> Row:
         return self._documents[place].fields

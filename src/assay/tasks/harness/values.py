@@ -18,6 +18,8 @@ from assay.tasks.harness.read import FunctionReference, TaskFile
 
 _NO_BOOLEANS = "Quote it: without quotes yes, no, on, off, true and false are booleans in YAML"
 _PATTERN_FILTERS = ("regex", "multi_choice_regex")
+_TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}", re.DOTALL)
+_BARE_NAME = re.compile(r"\s*\{\{\s*[\w.]+\s*\}\}\s*")
 _ONE_BRACE = re.compile(r"(?<!\{)\{\s*([A-Za-z_]\w*)\s*\}(?!\})")
 
 
@@ -70,6 +72,30 @@ def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...
         if not isinstance(choice, str):
             is_plain = not isinstance(choice, (dict, list, FunctionReference)) and choice is not None
             yield Fault(file.where(*path, key), f"is {show(choice)}", "text", _quote(choice) if is_plain else "")
+
+
+def template_choices(choices: Any) -> list[str]:
+    """Choices of a list that are templates; a list is taken as it is, so they are not filled in."""
+    listed = list(choices.values()) if isinstance(choices, dict) else choices if isinstance(choices, list) else []
+    return [choice for choice in listed if isinstance(choice, str) and _TEMPLATE.search(choice)]
+
+
+def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
+    """Choices and targets by which no answer can be right, as far as the file alone tells."""
+    choices, target, where = data.get("doc_to_choice"), data.get("doc_to_target"), file.where
+    for choice in template_choices(choices)[:1]:
+        found = f"lists the choice {choice!r}: in a list a template is not filled in"
+        yield Fault(where(*above, "doc_to_choice"), found, "one template for all choices", 'Write "{{[A, B]}}"')
+    if not isinstance(choices, (dict, list)) or isinstance(target, bool):
+        return
+    listed = list(choices.values()) if isinstance(choices, dict) else choices
+    if isinstance(target, int) and not -len(listed) <= target < len(listed):
+        yield Fault(where(*above, "doc_to_target"), f"is {target}", f"a place among {len(listed)} choices, from 0")
+    is_bare = isinstance(target, str) and bool(_BARE_NAME.fullmatch(target))
+    are_digits = bool(listed) and all(isinstance(item, str) and item.isdecimal() for item in listed)
+    if is_bare and are_digits and any(int(item) != place for place, item in enumerate(listed)):
+        found = f"is {target!r}: a template's digits are read as a place, counted from 0, and the choices are digits"
+        yield Fault(where(*above, "doc_to_target"), found, "a column's name alone", "Leave out the braces")
 
 
 def _is_number(value: Any) -> bool:

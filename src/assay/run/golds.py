@@ -1,0 +1,125 @@
+"""Right answers that are none of the choices: an error before anything is asked where no document can be right.
+
+Takes posed tasks, raises for those whose every document counts as wrong; gives notices of labels read in a way that
+may not be meant. `--like lm-eval` scores such tasks 0, as lm-eval does, and `--predict_only` scores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from assay.core.errors import DataError, Fault
+from assay.core.requests import Instance
+from assay.core.results import TaskResult
+from assay.core.specs import LM_EVAL, RunSpec, Scoring
+from assay.run.posing import PosedTask
+from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.values import template_choices
+
+# Shapes whose scorers look for the place of the right choice.
+_SHAPES = ("multiple_choice", "label_scores")
+_ANYWAY = "--predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
+_LONGEST = 200
+
+
+def has_invalid_gold(instance: Instance) -> bool:
+    """Whether a multiple-choice question's right answer is none of its choices (an unlabelled split, say)."""
+    size = len(instance.choices)
+    golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
+    places = [gold for gold in golds if isinstance(gold, int)]
+    if places or not golds:
+        return not any(0 <= place < size for place in places)
+    # The right label of a generated answer is a text; where there is none, the target is still a place.
+    return type(instance.target) is int and not -size <= instance.target < size
+
+
+def check_golds(posed: Sequence[PosedTask], spec: RunSpec) -> None:
+    """Refuses tasks in which no document can be answered rightly, with the first example of each."""
+    if spec.options.like == LM_EVAL:
+        return
+    faults = [fault for item in posed if _reads_golds(item.task.scoring) for fault in _faults(item)]
+    if faults:
+        raise DataError(*faults)
+
+
+def _reads_golds(scoring: Scoring) -> bool:
+    is_scored = any(metric.name != "bypass" for metric in scoring.metrics)
+    return scoring.scorer in _SHAPES and scoring.process is None and is_scored
+
+
+def _faults(posed: PosedTask) -> Iterator[Fault]:
+    task = posed.task
+    if isinstance(task, HarnessTask) and (found := template_choices(task.definition.rendering.choice)):
+        where, told = task.definition.file.where("doc_to_choice"), f"lists the choice {found[0]!r}, a template"
+        yield Fault(where, f"{told} that is not filled in", "the choices as one template", _as_template(found))
+    elif posed.instances and _is_hopeless(posed):
+        where = f"task {task.card.name}"
+        if isinstance(task, HarnessTask):
+            where = f"{task.definition.file.where('doc_to_target')}, {where}"
+        first = posed.instances[0]
+        found_first = f"document {first.document_id} has the target {_shown(first.target)}"
+        found_text = (
+            f"no document has a right answer among its choices, so every model scores 0: {found_first} "
+            f"and the choices {_shown(list(first.choices))}"
+        )
+        yield Fault(where, found_text, "the text of a choice, or its place counted from 0", _advice(task, first))
+
+
+def _as_template(choices: Sequence[str]) -> str:
+    inner = [choice.strip().removeprefix("{{").removesuffix("}}").strip() for choice in choices]
+    example = ", ".join(inner) if all(name.isidentifier() for name in inner) else "a, b"
+    return f'A list is taken as it is. Write doc_to_choice: "{{{{[{example}]}}}}"'
+
+
+def _is_hopeless(posed: PosedTask) -> bool:
+    """Whether no document of the split can be right; a limit does not decide it."""
+    if not all(map(has_invalid_gold, posed.instances)):
+        return False
+    asked = {instance.document_id for instance in posed.instances}
+    others = (document for document in posed.task.documents() if document.id not in asked)
+    return all(has_invalid_gold(posed.task.pose(document)) for document in others)
+
+
+def _advice(task: Any, first: Instance) -> str:
+    """What is the matter, as far as the first document tells."""
+    target = first.target
+    if _is_digits_of_template(task.card.config, target) and str(target) in first.choices:
+        name = "doc_to_target: COLUMN"
+        return f"A template's digits are read as a place. For the text of a choice name the column alone ({name})"
+    is_unlabelled = target is None or target == "" or (isinstance(target, (int, float)) and target < 0)
+    if is_unlabelled:
+        return f"Is the split unlabelled? Name another one. {_ANYWAY}"
+    return _ANYWAY
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _is_digits_of_template(config: Any, target: Any) -> bool:
+    """Whether a target is a number that a template has written."""
+    written = config.get("doc_to_target")
+    is_own = config.get("style") is None and config.get("prompt") is None
+    is_template = is_own and isinstance(written, str) and "{" in written
+    return is_template and isinstance(target, int) and not isinstance(target, bool)
+
+
+def place_notices(result: TaskResult) -> Iterator[str]:
+    """Targets of digits that are read as places although each is the text of a choice, too.
+
+    Where one of them is not, such as a 0 among the choices 1 to 5, places are surely meant.
+    """
+    instances = [item.instance for item in result.answered if item.instance.choices]
+    if not instances or not all(_is_digits_of_template(result.card.config, item.target) for item in instances):
+        return
+    if not all(str(item.target) in item.choices for item in instances):
+        return
+    moved = [item for item in instances if str(item.target) not in item.choices[item.target : item.target + 1]]
+    if moved:
+        first = moved[0]
+        read = first.choices[first.target] if first.target < len(first.choices) else None
+        told = f"the target is the text of a choice, but a template's digits are read as a place ({len(moved)} of"
+        example = f"document {first.document_id}: {first.target} means {_shown(read)}"
+        yield f"{told} {len(instances)}; {example}); for the text, name the column alone in doc_to_target"

@@ -1,0 +1,111 @@
+"""Options of a run that have no effect on some of its tasks: said, never silent.
+
+Takes tasks with their results and what the run asked for, gives one notice per option and reason, which names the
+tasks. What can be seen in the requests is looked up there, so that it holds for tasks of any make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from assay.core.protocols import Task
+from assay.core.requests import Demonstrated, Generation, Instance, Prompt, Request
+from assay.core.results import TaskResult
+from assay.core.specs import TaskOptions, TextOptions
+from assay.core.variance_axes import base_name
+from assay.run.changing import Rescored, Windowed
+from assay.tasks.corpora import KIND, TextTask
+from assay.tasks.harness.rescored import ALL
+from assay.tasks.harness.task import HarnessTask
+from assay.tasks.heads import AskedOfHeads
+
+_MOST_NAMES = 5
+_OF_CLASS = "class"
+
+
+def ignored_notices(tasks: Sequence[Task], results: Sequence[TaskResult], options: TaskOptions) -> list[str]:
+    """A line for every option that some tasks do not follow, and why."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for task, result in zip(tasks, results, strict=True):
+        first = result.answered[0].instance if result.answered else None
+        for line in _of_task(task, first, options):
+            found.setdefault(line, {})[base_name(task.card.name)] = None
+    lines = [f"{flag} has no effect on {_listed(list(names))}: {why}" for (flag, why), names in found.items()]
+    return lines + list(_of_all(tasks, options))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {more} more"
+
+
+def _of_task(task: Task, first: Instance | None, options: TaskOptions) -> Iterator[tuple[str, str]]:
+    yield from _example_options(task, options)
+    if first is not None:
+        yield from _prompt_options(task, first, options)
+    wanted = {entry["metric"] for entry in options.scoring.get("metric_list", ())}
+    is_kept = wanted.isdisjoint({ALL, *(spec.name for spec in task.scoring.metrics)})
+    if wanted and is_kept and ALL not in wanted and not options.predict_only:
+        yield "--metrics", "none of them can score its answers, so its own are reported"
+
+
+def _example_options(task: Task, options: TaskOptions) -> Iterator[tuple[str, str]]:
+    asked, why = options.num_fewshot or 0, _no_examples(task)
+    if asked and not task.card.num_fewshot and why is None:
+        why = "it says num_fewshot: 0, which wins over the run's number, as in lm-eval"
+    if asked and why is not None and not isinstance(task, AskedOfHeads):  # which says so itself
+        yield f"--num_fewshot {asked}", why
+    if options.fewshot_sampler is not None and (why is not None or not task.card.num_fewshot):
+        yield "--fewshot_sampler", why or "it shows no examples"
+
+
+def _no_examples(task: Task) -> str | None:
+    """Why a task of this kind shows no examples of the run's; None where it does."""
+    if task.card.kind == KIND:
+        return "whole texts are read without examples"
+    return None if _is_of_file(task) else "it makes its own prompts (Python)"
+
+
+def _is_of_file(task: Task) -> bool:
+    """Whether a task takes examples, conversations and generation settings from the run: one of a task file does."""
+    while isinstance(task, (Rescored, Windowed, AskedOfHeads)):
+        task = task.task
+    return isinstance(task, HarnessTask) or task.card.kind == _OF_CLASS
+
+
+def _prompt_options(task: Task, first: Instance, options: TaskOptions) -> Iterator[tuple[str, str]]:
+    prompts = [request.prompt for request in first.requests if hasattr(request, "prompt")]
+    why = "it makes its own prompts (Python)"
+    if not prompts:
+        is_head = isinstance(task, AskedOfHeads)
+        why = "its requests have no prompt (" + ("a head reads the fields" if is_head else "whole texts") + ")"
+    system = options.chat.system
+    if system and not any(system.strip() in text for prompt in prompts for text in _texts(prompt)):
+        yield "--system_instruction", why
+    if options.chat.apply and all(isinstance(prompt, (str, Demonstrated)) for prompt in prompts):
+        yield "--apply_chat_template", why
+    if options.generation and not _is_of_file(task):
+        yield "--gen_kwargs", "it has settings of its own (Python)"
+    elif options.generation and not any(map(_is_generated, first.requests)):
+        yield "--gen_kwargs", "it asks for no generated text"
+
+
+def _is_generated(request: Request) -> bool:
+    return isinstance(request, Generation)
+
+
+def _texts(prompt: Prompt) -> list[str]:
+    if isinstance(prompt, str):
+        return [prompt]
+    return [prompt.opening] if isinstance(prompt, Demonstrated) else [message.text for message in prompt]
+
+
+def _of_all(tasks: Sequence[Task], options: TaskOptions) -> Iterator[str]:
+    """Options that are for some kinds of tasks, where the run has none of them."""
+    texts, default = options.texts, TextOptions()
+    is_of_columns = (texts.text_column, texts.domain_column) != (default.text_column, default.domain_column)
+    if is_of_columns and not any(isinstance(task, TextTask) for task in tasks):
+        yield "--text_column and --domain_column have no effect: no task of this run is text:PATH"
+    has_prompts = any(isinstance(task, HarnessTask) and task.definition.prompt is not None for task in tasks)
+    if options.original_task and not has_prompts:
+        yield "--original_task has no effect: no task of this run has several prompts"

@@ -1,0 +1,115 @@
+"""Documents that are drawn among their own few-shot examples: found by content, replaced, counted.
+
+Takes any sampler and the documents, gives a sampler that shows another example in place of the document. Documents
+that are not drawn for themselves keep exactly the examples of the sampler.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.tasks.fewshot import Drawing, Row, Sampler, too_few_examples
+
+# Notes of an instance: its prompt shows the document with its answer; another example stands in its place.
+SHOWN, REPLACED = "own_example_shown", "own_example_replaced"
+
+
+def is_same(row: Any, document: Any) -> bool:
+    """Whether a row has the content of a document. Rows that cannot be compared, such as arrays, differ."""
+    try:
+        return row is document or bool(row == document)
+    except (TypeError, ValueError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """What becomes of a document that is drawn among its own examples.
+
+    Attributes:
+        replaces: whether another example is shown in its place; lm-eval shows the document.
+        is_own_split: whether the pool is the evaluated split. Then too few other rows are an error, as for every
+            sampler. A list of chosen examples without a spare one is shown as it is, and counted.
+        in_order: whether the next row of the pool replaces it, and not a random one.
+    """
+
+    replaces: bool
+    is_own_split: bool
+    in_order: bool = False
+
+
+class CheckedSampler:
+    """Examples of another sampler, without the document itself.
+
+    The replacement comes from the rows that were not drawn: the next one for a sampler that takes the first rows,
+    else `Random(f"{seed}:{place}").sample(others, missing)`. It stands behind the examples that stay.
+
+    Args:
+        inner: draws the examples.
+        pool: the rows that it draws from.
+        drawing: what it draws by.
+        leaks: what becomes of a document that is drawn for itself.
+    """
+
+    def __init__(self, inner: Sampler, pool: Sequence[Row], drawing: Drawing, leaks: Leaks) -> None:
+        self._inner = inner
+        self._pool = pool
+        self._drawing = drawing
+        self._leaks = leaks
+        self._seed = random.SystemRandom().getrandbits(32) if drawing.seed is None else drawing.seed
+        # A document's examples are asked for several times in a row.
+        self._last: tuple[int, tuple[int, ...], tuple[str, ...]] = (-1, (), ())
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        return self._checked(document_id)[1]
+
+    def notes(self, document_id: int) -> tuple[str, ...]:
+        """What is odd about the examples of a document: `SHOWN`, `REPLACED` or nothing."""
+        return self._checked(document_id)[2]
+
+    def _checked(self, document_id: int) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+        if self._last[0] != document_id:
+            drawn, document = self._inner.places(document_id), self._drawing.document(document_id)
+            kept = tuple(place for place in drawn if not is_same(self._pool[place], document))
+            if len(kept) == len(drawn):
+                self._last = (document_id, drawn, ())
+            else:
+                self._last = (document_id, *self._replaced(document_id, drawn, kept))
+        return self._last
+
+    def _replaced(
+        self, document_id: int, drawn: tuple[int, ...], kept: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        if not self._leaks.replaces:
+            return drawn, (SHOWN,)
+        document, missing = self._drawing.document(document_id), len(drawn) - len(kept)
+        chance = None if self._leaks.in_order else random.Random(f"{self._seed}:{document_id}")
+        others = other_places(self._pool, drawn, document, missing, chance)
+        if others is not None:
+            return (*kept, *others), (REPLACED,)
+        if self._leaks.is_own_split:
+            size = sum(not is_same(row, document) for row in self._pool)
+            raise too_few_examples(self._drawing.where, self._drawing.count, size)
+        return drawn, (SHOWN,)
+
+
+def other_places(
+    pool: Sequence[Row], drawn: Sequence[int], document: Row, count: int, chance: random.Random | None
+) -> list[int] | None:
+    """Places of rows that were not drawn and are not the document; None where there are too few.
+
+    Args:
+        pool: the rows.
+        drawn: places that were drawn.
+        document: the document.
+        count: how many rows.
+        chance: draws them; None for the first ones.
+    """
+    taken = set(drawn)
+    free = [place for place, row in enumerate(pool) if place not in taken and not is_same(row, document)]
+    if len(free) < count:
+        return None
+    return free[:count] if chance is None else chance.sample(free, count)
