@@ -18,7 +18,7 @@ from assay.core.comparisons import CompareWish, DocumentValues, PairedScore
 from assay.core.scores import Estimate, Sample
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
-from assay.scoring.comparing import compare_all
+from assay.scoring.comparing import at_tested_levels, compare_all
 from assay.scoring.matching import Entry, matched
 from assay.scoring.verdicts import judged
 
@@ -84,15 +84,14 @@ def comparisons_of(
 ) -> list[PairedScore]:
     """The same for several tasks of the two runs, corrected over all of them."""
     wish = CompareWish() if wish is None else wish
-    scores = []
+    items = []
     for place, values in enumerate(tasks):
         entries = [
             Entry(label, DocumentValues(f"task{place}", "m", "none", aggregation, range(len(own)), own, clusters))
             for label, own in zip("ab", values, strict=True)
         ]
-        (found,) = compare_all([matched(*entries)], True, wish)
-        scores.append(found.score)
-    return judged(scores, wish)
+        items += compare_all([matched(*entries)], True, wish)
+    return judged(at_tested_levels(items, wish), wish)
 
 
 def holds(estimate: Estimate, truth: float) -> bool | None:

@@ -331,7 +331,7 @@ def compare(
     alpha: float = 0.05,
     correction: str = "holm",
     test: str | None = None,
-    effect: float | None = None,
+    detect: float | None = None,
     across: Sequence[str] = ("model",),
     force: bool = False,
     flips: int = 0,
@@ -351,7 +351,7 @@ def compare(
         alpha: level of the tests.
         correction: over all tests: `holm` or `bh`.
         test: `exact`, `midp`, `permutation` or `bootstrap`; None for the one that fits the values.
-        effect: the difference that the needed number of documents is told for; the observed one when None.
+        detect: a difference for which the number of documents needed is given, beside that of the observed one.
         across: what may differ: `model`, `shots`, `style`, `prompts`, `scoring`, `version`.
         force: whether to compare what is not comparable.
         flips: how many documents to list, better and worse each; -1 for all.
@@ -371,7 +371,7 @@ def compare(
         alpha,
         correction,
         test,
-        effect,
+        detect,
         tuple(across),
         force,
         flips,

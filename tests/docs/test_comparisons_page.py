@@ -10,9 +10,8 @@ import pytest
 
 from assay.cli.compare import WORSE
 from assay.cli.main import main
-from assay.stats.equivalence import score_interval
-from assay.stats.multiple import holm
-from assay.stats.paired import mcnemar_p, newcombe_interval
+from assay.stats.multiple import holm, holm_levels
+from assay.stats.paired import mcnemar_p, outcome_interval
 
 PAGE = (Path(__file__).parents[2] / "docs" / "comparisons.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -60,18 +59,16 @@ def test_differences_and_p_values_follow_from_the_counts(heading: str) -> None:
     rows = table(heading)
     assert [row[0] for row in rows] == ["arc_easy, acc", "arc_easy, acc_norm", "piqa, acc", "piqa, acc_norm"]
     exact = [mcnemar_p(int(row[6]), int(row[7])) for row in rows]
-    for row, p in zip(rows, exact, strict=True):
+    for row, p, level in zip(rows, exact, holm_levels(exact, 0.05), strict=True):
         n, first, second, difference = int(row[1].replace(",", "")), *(float(cell) for cell in row[2:5])
         wins, losses = int(row[6]), int(row[7])
         assert difference == pytest.approx((wins - losses) / n, abs=5e-5)
         assert second - first == pytest.approx(difference, abs=1.01e-4)
         assert row[8] == ("<0.0001" if p < 1e-4 else f"{p:.4f}")
-        right = round(second * n)
         if heading.startswith("Do"):
-            both = right - wins
-            found = newcombe_interval(both, wins, losses, n)
+            found = outcome_interval(wins, losses, n, 1 - level)
         else:
-            found = score_interval(wins, losses, n, 0.9)
+            found = outcome_interval(wins, losses, n, 0.9)
             assert row[9] == "equivalent" and max(map(abs, found)) < 0.02
         assert ends(row[5]) == pytest.approx(found, abs=5.1e-5)
 

@@ -327,7 +327,9 @@ def test_ways_of_asking_are_no_more_documents_in_the_table_over_all(
     found = versus(*(run(count, name) for count, name in ((2, "a"), (6, "b"), (10, "c"))))
     one, _, whole = ({place.label: place.estimate.stderr for place in table.places} for table in found.tables)
     assert whole == pytest.approx(one)
-    assert found.overall[0].verdict.startswith("Over 2 ways of asking odd, each counted once, no difference")
+    assert found.overall[0].verdict.startswith(
+        "Over 2 ways of asking odd, each counted once, for these 2 prompts of odd alone, no difference"
+    )
 
 
 def test_tasks_of_one_run_only_are_told(run: Run, versus: Versus) -> None:
@@ -485,7 +487,7 @@ def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Ver
         ({"alpha": 0.0}, "--alpha: 0.0; expected a number between"),
         ({"margin": -1.0}, "--margin: -1.0; expected a number above 0"),
         ({"margin": float("nan")}, "--margin: nan"),
-        ({"effect": 0.0}, "--effect: 0.0"),
+        ({"detect": 0.0}, "--detect: 0.0"),
         ({"test": "exat"}, r'--test: "exat" \(did you mean "exact"\?\)'),
         ({"correction": "none"}, "--correction"),
         ({"across": ["shot"]}, r'--across: "shot" \(did you mean "shots"\?\)'),
@@ -493,7 +495,7 @@ def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Ver
         ({"tasks": ["odd", "od"]}, r'no run has a task "od" \(did you mean "odd"\?\)'),
         ({"seed": -1, "test": "bootstrap"}, "--seed: -1; expected a whole number, 0 or more"),
         ({"margin": 2.0}, r"--margin: 2 on odd, acc, .* less than 1\. 0\.02 is 2 points"),
-        ({"effect": -5.0}, "--effect: -5 on odd, acc"),
+        ({"detect": -5.0}, "--detect: -5 on odd, acc"),
     ],
 )
 def test_wishes_that_mean_nothing_are_told(run: Run, versus: Versus, wish: dict[str, Any], told: str) -> None:

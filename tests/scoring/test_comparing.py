@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from assay.core.comparisons import EVERY_FLIP, CompareWish, DocumentValues, PairedScore
-from assay.scoring.comparing import compare_all
+from assay.scoring.comparing import at_tested_levels, compare_all
 from assay.scoring.matching import Entry, matched
+from assay.scoring.verdicts import judged
 
 # Both right 4, only the second 3, only the first 1, neither 2.
 FIRST = [1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
@@ -40,9 +41,105 @@ def test_outcomes_of_zero_and_one() -> None:
     assert found.detectable == pytest.approx(0.68985, abs=1e-5)
 
 
-def test_the_wanted_effect_sets_the_number_of_documents() -> None:
-    found = compare(entry("a", FIRST), entry("b", SECOND), effect=0.1)
-    assert found.needed == 322  # (1.95996·√0.4 + 0.84162·√(0.4 − 0.1²))²/0.1² + 1/0.1
+def test_a_wished_difference_has_its_own_number_of_documents_beside_that_of_the_observed_one() -> None:
+    found = compare(entry("a", FIRST), entry("b", SECOND), detect=0.1)
+    # (1.95996·√0.4 + 0.84162·√(0.4 − 0.1²))²/0.1² + 1/0.1
+    assert (found.needed, found.needed_to_detect) == (82, 322)
+    assert compare(entry("a", FIRST), entry("b", SECOND)).needed_to_detect is None
+    measured = compare(entry("a", [0.5, 1.0, 4.0, 2.0]), entry("b", [1.5, 3.0, 7.0, 2.0]), None, detect=0.5)
+    variance = 4 * (measured.difference.stderr or 0.0) ** 2
+    assert measured.needed_to_detect == math.ceil((1.959964 + 0.841621) ** 2 * variance / 0.25)
+
+
+def test_the_standard_errors_with_and_without_pairing_belong_to_their_correlation() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    generator = random.Random(4)
+    one = [generator.random() for _ in range(40)]
+    other = [0.6 * value + 0.4 * generator.random() for value in one]
+    for first, second in ((one, other), ([float(v > 0.5) for v in one], [float(v > 0.5) for v in other])):
+        found = compare(entry("a", first), entry("b", second))
+        assert found.correlation == pytest.approx(stats.pearsonr(first, second).statistic)
+        assert found.unpaired == pytest.approx(math.hypot(stats.sem(first), stats.sem(second)))
+        assert found.difference.stderr == pytest.approx(stats.sem([b - a for a, b in zip(first, second, strict=True)]))
+        assert found.difference.stderr is not None and found.difference.stderr < found.unpaired
+    same = compare(entry("a", one), entry("b", one))
+    assert (same.correlation, compare(entry("a", [1.0]), entry("b", [0.0])).unpaired) == (None, None)
+
+
+def test_scores_of_all_documents_together_have_both_standard_errors_from_redrawn_sets() -> None:
+    generator = random.Random(5)
+    truth = [generator.randrange(2) for _ in range(80)]
+    sides = [[(label, label if generator.random() < 0.8 else 1 - label) for label in truth] for _ in range(2)]
+    found = compare(*(entry(name, side, "f1") for name, side in zip("ab", sides, strict=True)))
+    assert found.unpaired is not None and found.correlation is not None and found.difference.stderr is not None
+    assert abs(found.correlation) < 0.4 and found.difference.stderr == pytest.approx(found.unpaired, rel=0.25)
+
+
+def is_contradicted(found: PairedScore, alpha: float) -> bool:
+    """Whether the interval says other than the p of a single test."""
+    low, high = found.difference.low, found.difference.high
+    assert found.p is not None and found.difference.level == pytest.approx(1 - alpha)
+    if low is None or high is None:
+        return False
+    return (found.p < alpha) == (low <= 0 <= high)
+
+
+@pytest.mark.parametrize("test", ["exact", "midp", "permutation", "bootstrap"])
+@pytest.mark.parametrize("clusters", [None, 2])
+def test_no_test_of_outcomes_contradicts_its_interval(test: str, clusters: int | None) -> None:
+    """Every split of up to 14 documents that differ, of 20, also in clusters of two."""
+    names = None if clusters is None else tuple(str(place // clusters) for place in range(20))
+    for wins in range(0, 15, 2 if test == "bootstrap" else 1):
+        losses = 14 - wins if test == "bootstrap" else (14 - wins) // 2
+        one = [0] * wins + [1] * losses + [1] * (20 - wins - losses)
+        other = [1] * wins + [0] * losses + [1] * (20 - wins - losses)
+        for alpha in (0.2, 0.05, 0.01):
+            found = compare(entry("a", one, clusters=names), entry("b", other, clusters=names), test=test, alpha=alpha)
+            assert not is_contradicted(found, alpha), (wins, losses, alpha)
+            assert found.difference.low is not None
+
+
+@pytest.mark.parametrize("correction", ["holm", "bh"])
+@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.01])
+def test_no_verdict_after_correction_contradicts_its_interval(correction: str, alpha: float) -> None:
+    """Eight tasks, of which some differ: each interval is of the level at which its task is tested."""
+    generator, wish = random.Random(7), CompareWish(alpha=alpha, correction=correction)
+    levels = set()
+    for _ in range(12):
+        items = []
+        for place, shift in enumerate((0.0, 0.0, 0.0, 0.1, 0.2, 0.25, 0.3, 0.5)):
+            sides = [[float(generator.random() < 0.4 + own) for _ in range(60)] for own in (0.0, shift)]
+            entries = [entry(f"{place}", own) for own in sides]
+            items += compare_all([matched(*entries)], True, wish)
+        for pair in judged(at_tested_levels(items, wish), wish):
+            low, high = pair.difference.low, pair.difference.high
+            assert low is not None and high is not None and pair.effect is not None
+            assert (pair.outcome in ("none", "same")) == (low <= 0 <= high), pair.verdict
+            assert pair.effect.low is not None and pair.effect.high is not None
+            assert (pair.outcome in ("none", "same")) == (pair.effect.low <= 1 <= pair.effect.high)
+            levels.add(round(pair.difference.level, 6))
+    assert len(levels) > 2 and max(levels) == pytest.approx(1 - alpha / 8)
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "perplexity", "bits_per_byte", "weighted_perplexity", "f1", "ece"])
+def test_no_test_of_other_values_contradicts_its_interval(aggregation: str) -> None:
+    generator = random.Random(6)
+    for shift in (0.0, 0.1, 0.2, 0.3, 0.5):
+        sides = [_drawn_values(aggregation, generator, own) for own in (0.0, shift)]
+        for alpha in (0.2, 0.05, 0.01):
+            found = compare(*(entry(n, own, aggregation) for n, own in zip("ab", sides, strict=True)), alpha=alpha)
+            assert not is_contradicted(found, alpha)
+            assert found.difference.low is not None
+
+
+def _drawn_values(aggregation: str, generator: random.Random, shift: float) -> list[Any]:
+    if aggregation == "f1":
+        return [(place % 2, place % 2 if generator.random() < 0.6 + shift / 2 else 1) for place in range(40)]
+    if aggregation == "ece":
+        return [(0.5 + shift / 2, float(generator.random() < 0.6)) for _ in range(40)]
+    values = [generator.gauss(shift, 1) - 3 for _ in range(40)]
+    has_lengths = aggregation in ("bits_per_byte", "weighted_perplexity")
+    return [(value, 1.0 + place % 3) for place, value in enumerate(values)] if has_lengths else values
 
 
 def test_tests_can_be_chosen() -> None:
@@ -59,10 +156,16 @@ def test_measurements_agree_with_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
     a, b = [0.5, 1.0, 4.0, 2.0], [1.5, 3.0, 7.0, 2.0]
     found = compare(entry("a", a), entry("b", b), None)
-    expected = stats.ttest_rel(b, a).confidence_interval(0.95)
-    assert (found.difference.low, found.difference.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
     assert (found.test, found.p) == ("sign-flip", pytest.approx(2 / 8))  # the tie cannot turn
+    expected = stats.ttest_rel(b, a).confidence_interval(0.95)  # no difference has a p below 2 in 8
+    assert (found.difference.low, found.difference.high) == pytest.approx((expected.low, expected.high))
     assert found.effect is not None and found.effect.value == pytest.approx(1.5 / math.sqrt(5 / 3))
+    generator = random.Random(1)
+    a, b = ([generator.gauss(0, 1) for _ in range(200)] for _ in "ab")
+    found, expected = compare(entry("a", a), entry("b", b), None), stats.ttest_rel(b, a).confidence_interval(0.95)
+    assert (found.difference.low, found.difference.high) == pytest.approx((expected.low, expected.high), abs=0.01)
+    assert found.effect is not None and found.difference.low is not None and found.difference.value is not None
+    assert found.effect.low == pytest.approx(found.difference.low * found.effect.value / found.difference.value)
 
 
 def test_differences_that_only_rounding_tells_apart_are_equal() -> None:
@@ -198,7 +301,7 @@ def test_scores_that_are_sums_over_the_same_texts_flip_the_signs_of_what_each_ad
     found = compare(one, other, False)
     # Of 8 ways to sign 1, 3 and ½ only those without and with all but the last, each either way, reach 3½.
     assert (found.test, found.p) == ("sign-flip", 4 / 8)
-    assert found.difference.method == "bootstrap" and found.difference.low is not None
+    assert (found.difference.method, found.difference.low) == ("sign-flip", None)  # one text is most of the length
     in_pairs = compare(
         entry("a", one.kept.values, aggregation, clusters=("x", "x", "y", "y")),
         entry("b", other.kept.values, aggregation, clusters=("x", "x", "y", "y")),
@@ -279,10 +382,10 @@ def test_many_clustered_pairs_share_their_flips() -> None:
 
 
 def test_margins_know_which_way_is_worse() -> None:
-    one, other = entry("a", [1.0, 2.0, 3.0, 4.0]), entry("b", [0.9, 2.1, 2.9, 4.0])
+    one, other = entry("a", [1.0, 2.0, 3.0, 4.0] * 4), entry("b", [0.9, 2.1, 2.9, 4.0] * 4)
     close = compare(one, other, margin=0.5).margin
     assert close is not None and close.is_equivalent and close.is_not_worse
-    far = entry("c", [0.0, 1.1, 2.0, 2.9])
+    far = entry("c", [0.0, 1.1, 2.0, 2.9] * 4)
     lower = compare(one, far, True, margin=0.5).margin
     less_is_better = compare(one, far, False, margin=0.5).margin
     assert lower is not None and not lower.is_equivalent and lower.is_not_worse is False
@@ -301,16 +404,15 @@ def test_margins_of_perplexities_and_of_clusters() -> None:
 
 
 def test_margins_of_clusters() -> None:
-    clusters = ("x", "x", "y", "y")
-
     def margin(one: list[float], other: list[float], size: float = 2.0) -> bool:
-        found = compare(entry("a", one, clusters=clusters), entry("b", other, clusters=clusters), margin=size).margin
+        names = tuple(str(place // 2) for place in range(len(one)))
+        found = compare(entry("a", one, clusters=names), entry("b", other, clusters=names), margin=size).margin
         assert found is not None
         return found.is_equivalent
 
-    # Clusters differ by 0.05 and 0.1 on average: 0.075 ± 6.31·0.025.
-    assert margin([1.0, 2.0, 3.0, 4.0], [1.1, 2.0, 3.1, 4.1], 0.24)
-    assert not margin([1.0, 2.0, 3.0, 4.0], [1.1, 2.0, 3.1, 4.1], 0.23)
+    # Sixteen clusters differ by 0.05 and 0.1 on average, eight each: 0.075 ± about 1.75·0.0065.
+    assert margin([1.0, 2.0, 3.0, 4.0] * 8, [1.1, 2.0, 3.1, 4.1] * 8, 0.09)
+    assert not margin([1.0, 2.0, 3.0, 4.0] * 8, [1.1, 2.0, 3.1, 4.1] * 8, 0.08)
     assert not margin([1.0, 2.0, 3.0, 4.0], [1.1, 2.1, 3.1, 4.1])  # two clusters that agree are no proof
     assert margin([1, 0, 1, 0], [1, 0, 1, 0], 0.9) and not margin([1, 0, 1, 0], [1, 0, 1, 0], 0.5)
 

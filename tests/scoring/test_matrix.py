@@ -130,11 +130,11 @@ def test_clusters_count_over_all_columns_too() -> None:
 
 
 def test_a_comparison_is_that_of_assay_compare() -> None:
-    """First less second, with Newcombe's interval turned round."""
+    """First less second, with the interval turned round."""
     one, other = [1.0] * 7 + [0.0] * 3, [1.0] * 2 + [0.0] * 7 + [1.0]
     found = made(cell("a", "x", one), cell("b", "x", other)).rankings[0].comparisons[0]
     assert (found.difference, found.p) == (pytest.approx(0.4), pytest.approx(paired.mcnemar_p(5, 1)))
-    assert (found.low, found.high) == pytest.approx(paired.newcombe_interval(2, 5, 1, 10))
+    assert (found.low, found.high) == pytest.approx(paired.outcome_interval(5, 1, 10))
 
 
 def test_other_documents_are_not_compared() -> None:

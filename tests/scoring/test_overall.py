@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from assay.core.comparisons import CompareWish, DocumentValues
 from assay.scoring.comparing import Compared, compare_all
 from assay.scoring.matching import Entry, matched
 from assay.scoring.overall import overall_scores
+from assay.stats.flips import flip_test
 from assay.stats.means import standard_error
-from assay.stats.paired import sign_flip_p
+from assay.stats.variance import decompose
 
 # On two documents x wins both; on four it loses two.
 BASE, X = ([0, 0], [1, 1, 0, 0]), ([1, 1], [0, 0, 0, 0])
@@ -62,7 +65,7 @@ def test_ways_of_asking_the_same_documents_are_no_more_documents() -> None:
     names = ("t@asked#seed=1", "t@asked#seed=2", "t@told#seed=1")
     (found,) = overall_scores(CompareWish(), [column(name, {"base": base, "x": x}) for name in names])
     gaps = [second - first for first, second in zip(base, x, strict=True)]
-    assert found.p == pytest.approx(sign_flip_p(gaps, np.random.default_rng(0)))
+    assert found.p == pytest.approx(flip_test(np.array(gaps, dtype=float), None, np.random.default_rng(0)).p)
     assert (found.difference.stderr, found.difference.n) == (pytest.approx(standard_error(gaps)), 8)
     assert found.tasks == names
 
@@ -73,7 +76,10 @@ def test_ways_of_asking_and_other_tasks_are_added_up() -> None:
     (found,) = overall_scores(CompareWish(), [*ways, column("u", {"base": [0, 0], "x": [1, 1]})])
     assert (found.difference.value, found.difference.n) == (pytest.approx((0.5 + 0.5 + 1) / 3), 4)
     assert found.p == pytest.approx(2 / 16)
-    assert found.verdict.startswith("Over 2 tasks in 3 ways of asking, each way counted once, no difference was found")
+    told = (
+        "Over 2 tasks in 3 ways of asking, each way counted once, for these 2 seeds of t alone, no difference was found"
+    )
+    assert found.verdict.startswith(told)
 
 
 def test_ways_of_asking_without_any_difference_keep_an_interval() -> None:
@@ -81,3 +87,80 @@ def test_ways_of_asking_without_any_difference_keep_an_interval() -> None:
     (found,) = overall_scores(CompareWish(), [column(f"t#order={place}", same) for place in (1, 2)])
     alone = column("t", same)[0].score.difference
     assert (found.difference.low, found.difference.high) == pytest.approx((alone.low, alone.high))
+
+
+def asked(prompts: int, seeds: int, n: int, generator: np.random.Generator) -> list[list[Compared]]:
+    """Two models that are equal over prompts, of which each has its own effect on each model."""
+    easy, lifts = generator.normal(0, 1, size=n), generator.normal(0, 0.4, size=(2, prompts))
+    columns = []
+    for prompt in range(prompts):
+        for seed in range(seeds):
+            chance = 1 / (1 + np.exp(-(easy + lifts[:, prompt : prompt + 1])))
+            right = (generator.random((2, n)) < chance).astype(int).tolist()
+            columns.append(column(f"t@p{prompt}#seed={seed}", dict(zip("ab", right, strict=True))))
+    return columns
+
+
+def test_prompts_are_a_sample_where_there_are_three_or_more() -> None:
+    """Issue 17: 13 of 25 equal models were told apart over four prompts."""
+    generator = np.random.default_rng(1)
+    found = [overall_scores(CompareWish(), asked(4, 1, 200, generator))[0] for _ in range(25)]
+    assert {score.test for score in found} == {"random-effects-t"}
+    assert {score.random for score in found} == {("4 prompts of t",)}
+    assert sum(score.outcome != "none" for score in found) <= 4
+    assert found[0].verdict.startswith(
+        "Over 4 ways of asking t, each counted once, with 4 prompts of t as a sample of others, "
+    )
+
+
+def test_two_prompts_speak_for_themselves_alone() -> None:
+    (found,) = overall_scores(CompareWish(), asked(2, 3, 60, np.random.default_rng(2)))
+    assert (found.random, found.fixed, found.test) == (("3 seeds of t",), ("2 prompts of t",), "random-effects-t")
+    (few,) = overall_scores(CompareWish(), asked(2, 1, 60, np.random.default_rng(2)))
+    assert (few.random, few.fixed, few.test) == ((), ("2 prompts of t",), "sign-flip")
+    assert ", for these 2 prompts of t alone, " in few.verdict
+
+
+def test_the_error_over_prompts_is_that_of_runs_variance() -> None:
+    columns = asked(4, 3, 50, np.random.default_rng(3))
+    (found,) = overall_scores(CompareWish(), columns)
+    gaps = np.stack([item.differences for (item,) in columns if item.differences is not None], axis=1)
+    parts = decompose(gaps.reshape(50, 4, 3), ["document", "prompt", "seed"])
+    assert (found.difference.value, found.difference.stderr) == pytest.approx((parts.mean, parts.stderr))
+    t = scipy.stats.t(parts.degrees)
+    assert found.p == pytest.approx(2 * t.sf(abs(parts.mean) / (parts.stderr or 0.0)))
+    reach = t.ppf(0.975) * (parts.stderr or 0.0)
+    assert found.difference.high == pytest.approx(parts.mean + reach)
+
+
+def test_ways_of_asking_that_are_not_crossed_speak_for_themselves_alone() -> None:
+    columns = asked(4, 2, 40, np.random.default_rng(4))[:-1]
+    (found,) = overall_scores(CompareWish(), columns)
+    assert found.fixed == ("4 prompts of t", "2 seeds of t") and found.test == "sign-flip"
+
+
+def test_styles_are_chosen_and_no_sample() -> None:
+    columns = [[replace(item, is_style=True) for item in own] for own in asked(4, 1, 40, np.random.default_rng(4))]
+    (found,) = overall_scores(CompareWish(), columns)
+    assert found.fixed == ("4 styles of t",)
+
+
+@pytest.mark.parametrize("names", [("t", "u"), ("t@a", "t@b"), ("t@a", "t@b", "t@c", "u")])
+@pytest.mark.parametrize("correction", ["holm", "bh"])
+def test_no_verdict_over_tasks_contradicts_its_interval(names: tuple[str, ...], correction: str) -> None:
+    generator = np.random.default_rng(5)
+    found = 0
+    for alpha in (0.2, 0.05):
+        wish = CompareWish(alpha=alpha, correction=correction)
+        for _ in range(15):
+            shares = np.array([0.4, 0.5, 0.6, 0.65])[:, None]
+            values = [(generator.random((4, 40)) < shares).astype(int).tolist() for _ in names]
+            columns = [
+                column(name, dict(zip("abcd", own, strict=True))) for name, own in zip(names, values, strict=True)
+            ]
+            for score in overall_scores(wish, columns):
+                low, high = score.difference.low, score.difference.high
+                assert low is not None and high is not None
+                assert (score.outcome == "none") == (low <= 0 <= high)
+                found += score.outcome != "none"
+    assert found > 10

@@ -13,19 +13,18 @@ from assay.core.errors import DataError
 from assay.core.scores import Estimate
 from assay.stats.clustered import (
     ClusteredEstimate,
-    clustered_difference,
+    clustered_error,
     clustered_mean,
     clustered_ratio,
-    difference_of_units,
 )
+from assay.stats.flips import flip_test
 from assay.stats.means import mean_estimate, ratio_estimate, wilson_interval
-from assay.stats.paired import newcombe_interval, sign_flip_p
 
 
 def cluster_sign_flip_p(values: list[float], clusters: list[Any], generator: np.random.Generator) -> float:
     """A cluster's documents turn together."""
     sums = np.bincount(np.unique(clusters, return_inverse=True)[1], values)
-    return sign_flip_p(sums.tolist(), generator)
+    return flip_test(sums, None, generator).p
 
 
 def test_a_clustered_error_by_hand() -> None:
@@ -88,7 +87,6 @@ def test_no_document_and_one_cluster_have_no_error() -> None:
     assert clustered_mean([0, 1], ["a", "a"]).estimate == Estimate(0.5, None, None, None, 2, "clustered-t", clusters=1)
     one = clustered_mean([1, 1], ["a", "a"]).estimate
     assert one == Estimate(1.0, None, *wilson_interval(1, 1), 2, "wilson-clusters", clusters=1)
-    assert clustered_difference([], [], []).estimate.value is None
 
 
 def test_two_clusters_that_are_alike_have_no_error() -> None:
@@ -123,26 +121,12 @@ def test_lists_of_other_lengths_are_refused() -> None:
         clustered_mean([1.0, 0.0], ["a"])
 
 
-def test_a_clustered_difference_is_the_clustered_mean_of_differences() -> None:
-    a, b, clusters = [0.5, 1.0, 0.0, 0.7], [0.0, 1.0, 0.5, 0.2], ["x", "x", "y", "z"]
-    found = clustered_difference(a, b, clusters)
-    assert found == clustered_mean([x - y for x, y in zip(a, b, strict=True)], clusters)
-
-
-def test_systems_that_never_differ_have_newcombes_interval_of_their_clusters() -> None:
-    """Half of 8 documents right by both, in 4 clusters: 2 of 4."""
-    values = [1, 0] * 4
-    found = clustered_difference(values, values, [place // 2 for place in range(8)]).estimate
-    assert (found.low, found.high) == pytest.approx(newcombe_interval(2, 0, 0, 4))
-    assert found.method == "newcombe-clusters"
-
-
 def test_whole_clusters_are_flipped() -> None:
     """Sums 3, 3, −1 of three clusters: 5 is reached by +++… of 8 flips: ±(3+3±1), ±7 and ±5, four in all."""
     generator = np.random.default_rng(0)
     p = cluster_sign_flip_p([1, 2, 3, -2, 1], ["a", "a", "b", "c", "c"], generator)
     assert p == 4 / 8
-    assert sign_flip_p([1, 2, 3, -2, 1], generator) != p
+    assert flip_test(np.array([1.0, 2, 3, -2, 1]), None, generator).p != p
 
 
 def test_flips_of_few_clusters_by_hand() -> None:
@@ -179,11 +163,9 @@ def test_clustered_intervals_cover_at_length() -> None:
     assert rejected == pytest.approx(0.05, abs=0.012)
 
 
-def test_differences_on_arrays_are_those_of_lists() -> None:
-    generator = np.random.default_rng(1)
-    a, b, units = generator.normal(size=30), generator.normal(size=30), np.arange(30) // 4
-    found, expected = difference_of_units(a - b, units), clustered_difference(a.tolist(), b.tolist(), units.tolist())
-    assert found is not None and found.estimate.method == expected.estimate.method == "clustered-t"
-    for name in ("value", "stderr", "low", "high"):
-        assert getattr(found.estimate, name) == pytest.approx(getattr(expected.estimate, name))
-    assert difference_of_units(np.ones(30), units) is None and difference_of_units(a - b, np.zeros(30, int)) is None
+def test_errors_on_arrays_are_those_of_lists() -> None:
+    values, units = np.random.default_rng(1).normal(size=30), np.arange(30) // 4
+    assert clustered_error(values, units) == pytest.approx(
+        clustered_mean(values.tolist(), units.tolist()).estimate.stderr
+    )
+    assert clustered_error(np.ones(30), units) == 0.0 and clustered_error(values, np.zeros(30, int)) is None

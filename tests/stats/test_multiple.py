@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
-from assay.stats.multiple import benjamini_hochberg, holm
+from assay.stats.multiple import benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels
 
 P_VALUES = st.lists(st.floats(0, 1) | st.sampled_from([0.01, 0.05]), min_size=1, max_size=30)
 
@@ -52,3 +52,20 @@ def test_a_missing_p_value_stays_missing_and_does_not_count() -> None:
 def test_what_is_no_probability_is_refused(wrong: float) -> None:
     with pytest.raises(DataError, match="p-value 1"):
         holm([0.5, wrong])
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(1e-6, 1), st.sampled_from([0.001, 0.01, 0.02])), max_size=12))
+def test_every_test_is_rejected_exactly_when_p_is_below_the_level_at_which_it_is_tested(ps: list[float | None]) -> None:
+    for adjust, levels in ((holm, holm_levels), (benjamini_hochberg, benjamini_hochberg_levels)):
+        for p, adjusted, level in zip(ps, adjust(ps), levels(ps, 0.05), strict=True):
+            assert 0 < level <= 0.05
+            if p is not None and adjusted is not None and abs(p - level) > 1e-12:
+                assert (adjusted < 0.05) == (p < level)
+
+
+def test_the_levels_of_holm_by_hand() -> None:
+    """Two of four are rejected, at 0.05/4 and 0.05/3; the procedure stops at 0.05/2."""
+    levels = holm_levels([0.04, 0.001, None, 0.03, 0.012], 0.05)
+    assert levels == pytest.approx([0.05 / 2, 0.05 / 4, 0.05, 0.05 / 2, 0.05 / 3])
+    assert benjamini_hochberg_levels([0.9, 0.001, 0.8, 0.02], 0.05) == pytest.approx([0.05 * 2 / 4] * 4)
+    assert holm_levels([], 0.05) == [] == benjamini_hochberg_levels([], 0.05)

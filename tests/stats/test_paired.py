@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,42 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
-from assay.core.scores import Estimate
 from assay.stats.paired import (
-    FLIPS,
     CochranTest,
+    Ranged,
     cochran_q,
-    flip_bound,
     mcnemar_mid_p,
     mcnemar_p,
+    mid_p_interval,
     newcombe_interval,
-    paired_difference,
-    sign_flip_p,
-    sign_flip_ps,
-    sign_flip_table,
+    outcome_interval,
+    product_interval,
 )
-
-OUTCOMES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=60)
-
-
-def outcomes(both: int, wins: int, losses: int, neither: int) -> tuple[list[float], list[float]]:
-    """Two systems' 0/1 values with these counts."""
-    return (
-        [1.0] * (both + wins) + [0.0] * (losses + neither),
-        [1.0] * both + [0.0] * wins + [1.0] * losses + [0.0] * neither,
-    )
-
-
-def difference_of(a: Sequence[float], b: Sequence[float]) -> Estimate:
-    """a less b, document by document."""
-    first, second = np.array(a, dtype=float), np.array(b, dtype=float)
-    gaps, is_binary = first - second, bool(np.isin([first, second], (0, 1)).all())
-    counts = int((first * second).sum()), int((gaps > 0).sum()), int((gaps < 0).sum())
-    return paired_difference(gaps, float(np.std(gaps, ddof=1)) if len(gaps) > 1 else 0.0, counts if is_binary else None)
-
-
-def stream() -> np.random.Generator:
-    return np.random.default_rng(1)
 
 
 def test_mcnemar_by_hand() -> None:
@@ -111,20 +85,6 @@ def test_exact_mcnemar_errs_far_more_rarely_than_it_says() -> None:
     assert true_level(mcnemar_mid_p, 30, 0.1) < 0.01  # three discordant documents cannot tell
 
 
-def test_sign_flips_err_in_5_percent() -> None:
-    """Equal systems with measured values, every flip tried: 204 of 4,096; three simulation errors are 2 %."""
-    generator = np.random.default_rng(2)
-    found = [sign_flip_p(row, generator) <= 0.05 for row in generator.laplace(size=(1000, 12)).tolist()]
-    assert np.mean(found) == pytest.approx(204 / 4096, abs=0.021)
-
-
-@pytest.mark.slow
-def test_sign_flips_err_in_5_percent_at_length() -> None:
-    generator = np.random.default_rng(9)
-    found = [sign_flip_p(row, generator) <= 0.05 for row in generator.laplace(size=(4000, 100)).tolist()]
-    assert np.mean(found) == pytest.approx(0.05, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("table", "low", "high", "rounding"),
     [
@@ -140,125 +100,11 @@ def test_newcombe_of_published_tables(
     assert newcombe_interval(both, wins, losses, sum(table)) == pytest.approx((low, high), abs=rounding)
 
 
-@given(OUTCOMES)
-def test_newcombe_holds_the_difference_and_turns_with_the_pair(pairs: list[tuple[int, int]]) -> None:
-    a, b = [float(x) for x, _ in pairs], [float(y) for _, y in pairs]
-    there, back = difference_of(a, b), difference_of(b, a)
-    assert there.low is not None and there.high is not None and there.value is not None
-    assert -1 <= there.low <= there.value <= there.high <= 1
-    assert there.high > there.low
-    assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1e-12)
-
-
 def test_newcombe_covers_in_simulation() -> None:
     """Shares of the four cells .5, .2, .1, .2; the true difference is .1."""
     draws = np.random.default_rng(4).multinomial(80, [0.5, 0.2, 0.1, 0.2], size=2000)
     ends = [newcombe_interval(int(both), int(wins), int(losses), 80) for both, wins, losses, _ in draws]
     assert np.mean([low <= 0.1 <= high for low, high in ends]) == pytest.approx(0.955, abs=0.015)
-
-
-def test_agreement_on_every_document_still_has_width() -> None:
-    estimate = difference_of(*outcomes(20, 0, 0, 0))
-    assert (estimate.value, estimate.stderr) == (0.0, 0.0)
-    reach = math.hypot(0.0, 3.8414588 / (20 + 3.8414588))  # Wilson's lower end of 20 of 20
-    assert (estimate.low, estimate.high) == pytest.approx((-reach, reach))
-
-
-def test_a_paired_difference_of_outcomes() -> None:
-    """Differences 1 × 12, −1 × 2, 0 × 36: mean .2, variance (14 − 50 · .04) / 49."""
-    estimate = difference_of(*outcomes(36, 12, 2, 0))
-    assert estimate.value == pytest.approx(0.2)
-    assert estimate.stderr == pytest.approx(math.sqrt(12 / 49 / 50))
-    assert (estimate.low, estimate.high) == pytest.approx((0.0569, 0.3404), abs=5e-5)
-    assert (estimate.method, estimate.n) == ("newcombe", 50)
-
-
-def test_a_paired_difference_of_measurements_has_students_interval() -> None:
-    a, b = [0.5, 2.5, 3.0, 4.5], [0.0, 1.0, 3.5, 2.5]
-    expected = scipy.stats.ttest_rel(a, b).confidence_interval(0.95)
-    estimate = difference_of(a, b)
-    assert (estimate.value, estimate.method) == (0.875, "t")
-    assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_no_document_and_one_document_have_no_interval() -> None:
-    assert difference_of([], []) == Estimate(None, None, None, None, 0, "newcombe", 0.95)
-    assert difference_of([1], [0]) == Estimate(1.0, None, None, None, 1, "newcombe", 0.95)
-    assert difference_of([0.5], [2.0]) == Estimate(-1.5, None, None, None, 1, "t", 0.95)
-
-
-def test_sign_flips_by_hand() -> None:
-    """Of the 8 flips of 1, 2, 3 only +++ and −−− reach 6; of 1, 1, −1 all reach 1."""
-    assert sign_flip_p([1, 2, 3], stream()) == 2 / 8
-    assert sign_flip_p([1, 1, -1], stream()) == 1.0
-    assert sign_flip_p([3, 0, 2, 0, 1, 0], stream()) == 2 / 8
-
-
-def test_sign_flips_count_ties_despite_rounding() -> None:
-    """±0.2 ±0.9 ±0.9 is 0.2, 1.6 or 2.0 from 0 in truth: every flip is at least as far as 0.2."""
-    assert sign_flip_p([0.2, 0.9, -0.9], stream()) == 1.0
-    assert sign_flip_p([0.3, 0.3, 0.1, 0.2], stream()) == 2 / 16
-
-
-def test_no_difference_is_no_evidence() -> None:
-    assert sign_flip_p([], stream()) == 1.0
-    assert sign_flip_p([0.0] * 30, stream()) == 1.0
-
-
-def test_twelve_differences_are_enumerated_and_thirteen_drawn() -> None:
-    assert sign_flip_p([1.0] * 12, stream()) == 2 / 2**12
-    drawn = sign_flip_p([1.0] * 13, stream())
-    assert drawn * (FLIPS + 1) == pytest.approx(round(drawn * (FLIPS + 1)))
-    assert drawn < 0.002
-
-
-def test_drawn_flips_are_never_zero_and_follow_their_seed() -> None:
-    assert sign_flip_p([1.0] * 15, stream()) == 1 / (FLIPS + 1)  # 2 of 32,768 in truth
-    assert sign_flip_p([1.0] * 5000, stream()) > 0
-    values = np.random.default_rng(2).normal(0.1, 1, 300).tolist()
-    assert sign_flip_p(values, stream()) == sign_flip_p(values, stream())
-
-
-def test_shares_too_small_to_draw_are_bounded() -> None:
-    """Of all flips of 40 ones, 82 in 2⁴⁰ are 38 or more from 0; the bound is above that, and far below 1 in 10,001."""
-    found = sign_flip_p([1.0] * 39 + [-1.0], stream())
-    assert 82 / 2**40 < found == pytest.approx(2 * math.exp(-(38**2) / 80))
-    for seed in range(50):
-        values = np.random.default_rng(seed).standard_t(2, size=12) + 1
-        assert flip_bound(values) >= sign_flip_p(values.tolist(), stream())
-    assert flip_bound(np.full(20, 1e300)) == pytest.approx(2 * math.exp(-10))
-
-
-def test_drawn_flips_agree_with_scipy() -> None:
-    values = np.random.default_rng(8).normal(0.12, 1, 150)
-    expected = scipy.stats.permutation_test(
-        (values,), np.sum, permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(3)
-    )
-    assert sign_flip_p(values.tolist(), stream()) == pytest.approx(expected.pvalue, abs=0.015)
-
-
-def test_many_documents_are_drawn_in_blocks() -> None:
-    """30,000 differences pass the bound on memory; half of them up, half down, give no evidence."""
-    assert sign_flip_p([0.5, -0.5] * 15_000, stream()) == 1.0
-
-
-def test_a_pair_of_outcomes_has_newcombes_interval() -> None:
-    found = difference_of(*outcomes(20, 12, 2, 16))
-    assert (found.value, found.n, found.method) == (pytest.approx(0.2), 50, "newcombe")
-    assert (found.low, found.high) == (pytest.approx(0.0562, abs=5e-5), pytest.approx(0.3292, abs=5e-5))
-    assert mcnemar_p(12, 2) == pytest.approx(212 / 2**14)
-
-
-def test_a_pair_of_measurements_has_students_interval() -> None:
-    found = difference_of([1.5, 2.5, 3.5, 1.0], [0.5, 0.5, 0.5, 1.0])
-    assert (found.value, found.n, found.method) == (1.5, 4, "t")
-    assert sign_flip_p([1, 2, 3, 0], np.random.default_rng(0)) == 2 / 8
-
-
-def test_a_pair_without_documents() -> None:
-    found = difference_of([], [])
-    assert (found.value, found.low, found.high, found.n) == (None, None, None, 0)
-    assert mcnemar_p(0, 0) == 1.0
 
 
 def test_cochran_by_hand() -> None:
@@ -292,63 +138,79 @@ def test_cochran_wants_outcomes_of_the_same_documents() -> None:
         cochran_q([[1, 0], [1]])
 
 
-def test_a_table_of_sign_flips_holds_every_pairs_p() -> None:
-    generator = np.random.default_rng(3)
-    base = generator.random(80)
-    systems = [(base + shift + generator.normal(scale=0.3, size=80)).tolist() for shift in (0, 0, 0.05, 0.1)]
-    found = sign_flip_table(systems, stream())
-    for first, a in enumerate(systems):
-        assert found[first][first] == 1.0
-        for second, b in enumerate(systems):
-            differences = [x - y for x, y in zip(a, b, strict=True)]
-            assert found[first][second] == found[second][first]
-            assert found[first][second] == pytest.approx(sign_flip_p(differences, stream()), abs=0.02)
-
-
-def test_a_table_of_sign_flips_tries_all_where_there_are_few() -> None:
-    """Differences 1, 2, 3 and no more: two of eight flips."""
-    found = sign_flip_table([[1.0, 2.0, 3.0, 0.5], [0.0, 0.0, 0.0, 0.5]], stream())
-    assert found == [[1.0, 0.25], [0.25, 1.0]]
-    assert sign_flip_table([], stream()) == []
-    assert sign_flip_table([[], []], stream()) == [[1.0, 1.0], [1.0, 1.0]]
-    with pytest.raises(DataError, match="system 2: 1 values"):
-        sign_flip_table([[1.0, 2.0], [1.0]], stream())
-
-
-def test_flips_of_many_pairs_are_those_of_each_alone() -> None:
-    """Pairs of any number of documents: few are flipped every way, of many the share is near."""
-    generator = np.random.default_rng(7)
-    pairs = [generator.normal(shift, 1, size=size) for size in (5, 12, 30, 300) for shift in (0.0, 0.2)]
-    pairs.append(np.zeros(20))
-    for own, p in zip(pairs, sign_flip_ps(pairs, stream()), strict=True):
-        assert p == pytest.approx(sign_flip_p(own.tolist(), stream()), abs=0.0 if len(own) <= 12 else 0.02)
-    assert sign_flip_ps([np.ones(40)], stream()) == [pytest.approx(2 * math.exp(-20))]
-    assert sign_flip_ps([], stream()) == []
-
-
-def test_thousands_of_pairs_on_documents_of_their_own_are_flipped_in_seconds() -> None:
-    pairs = list(np.random.default_rng(5).normal(size=(2000, 900)))
-    began = time.process_time()
-    found = sign_flip_ps(pairs, stream())
-    assert time.process_time() - began < 10
-    assert np.mean(np.array(found) <= 0.05) == pytest.approx(0.05, abs=0.03)
-
-
-def test_a_table_of_sign_flips_never_holds_zero() -> None:
-    found = sign_flip_table([[1.0] * 40, [0.0] * 40], stream())
-    assert found[0][1] == pytest.approx(2 * math.exp(-20))
-
-
-def test_a_hundred_systems_are_compared_in_seconds() -> None:
-    """1,000 documents, 4,950 pairs, under 5 s of processor time."""
-    systems = np.random.default_rng(4).random((100, 1000)).tolist()
-    began = time.process_time()
-    found = sign_flip_table(systems, stream())
-    assert time.process_time() - began < 5
-    upper = np.array(found)[np.triu_indices(100, 1)]
-    assert np.mean(upper <= 0.05) == pytest.approx(0.05, abs=0.03)
-
-
 def test_no_p_of_mcnemar_is_0() -> None:
     """1,100 wins without a loss: 2 in 2^1100, which is too small for a float."""
     assert mcnemar_p(0, 1100) == mcnemar_mid_p(1100, 0) == sys.float_info.min
+
+
+ALPHAS = (0.3, 0.1, 0.05, 0.01, 0.001)
+
+
+@pytest.mark.parametrize("is_mid_p", [False, True])
+def test_the_interval_of_outcomes_leaves_0_out_exactly_when_mcnemar_rejects(is_mid_p: bool) -> None:
+    """Every table of up to 20 documents, at five levels."""
+    test = mcnemar_mid_p if is_mid_p else mcnemar_p
+    for n in range(2, 21):
+        for wins in range(n + 1):
+            for losses in range(n + 1 - wins):
+                for alpha in ALPHAS:
+                    low, high = outcome_interval(wins, losses, n, 1 - alpha, is_mid_p)
+                    assert -1 <= low <= (wins - losses) / n <= high <= 1 and low < high
+                    assert (test(wins, losses) < alpha) == (not low <= 0 <= high), (n, wins, losses, alpha)
+
+
+def test_eleven_flips_against_three_are_no_finding_and_their_interval_holds_0() -> None:
+    """Issue 17: p = 0.057 beside Newcombe's interval from +0.6 to +15.2 points, on 100 documents."""
+    assert newcombe_interval(40, 11, 3, 100)[0] > 0 and mcnemar_p(11, 3) == pytest.approx(0.0574, abs=5e-5)
+    assert outcome_interval(11, 3, 100) == pytest.approx((-0.0030, 0.1527), abs=5e-5)
+    assert outcome_interval(3, 11, 100) == pytest.approx((-0.1527, 0.0030), abs=5e-5)
+    assert outcome_interval(11, 3, 100, is_mid_p=True)[0] > 0 and mcnemar_mid_p(11, 3) < 0.05
+
+
+def test_outcomes_that_differ_one_way_only_have_the_exact_interval_of_a_share_above() -> None:
+    """20 wins of 100 without a loss: Clopper and Pearson's upper end of 20 in 100."""
+    low, high = outcome_interval(20, 0, 100)
+    assert high == pytest.approx(scipy.stats.binomtest(20, 100).proportion_ci(0.95, method="exact").high)
+    assert 0.1 < low < 0.2
+    assert outcome_interval(0, 0, 100)[1] == pytest.approx(1 - 0.025 ** (1 / 100))
+
+
+def exact_coverage(n: int, shares: tuple[float, float], level: float, is_mid_p: bool = False) -> float:
+    """The probability that the interval holds the difference of these shares of wins and of losses, over all tables."""
+    wins, losses = shares
+    found = 0.0
+    for b in range(n + 1):
+        for c in range(n + 1 - b):
+            weight = float(scipy.stats.multinomial.pmf([b, c, n - b - c], n, [wins, losses, 1 - wins - losses]))
+            if weight > 1e-9:
+                low, high = outcome_interval(b, c, n, level, is_mid_p)
+                found += weight * (low - 1e-12 <= wins - losses <= high + 1e-12)
+    return found
+
+
+@pytest.mark.parametrize("shares", [(0.05, 0.05), (0.1, 0.02), (0.25, 0.25), (0.4, 0.1), (0.3, 0.0), (0.46, 0.04)])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_the_interval_of_outcomes_covers_at_its_level(shares: tuple[float, float], level: float) -> None:
+    assert exact_coverage(30, shares, level) >= level
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+def test_the_mid_p_interval_ends_where_half_of_the_observed_count_makes_the_tail(successes: int, n: int) -> None:
+    successes = min(successes, n)
+    low, high = mid_p_interval(successes, n, 0.9)
+    law = scipy.stats.binom
+    if successes:
+        assert law.sf(successes, n, low) + law.pmf(successes, n, low) / 2 == pytest.approx(0.05)
+    if successes < n:
+        assert law.cdf(successes - 1, n, high) + law.pmf(successes, n, high) / 2 == pytest.approx(0.05)
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 2))
+def test_a_product_holds_0_where_its_factor_does(
+    value: float, below: float, above: float, scale: float, down: float, up: float
+) -> None:
+    factor = Ranged(value, value - below, value + above)
+    low, high = product_interval(factor, Ranged(scale, scale * (1 - 0.99 * down), scale + up))
+    assert low - 1e-12 <= value * scale <= high + 1e-12
+    if min(abs(factor.low), abs(factor.high)) > 1e-9:
+        assert (low <= 0 <= high) == (factor.low <= 0 <= factor.high)

@@ -9,14 +9,14 @@ import pytest
 import scipy.stats
 
 from assay.core.errors import DataError
-from assay.stats.paired import mcnemar_p
+from assay.stats.paired import mcnemar_mid_p, mcnemar_p
 from assay.stats.power import (
     detectable_outcomes,
-    discordant_odds_ratio,
     documents_needed,
-    dz_of,
     fewest_to_show,
     minimum_detectable_effect,
+    odds_ratio,
+    odds_ratio_interval,
     outcomes_needed,
 )
 
@@ -64,34 +64,26 @@ def test_a_test_has_the_power_that_was_asked_for() -> None:
     assert np.mean(p < 0.05) == pytest.approx(0.8, abs=0.02)
 
 
-@pytest.mark.parametrize(("mean", "n"), [(0.0, 10), (0.3, 10), (-0.7, 50), (0.05, 2000), (1.5, 300)])
-def test_d_z_and_its_interval_invert_the_noncentral_t(mean: float, n: int) -> None:
-    differences = np.random.default_rng(n).normal(mean, 1.0, n)
-    found = dz_of(differences.mean(), differences.std(ddof=1), n)
-    t = scipy.stats.ttest_1samp(differences, 0).statistic
-    assert found.value == pytest.approx(t / math.sqrt(n))
-    assert found.low is not None and found.high is not None
-    assert scipy.stats.nct.cdf(t, n - 1, found.low * math.sqrt(n)) == pytest.approx(0.975, abs=1e-6)
-    assert scipy.stats.nct.cdf(t, n - 1, found.high * math.sqrt(n)) == pytest.approx(0.025, abs=1e-6)
-
-
-def test_d_z_of_differences_that_do_not_vary() -> None:
-    assert (dz_of(0.0, 0.0, 2).value, dz_of(0.5, 0.0, 2).value, dz_of(None, 0.0, 0).value) == (0.0, None, None)
-    assert dz_of(0.3, 0.0, 1).method == "none"
-
-
-def test_effects_of_outcomes_by_hand() -> None:
+def test_odds_ratios_by_hand() -> None:
     """12 wins, 4 losses: three wins per loss; Clopper and Pearson's .4762 to .9273."""
-    odds = discordant_odds_ratio(12, 4)
     ends = scipy.stats.binomtest(12, 16).proportion_ci(0.95, method="exact")
-    assert (odds.value, odds.n) == (3.0, 16)
-    assert (odds.low, odds.high) == pytest.approx((ends.low / (1 - ends.low), ends.high / (1 - ends.high)))
+    assert odds_ratio(12, 4) == 3.0
+    expected = ends.low / (1 - ends.low), ends.high / (1 - ends.high)
+    assert odds_ratio_interval(12, 4, 0.95) == pytest.approx(expected)
 
 
-def test_effects_without_losses_and_without_either() -> None:
-    assert (discordant_odds_ratio(5, 0).value, discordant_odds_ratio(5, 0).high) == (math.inf, math.inf)
-    assert discordant_odds_ratio(0, 5).value == 0.0
-    assert discordant_odds_ratio(0, 0).value is None
+def test_odds_ratios_without_losses_and_without_either() -> None:
+    assert (odds_ratio(5, 0), odds_ratio_interval(5, 0, 0.95)[1]) == (math.inf, math.inf)
+    assert odds_ratio(0, 5) == 0.0 and odds_ratio(0, 0) is None
+
+
+@pytest.mark.parametrize("is_mid_p", [False, True])
+def test_the_interval_of_an_odds_ratio_leaves_1_out_exactly_when_mcnemar_rejects(is_mid_p: bool) -> None:
+    test = mcnemar_mid_p if is_mid_p else mcnemar_p
+    for wins in range(1, 25):
+        for losses in range(25):
+            low, high = odds_ratio_interval(wins, losses, 0.95, is_mid_p)
+            assert (test(wins, losses) < 0.05) == (not low <= 1 <= high)
 
 
 @pytest.mark.parametrize(

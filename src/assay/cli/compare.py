@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
             alpha=options.alpha,
             correction=options.correction,
             test=options.test,
-            effect=options.effect,
+            detect=options.detect,
             across=split_names(options.across),
             force=options.force,
             flips=options.flips,
@@ -120,7 +120,9 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--alpha", type=float, default=0.05, metavar="A", help="level of the tests; default: 0.05")
     how.add_argument("--correction", choices=CORRECTIONS, default="holm", help="over all tests; default: holm")
     how.add_argument("--margin", type=_margin, metavar="M", help="a difference that does not matter: 0.02 is 2 points")
-    how.add_argument("--effect", type=float, metavar="D", help="tell how many documents would show this difference")
+    how.add_argument(
+        "--detect", "--effect", type=float, metavar="D", help="difference to find: gives the documents that it needs"
+    )
     how.add_argument("--seed", type=int, default=0, metavar="N", help="of sign flips and resamples; default: 0")
     gate = "exit with 4 when a run is worse than the baseline; with M, when not shown to be at most M worse"
     how.add_argument("--fail_if_worse", nargs="?", type=_margin, const=_BEYOND_CHANCE, metavar="M", help=gate)

@@ -57,10 +57,10 @@ class CompareWish:
         metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
         baseline: the run that all others are compared with; None for every two runs.
         margin: largest difference that does not matter, in the metric's own unit (0.02 is 2 points).
-        alpha: level of the tests after correction, and of the margin's.
+        alpha: level of the tests after correction, and of the margin's; intervals follow it.
         correction: `holm` or `bh` (Benjamini and Hochberg).
         test: `exact`, `midp`, `permutation` or `bootstrap`; None for the one that fits the values.
-        effect: the difference that the needed number of documents is told for; the observed one when None.
+        detect: the difference for which the number of documents needed is given beside that of the observed one.
         across: what may differ between the runs, see `AXES`.
         force: whether to compare what is not comparable.
         flips: how many documents to list that are better in one run; `EVERY_FLIP` for all.
@@ -75,7 +75,7 @@ class CompareWish:
     alpha: float = 0.05
     correction: str = "holm"
     test: str | None = None
-    effect: float | None = None
+    detect: float | None = None
     across: tuple[str, ...] = (MODEL,)
     force: bool = False
     flips: int = 0
@@ -164,9 +164,15 @@ class PairedScore:
         p: two-sided; None where the data cannot say.
         adjusted: p after correction over all tests of the comparison.
         wins: documents on which the second is higher; None for values that cannot be compared singly.
+        difference: its interval inverts the test at the level of the correction, so that it leaves 0 out exactly when
+            the adjusted p is below α.
+        unpaired: standard error that the difference would have, had the two been asked about other documents each.
+        correlation: of the two over documents, by which pairing makes the standard error smaller; of scores that are
+            no mean of documents, over redrawn sets.
         detectable: smallest true difference that so many documents show with 80 % power, in a single test; None where
             they can show none.
-        needed: documents that it takes to show the observed (or wanted) difference with 80 % power, likewise.
+        needed: documents that show a true difference as large as the observed one with 80 % power, likewise.
+        needed_to_detect: the same for the difference that was wished for; None where none was.
         clusters: how many, where documents come in clusters.
         agreement: of the outcomes, where all are 0 or 1.
         picks: agreement of the choices picked, where that was asked for and can be read.
@@ -202,6 +208,9 @@ class PairedScore:
     effect: Effect | None = None
     detectable: float | None = None
     needed: int | None = None
+    needed_to_detect: int | None = None
+    unpaired: float | None = None
+    correlation: float | None = None
     clusters: int | None = None
     margin: Margin | None = None
     agreement: Agreement | None = None
@@ -235,7 +244,13 @@ class PairedScore:
 
 @dataclass(frozen=True, slots=True)
 class OverallScore:
-    """One system against another over several tasks, every task counted once."""
+    """One system against another over several tasks, every task counted once.
+
+    Attributes:
+        test: `sign-flip`, `cluster-sign-flip`, or `random-effects-t` where a way of asking is random.
+        random: ways of asking that are taken as a sample of many, in words: `5 prompts of sst2`.
+        fixed: those for which alone the verdict holds, because they are too few to tell of others.
+    """
 
     first: str
     second: str
@@ -245,6 +260,9 @@ class OverallScore:
     adjusted: float | None
     outcome: str
     verdict: str
+    test: str = "sign-flip"
+    random: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,13 +137,15 @@ class Comparison:
 
     Attributes:
         difference: first minus second.
-        low: lower end of its 95 % interval.
+        low: lower end of its interval, which inverts the test at the level of the correction: 0 is left out exactly
+            when `adjusted` is below 0.05.
         high: upper end.
         p: of the paired test.
         adjusted: the same after Holm's correction over all comparisons of the study.
         test: its name.
         n: documents that both have.
         clusters: in how many clusters they lie; None where each stands for itself.
+        level: probability that the interval claims to cover.
     """
 
     task: str
@@ -158,6 +160,7 @@ class Comparison:
     test: str
     n: int
     clusters: int | None = None
+    level: float = 0.95
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,11 @@ class RecordedTask:
         return found
 
     @property
+    def has_prompt(self) -> bool:
+        """Whether it was asked in one of several prompts; what else stands behind `@` in its name is a style."""
+        return bool((self.entry.get("config") or {}).get("prompt"))
+
+    @property
     def draws(self) -> int | None:
         """How often the run drew every answer; None as often as the task says."""
         found: int | None = (self.options.get("axes") or {}).get("draws")

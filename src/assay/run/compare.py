@@ -34,7 +34,7 @@ from assay.run.questions import picks_agreement, with_questions
 from assay.run.remarks import bounds_of, remarks_on
 from assay.run.sides import Side, asked, load_sides, paired_documents
 from assay.run.systems import AT, check_wish, find_systems, points_as_sizes, wanted_pairs
-from assay.scoring.comparing import Compared, are_alike, compare_all, is_comparable
+from assay.scoring.comparing import Compared, are_alike, at_tested_levels, compare_all, is_comparable
 from assay.scoring.keeping import kept_values
 from assay.scoring.matching import Entry, Matched, matched
 from assay.scoring.overall import overall_scores
@@ -314,7 +314,7 @@ def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
             score = _with_picks(desk, column, score, pairing.match)
         if desk.wish.flips:
             score = _with_flips(desk, column, score)
-        done.append(replace(item, score=score))
+        done.append(replace(item, score=score, is_style=not all(task.has_prompt for task in tasks)))
     return done
 
 
@@ -458,7 +458,7 @@ def _few(faults: Sequence[Fault]) -> list[Fault]:
 def _concluded(
     desk: _Desk, systems: Sequence[System], groups: Sequence[_Group], found: Sequence[Sequence[Compared]]
 ) -> RunComparison:
-    pairs = judged([item.score for own in found for item in own], desk.wish)
+    pairs = judged(at_tested_levels([item for own in found for item in own], desk.wish), desk.wish)
     tests = sum(pair.p is not None for pair in pairs)
     names = {(own.title, own.metric, own.filter): own for own in groups}
     stuck = sum(_is_stuck(pair, names[pair.task, pair.metric, pair.filter], desk.wish.alpha) for pair in pairs)

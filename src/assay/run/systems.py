@@ -39,8 +39,8 @@ def check_wish(wish: CompareWish) -> None:
     if wish.margin is not None and not 0 < wish.margin < math.inf:
         advice = "Say how large a difference does not matter: 0.02 is 2 points"
         faults.append(Fault("--margin", f"{wish.margin}", "a number above 0", advice))
-    if wish.effect is not None and not 0 < abs(wish.effect) < math.inf:
-        faults.append(Fault("--effect", f"{wish.effect}", "a number other than 0"))
+    if wish.detect is not None and not 0 < abs(wish.detect) < math.inf:
+        faults.append(Fault("--detect", f"{wish.detect}", "a number other than 0"))
     if wish.seed < 0:
         faults.append(Fault("--seed", f"{wish.seed}", "a whole number, 0 or more"))
     if faults:
@@ -48,8 +48,8 @@ def check_wish(wish: CompareWish) -> None:
 
 
 def points_as_sizes(wish: CompareWish, score: PairedScore, match: Matched) -> list[Fault]:
-    """A margin or an effect that no two scores can be apart: meant as points, a gate would let everything through."""
-    sizes = (("--margin", wish.margin), ("--effect", wish.effect))
+    """Faults of a margin, or a difference to detect, that no two scores can be apart: points were meant."""
+    sizes = (("--margin", wish.margin), ("--detect", wish.detect))
     large = [(option, size) for option, size in sizes if size is not None and abs(size) >= 1]
     is_bounded = match.first.kept.aggregation in _BOUNDED
     if not large or not (is_bounded or (match.first.is_share and match.second.is_share)):

@@ -22,12 +22,15 @@ from assay.core.comparisons import (
     PairedScore,
 )
 from assay.core.scores import Estimate
-from assay.scoring.flipping import flip_ps
+from assay.scoring.flipping import pair_flips
+from assay.scoring.inverting import Ends, ends_of_flips, ends_of_outcomes, ends_of_redrawn, everything, shown
 from assay.scoring.keeping import MEANS
 from assay.scoring.matching import Entry, Matched
 from assay.scoring.redrawing import Redrawn, difference_test, is_redrawable, redrawn_pairs, replicates_for
-from assay.scoring.verdicts import are_too_few
-from assay.stats import agreement, bootstrap, clustered, equivalence, means, paired, power
+from assay.scoring.verdicts import are_too_few, tested_levels
+from assay.stats import agreement, bootstrap, means, paired, power
+from assay.stats.clustered import clustered_error
+from assay.stats.flips import FlipTest
 
 Floats = NDArray[np.float64]
 # A spread so small, beside the values it is made of, is what rounding leaves of 0.
@@ -36,12 +39,36 @@ _HAIR = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A pair's numbers, and the difference of every document where the metric is a mean of them."""
+    """A pair's numbers, and the difference of every document where the metric is a mean of them.
+
+    Attributes:
+        score: with the intervals of a single test.
+        ends: the interval of the difference at any level, by the inversion of the pair's test.
+        spread: standard deviation of the differences, the unit of `d_z`; 0 where all differ alike or it has no say.
+        is_bounded: whether both scores are means of values from 0 to 1, which are never further apart than 1.
+        is_style: whether what stands behind `@` in the task's name is a style, chosen on purpose, and not a prompt.
+    """
 
     score: PairedScore
     differences: Floats | None
     clusters: Sequence[str] | None
     documents: Sequence[int]
+    ends: Ends
+    spread: float = 0.0
+    is_bounded: bool = False
+    is_style: bool = False
+
+    def at(self, alpha: float) -> PairedScore:
+        """The pair with intervals of level 1 − α."""
+        score = self.score
+        difference = shown(score.difference, self.ends(1 - alpha), alpha, self.is_bounded)
+        return replace(score, difference=difference, effect=_effect(score, difference, self.spread))
+
+
+def at_tested_levels(items: Sequence[Compared], wish: CompareWish) -> list[PairedScore]:
+    """The pairs, each with the interval of the level at which the correction over all of them tests it."""
+    levels = tested_levels([item.score.p for item in items], wish)
+    return [item.at(level) for item, level in zip(items, levels, strict=True)]
 
 
 def is_comparable(aggregation: str) -> bool:
@@ -63,13 +90,13 @@ def compare_all(matches: Sequence[Matched], higher_is_better: bool | None, wish:
         wish: tests and margin.
     """
     is_mean = bool(matches) and matches[0].first.kept.aggregation in MEANS
-    flips = flip_ps(matches, wish)
+    flips = pair_flips(matches, wish)
     drawn: Sequence[_Pair | None] = [None] * len(matches)
     if wish.test == "bootstrap" or not is_mean:
         drawn = redrawn_pairs(matches, wish.seed)
     kind = _Documents if is_mean else _Whole
     return [
-        _compared(match, kind(match, flips.get(id(match)), own).score(higher_is_better, wish), higher_is_better, wish)
+        _compared(match, kind(match, flips.get(id(match)), own).found(wish), higher_is_better, wish)
         for match, own in zip(matches, drawn, strict=True)
     ]
 
@@ -78,8 +105,9 @@ def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareW
     kept = match.first.kept
     n = len(match.mine)
     left = len(kept.documents) - n, len(match.second.kept.documents) - n
-    is_share = better is not False and match.first.is_share and match.second.is_share
-    least, needed = _sight(match, found, is_share, wish)
+    is_bounded = match.first.is_share and match.second.is_share
+    is_share = better is not False and is_bounded
+    least, needed, wished = _sight(match, found, is_share, wish)
     wins, losses, ties = found.counts or (None, None, None)
     head = (kept.task, kept.metric, kept.filter, better, is_share, match.first.label, match.second.label, n, left)
     score = PairedScore(
@@ -91,59 +119,112 @@ def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareW
         wins=wins,
         losses=losses,
         ties=ties,
-        effect=found.effect,
+        unpaired=found.unpaired,
+        correlation=found.correlation,
         detectable=least,
         needed=needed,
+        needed_to_detect=wished,
         clusters=match.cluster_count,
-        margin=found.margin,
+        margin=None if wish.margin is None else _margin_of(found.ends(1 - 2 * wish.alpha), better, wish.margin),
         agreement=found.agreement,
         flips=_flips(match, wish.flips),
     )
     documents = kept.documents if match.is_whole else [kept.documents[place] for place in match.mine]
     differences = match.gaps if kept.aggregation in MEANS else None
-    return Compared(score, differences, match.clusters, documents)
+    item = Compared(score, differences, match.clusters, documents, found.ends, found.spread, is_bounded)
+    return replace(item, score=item.at(wish.alpha))
 
 
-def _sight(match: Matched, found: _Found, is_share: bool, wish: CompareWish) -> tuple[float | None, int | None]:
-    """The smallest difference that so many documents show, and how many it takes to show the wanted one.
+def _effect(score: PairedScore, difference: Estimate, spread: float) -> Effect | None:
+    """How large the difference is, free of units; its interval is that of the difference, and agrees with it."""
+    if score.wins is None or score.losses is None or score.test == "none":
+        return None
+    if score.agreement is not None:  # outcomes of 0 and 1
+        ends: tuple[float | None, float | None] = (None, None)
+        if score.test.startswith("mcnemar") and score.wins + score.losses:
+            is_mid_p = score.test == "mcnemar-midp"
+            ends = power.odds_ratio_interval(score.wins, score.losses, difference.level, is_mid_p)
+        return Effect("odds_ratio", power.odds_ratio(score.wins, score.losses), *ends)
+    value = difference.value
+    if not spread or value is None:
+        return Effect("d_z", 0.0 if value == 0 else None, None, None)
+    if score.clusters is not None or difference.low is None or difference.high is None:
+        return Effect("d_z", value / spread, None, None)
+    return Effect("d_z", value / spread, difference.low / spread, difference.high / spread)
 
-    Both depend on how much one document's difference varies; of outcomes, on how many differ at all.
+
+def _sight(
+    match: Matched, found: _Found, is_share: bool, wish: CompareWish
+) -> tuple[float | None, int | None, int | None]:
+    """The smallest difference that so many documents show; how many show the observed one, and the wished one.
+
+    All depend on how much one document's difference varies; of outcomes, on how many differ at all.
     """
-    n, effect = len(match.mine), wish.effect if wish.effect is not None else found.difference.value
+    n, effects = len(match.mine), (found.difference.value, wish.detect)
     replicates = replicates_for(match.first.kept.aggregation)
     are_few = are_too_few(found.test, match.cluster_count or n, wish.alpha, replicates)
-    if effect is None or n == 0:
-        return None, None
+    if found.difference.value is None or n == 0:
+        return None, None, None
     if match.is_binary and match.clusters is None and found.counts is not None:
         discordance = (n - found.counts[2]) / n
         least = None if are_few else power.detectable_outcomes(discordance, n, alpha=wish.alpha)
-        return least, power.outcomes_needed(effect, discordance, alpha=wish.alpha) if abs(effect) <= 1 else None
+        observed, wished = (_outcomes_needed(effect, discordance, wish.alpha) for effect in effects)
+        return least, observed, wished
     error = found.difference.stderr or 0.0
     variance = n * error * error
     if not 0 < variance < math.inf:
-        return None, None
+        return None, None, None
     seen = power.minimum_detectable_effect(variance, n, alpha=wish.alpha)
     is_possible = seen is not None and not (is_share and seen > 1)  # shares cannot be so far apart
-    needed = power.documents_needed(effect, variance, alpha=wish.alpha)
     # No test gives a small p to fewer.
     fewest = bootstrap.FEWEST if found.test.endswith("bootstrap") else power.fewest_to_show(wish.alpha)
-    return seen if is_possible and not are_few else None, None if needed is None else max(needed, fewest)
+    observed, wished = (_documents_needed(effect, variance, fewest, wish.alpha) for effect in effects)
+    return seen if is_possible and not are_few else None, observed, wished
+
+
+def _outcomes_needed(effect: float | None, discordance: float, alpha: float) -> int | None:
+    if effect is None or abs(effect) > 1:
+        return None
+    return power.outcomes_needed(effect, discordance, alpha=alpha)
+
+
+def _documents_needed(effect: float | None, variance: float, fewest: int, alpha: float) -> int | None:
+    needed = None if effect is None else power.documents_needed(effect, variance, alpha=alpha)
+    return None if needed is None else max(needed, fewest)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a test says: second less first."""
+    """What a test says: second less first.
+
+    Attributes:
+        unpaired: standard error that the difference would have, were the documents of the two not the same.
+        correlation: of the two over documents.
+    """
 
     difference: Estimate
     test: str
     p: float | None
+    ends: Ends = everything
     counts: tuple[int, int, int] | None = None
-    effect: Effect | None = None
-    margin: Margin | None = None
+    spread: float = 0.0
+    unpaired: float | None = None
+    correlation: float | None = None
     agreement: Agreement | None = None
 
 
 _Pair = tuple[Redrawn, Redrawn]
+
+
+def _correlated(first: float | None, second: float | None, error: float | None) -> tuple[float | None, float | None]:
+    """The standard error of an unpaired difference, and the correlation that makes the paired one: from all three."""
+    if first is None or second is None:
+        return None, None
+    unpaired = math.hypot(first, second)
+    if error is None or not 0 < unpaired < math.inf or not first * second:
+        return unpaired, None
+    correlation = (unpaired - error) * (unpaired + error) / (2 * first * second)
+    return unpaired, max(-1.0, min(1.0, correlation))
 
 
 # Means of documents
@@ -154,29 +235,25 @@ class _Documents:
     """Two systems' numbers on the same documents, and what flips and redrawn sets say where they were wanted."""
 
     match: Matched
-    flipped: float | None
+    flipped: FlipTest | None
     drawn: _Pair | None
 
-    def score(self, better: bool | None, wish: CompareWish) -> _Found:
+    def found(self, wish: CompareWish) -> _Found:
         gaps = self.match.gaps
         assert gaps is not None
         wins, losses = int(np.sum(gaps > 0)), int(np.sum(gaps < 0))
         n, binary = len(gaps), self.match.is_binary
-        spread = self._spread(gaps)
-        difference = _with_width(self._difference(gaps, spread, (wins, losses)))
-        if self.match.first.is_share and self.match.second.is_share:
-            difference = _of_shares(difference)
-        test, p = self._test((wins, losses), wish) if n else ("none", None)
-        mean = float(gaps.mean()) if n else None
-        size = power.discordant_odds_ratio(wins, losses) if binary else power.dz_of(mean, spread, n)
-        # Its interval takes documents for independent.
-        ends = (size.low, size.high) if self.match.clusters is None else (None, None)
-        margin = None
-        if wish.margin is not None:
-            margin = self._margin(difference, (wins, losses), better, wish)
-        agreed = self._agreement(wins, losses) if binary and n else None
-        effect = Effect(size.name, size.value, *ends)
-        return _Found(difference, test, p, (wins, losses, n - wins - losses), effect, margin, agreed)
+        if n == 0:
+            return _Found(means.nothing("none"), "none", None, counts=(0, 0, 0))
+        test, p = self._test((wins, losses), wish)
+        spread, error = self._spread(gaps), self._error(gaps)
+        mean = (wins - losses) / n if binary else float(gaps.mean())
+        difference = Estimate(mean, error, None, None, n, test, clusters=self.match.cluster_count)
+        agreed = self._agreement(wins, losses) if binary else None
+        counts = (wins, losses, n - wins - losses)
+        one, other = self.match.scores
+        correlated = _correlated(one.stderr, other.stderr, error)
+        return _Found(difference, test, p, self._ends((wins, losses), test, error), counts, spread, *correlated, agreed)
 
     def _agreement(self, wins: int, losses: int) -> Agreement:
         first, second = self.match.numbers
@@ -194,79 +271,42 @@ class _Documents:
         spread = float(np.std(gaps, ddof=1))
         return 0.0 if spread <= _HAIR * float(np.abs(self.match.numbers).max()) else spread
 
-    def _difference(self, gaps: Floats, spread: float, counts: tuple[int, int]) -> Estimate:
-        first, second = self.match.numbers
-        clusters, units = self.match.clusters, self.match.units
-        if clusters is None:
-            outcomes = (int(np.sum(first * second)), *counts) if self.match.is_binary else None
-            return paired.paired_difference(gaps, spread, outcomes)
-        found = None if units is None else clustered.difference_of_units(gaps, units)
-        if found is None:  # no error, which takes care
-            found = clustered.clustered_difference(second.tolist(), first.tolist(), clusters)
-        return found.estimate
+    def _error(self, gaps: Floats) -> float | None:
+        """Standard error of the mean difference; None where measurements, or clusters, all differ alike."""
+        units = self.match.units
+        if len(gaps) < 2 or (units is not None and self.match.cluster_count == 1):
+            return None
+        error = self._spread(gaps) / math.sqrt(len(gaps)) if units is None else clustered_error(gaps, units)
+        return error if error or self.match.is_binary else None
 
     def _test(self, counts: tuple[int, int], wish: CompareWish) -> tuple[str, float | None]:
         clusters = "" if self.match.clusters is None else "cluster-"
         if self.drawn is not None:
             return f"{clusters}bootstrap", difference_test(self.drawn, self.match)[1]
         if self.flipped is not None:
-            return f"{clusters}sign-flip", self.flipped
+            return f"{clusters}sign-flip", self.flipped.p
         if wish.test == "midp":
             return "mcnemar-midp", paired.mcnemar_mid_p(*counts)
         return "mcnemar", paired.mcnemar_p(*counts)
 
-    def _margin(self, difference: Estimate, counts: tuple[int, int], better: bool | None, wish: CompareWish) -> Margin:
-        assert wish.margin is not None
-        if self.match.clusters is not None:
-            return _margin_of(_reach(difference, self.match, wish.alpha), better, wish.margin)
-        n = len(self.match.mine)
-        if self.match.is_binary:
-            tails = equivalence.outcome_tails(*counts, n, wish.alpha)
-        else:
-            tails = equivalence.measurement_tails(difference.value or 0.0, difference.stderr or 0.0, n, wish.alpha)
-        if tails is None:
-            return _margin_of(None, better, wish.margin)
-        is_above, is_below = tails.is_higher(-wish.margin) <= wish.alpha, tails.is_lower(wish.margin) <= wish.alpha
-        not_worse = None if better is None else is_above if better else is_below
-        ends = (None, None) if tails.low == tails.high else (tails.low, tails.high)
-        return Margin(wish.margin, is_above and is_below, not_worse, *ends)
+    def _ends(self, counts: tuple[int, int], test: str, error: float | None) -> Ends:
+        units = self.match.cluster_count or len(self.match.mine)
+        if units < 2:
+            return everything
+        if self.match.is_binary and (counts == (0, 0) or test.startswith("mcnemar")):
+            return ends_of_outcomes(*counts, units, test == "mcnemar-midp")
+        if self.drawn is not None:
+            return ends_of_redrawn(self.drawn, self.match)
+        assert self.flipped is not None
+        return ends_of_flips(self.flipped, self.match, not error)
 
 
-def _of_shares(found: Estimate) -> Estimate:
-    """Shares cannot be further apart than 1."""
-    if found.low is None or found.high is None or (found.low >= -1 and found.high <= 1):
-        return found
-    return replace(found, low=max(-1.0, found.low), high=min(1.0, found.high))
-
-
-def _with_width(found: Estimate) -> Estimate:
-    """Without error and interval where all documents differ alike: that says nothing of how far another would lie."""
-    if found.low is None or found.low != found.high:
-        return found
-    return replace(found, stderr=None, low=None, high=None)
-
-
-def _reach(difference: Estimate, match: Matched, alpha: float) -> tuple[float, float] | None:
-    """The 1 − 2α interval of clusters by Student's t."""
-    value, error, clusters = difference.value, difference.stderr, match.cluster_count or 0
-    if value is None or clusters < 2:
-        return None
-    if error is None:  # all clusters differ alike: the sign test, as for documents
-        return (value, value) if 0.5**clusters <= alpha else None
-    if error == 0:  # outcomes of 0 and 1: Newcombe's interval is wide enough
-        return None if difference.low is None or difference.high is None else (difference.low, difference.high)
-    reach = means.t_quantile(clusters - 1, 1 - 2 * alpha) * error
-    return value - reach, value + reach
-
-
-def _margin_of(ends: tuple[float, float] | None, better: bool | None, margin: float) -> Margin:
+def _margin_of(ends: tuple[float, float], better: bool | None, margin: float) -> Margin:
     """Equivalent exactly when the 1 − 2α interval lies inside ±margin; one without width is not shown."""
-    if ends is None:
-        return Margin(margin, False, None if better is None else False, None, None)
     low, high = ends
     not_worse = None if better is None else low > -margin if better else high < margin
-    shown = (None, None) if low == high else ends
-    return Margin(margin, -margin < low and high < margin, not_worse, *shown)
+    is_shown = low < high and math.isfinite(low) and math.isfinite(high)
+    return Margin(margin, -margin < low and high < margin, not_worse, *(ends if is_shown else (None, None)))
 
 
 # Statistics of all documents together
@@ -274,33 +314,34 @@ def _margin_of(ends: tuple[float, float] | None, better: bool | None, margin: fl
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """By redrawing the same documents for both; the p of scores that are sums over the same texts by flipped signs."""
+    """By redrawing the same documents for both; scores that are sums over the same texts are tested by sign flips."""
 
     match: Matched
-    flipped: float | None
+    flipped: FlipTest | None
     drawn: _Pair | None
 
-    def score(self, better: bool | None, wish: CompareWish) -> _Found:
+    def found(self, wish: CompareWish) -> _Found:
         assert self.drawn is not None
         n, clusters = len(self.match.mine), "" if self.match.clusters is None else "cluster-"
         if n == 0:
             return _Found(means.nothing("bootstrap"), "none", None)
         difference, p = difference_test(self.drawn, self.match)
-        test = f"{clusters}bootstrap"
+        difference = bootstrap.spread(difference)
+        test, ends = f"{clusters}bootstrap", ends_of_redrawn(self.drawn, self.match)
+        units = self.match.cluster_count or n
         if self.flipped is not None and difference.value is not None and math.isfinite(difference.value):
-            test, p = f"{clusters}sign-flip", self.flipped
+            test, p = f"{clusters}sign-flip", self.flipped.p
+            ends = everything if units < 2 else ends_of_flips(self.flipped, self.match)
+            difference = replace(difference, method=test)
         one, other = self.match.values
-        margin = None if wish.margin is None else self._margin(wish.margin, better, wish)
         counts = (0, 0, n) if one == other else None
-        return _Found(bootstrap.spread(difference), test, p, counts, margin=margin)
+        errors = [_redrawn_error(own.replicates) for own in self.drawn]
+        return _Found(difference, test, p, ends, counts, 0.0, *_correlated(*errors, difference.stderr))
 
-    def _margin(self, margin: float, better: bool | None, wish: CompareWish) -> Margin:
-        assert self.drawn is not None
-        ends, _ = difference_test(self.drawn, self.match, 1 - 2 * wish.alpha)
-        known = None if ends.low is None or ends.high is None else (ends.low, ends.high)
-        if known is not None and known[0] == known[1]:  # redrawing tells nothing: the sign test, as for means
-            known = known if 0.5 ** (self.match.cluster_count or len(self.match.mine)) <= wish.alpha else None
-        return _margin_of(known, better, margin)
+
+def _redrawn_error(replicates: Floats) -> float | None:
+    known = replicates[np.isfinite(replicates)]
+    return float(np.std(known, ddof=1)) if len(known) > 1 else None
 
 
 # Documents that are the same in both

@@ -1,6 +1,6 @@
-"""The p of flipped signs, for all pairs of a task and metric at once: what documents add changes sides by fair coins.
+"""Sign-flip tests for all pairs of a task and metric at once.
 
-In: matched systems. Out: p by pair, of those pairs for which it is the test.
+In: matched systems. Out: the test by pair, of those pairs that it judges.
 """
 
 from __future__ import annotations
@@ -8,28 +8,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.core.comparisons import CompareWish
 from assay.scoring.matching import Matched
-from assay.stats import paired
+from assay.stats.flips import FlipTest, flip_table, flip_test, flip_tests
 
 # Fewer pairs than this are flipped one by one.
 _FEW_PAIRS = 3
 
 
-def flip_ps(matches: Sequence[Matched], wish: CompareWish) -> dict[int, float]:
-    """The p of each pair, by the match's id: for many pairs one draw of flips serves all."""
+def pair_flips(matches: Sequence[Matched], wish: CompareWish) -> dict[int, FlipTest]:
+    """The test of each pair, by the match's id: for many pairs one draw of flips serves all."""
     if wish.test == "bootstrap":
         return {}
     wanted = [match for match in matches if len(match.mine) and _is_flipped(match, wish)]
     found, rest = _of_tables(wanted, wish)
-    sums = [_sums(match) for match in rest]
+    parts = [match.flipped_parts for match in rest]
     if len(rest) <= _FEW_PAIRS:
-        ps = [paired.sign_flip_p(own.tolist(), np.random.default_rng(wish.seed)) for own in sums]
+        tests = [flip_test(*own, np.random.default_rng(wish.seed), most_alpha(wish)) for own in parts]
     else:
-        ps = paired.sign_flip_ps(sums, np.random.default_rng(wish.seed))
-    return found | {id(match): p for match, p in zip(rest, ps, strict=True)}
+        tests = flip_tests(parts, np.random.default_rng(wish.seed), most_alpha(wish))
+    return found | {id(match): test for match, test in zip(rest, tests, strict=True)}
+
+
+def most_alpha(wish: CompareWish) -> float:
+    """The narrowest interval that is asked for is that of a margin, 1 − 2α."""
+    return min(1.0, 2 * wish.alpha)
 
 
 def _is_flipped(match: Matched, wish: CompareWish) -> bool:
@@ -40,12 +44,12 @@ def _is_flipped(match: Matched, wish: CompareWish) -> bool:
     return sides is not None and bool(np.all(np.isfinite(sides)))
 
 
-def _of_tables(matches: Sequence[Matched], wish: CompareWish) -> tuple[dict[int, float], list[Matched]]:
-    """The p of pairs that have all documents, many of them alike, and the pairs that are left."""
+def _of_tables(matches: Sequence[Matched], wish: CompareWish) -> tuple[dict[int, FlipTest], list[Matched]]:
+    """The tests of pairs that have all documents, many of them alike, and the pairs that are left."""
     groups: dict[object, list[Matched]] = {}
     for match in matches:
         is_alike = isinstance(match.mine, range) and match.first.documents_key == match.second.documents_key
-        groups.setdefault(match.first.documents_key if is_alike else None, []).append(match)
+        groups.setdefault((match.first.documents_key, _lengths(match)) if is_alike else None, []).append(match)
     rest, found = groups.pop(None, []), {}
     for own in groups.values():
         if len(own) <= _FEW_PAIRS:
@@ -55,20 +59,18 @@ def _of_tables(matches: Sequence[Matched], wish: CompareWish) -> tuple[dict[int,
     return found, rest
 
 
-def _table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, float]:
-    """The p of pairs of systems that all have the same documents in the same order."""
+def _lengths(match: Matched) -> bytes | None:
+    return None if match.lengths is None else match.lengths.tobytes()
+
+
+def _table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, FlipTest]:
+    """The tests of pairs of systems that all have the same documents in the same order."""
     entries = {id(entry): entry for match in matches for entry in (match.first, match.second)}
-    units = matches[0].units
+    units, (_, weights) = matches[0].units, matches[0].flipped_parts
     values = [entry.addends for entry in entries.values()]
     # A cluster's documents turn together: as many signs as clusters, of their sums.
-    rows = [(own if units is None else np.bincount(units, own)).tolist() for own in values if own is not None]
+    rows = [own if units is None else np.bincount(units, own) for own in values if own is not None]
     order = {name: place for place, name in enumerate(entries)}
-    table = paired.sign_flip_table(rows, np.random.default_rng(wish.seed))
-    return {id(match): table[order[id(match.second)]][order[id(match.first)]] for match in matches}
-
-
-def _sums(match: Matched) -> NDArray[np.float64]:
-    """What turns together: a document's difference, or a cluster's."""
-    gaps, units = match.gaps, match.units
-    assert gaps is not None
-    return gaps if units is None else np.asarray(np.bincount(units, gaps), dtype=np.float64)
+    pairs = [(order[id(match.first)], order[id(match.second)]) for match in matches]
+    tests = flip_table(rows, weights, pairs, np.random.default_rng(wish.seed), most_alpha(wish))
+    return {id(match): test for match, test in zip(matches, tests, strict=True)}

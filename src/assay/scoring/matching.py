@@ -148,6 +148,21 @@ class Matched:
         found[np.abs(found) <= _HAIR * np.maximum(np.abs(sides[0]), np.abs(sides[1]))] = 0.0
         return found
 
+    @property
+    def lengths(self) -> Floats | None:
+        """What both sums are divided by, document by document; None where that is how many there are."""
+        return None if self.first.lengths is None else self._own(self.first.lengths, self.first.lengths)[0]
+
+    @property
+    def flipped_parts(self) -> tuple[Floats, Floats | None]:
+        """What changes its sign as a whole, a document's difference or a cluster's, and the weight of each."""
+        gaps, units, lengths = self.gaps, self.units, self.lengths
+        assert gaps is not None
+        if units is None:
+            return gaps, lengths
+        own = np.ones(len(gaps)) if lengths is None else lengths
+        return np.bincount(units, gaps), np.bincount(units, own)
+
     def _own(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Of all documents of both systems, those in common."""
         if isinstance(self.mine, range):

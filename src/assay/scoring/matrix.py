@@ -17,7 +17,7 @@ from assay.core.matrices import Average, Column, Gap, Key, Link, Matrix, MatrixC
 from assay.core.scores import Estimate
 from assay.core.studies import Comparison
 from assay.core.variance_axes import task_family
-from assay.scoring.comparing import Compared, compare_all
+from assay.scoring.comparing import Compared, at_tested_levels, compare_all
 from assay.scoring.matching import matched
 from assay.scoring.overall import overall_scores
 from assay.scoring.pairing import Pairing, told_pair
@@ -173,9 +173,9 @@ def _rankings(models: Sequence[str], columns: Sequence[Column], cells: Cells, se
         shares += [compared] if column.is_share and column.is_main else []
         # Two models without a test would look as if the data could not tell them apart.
         if compared and len(compared) == math.comb(len(own), 2) and column.higher_is_better is not None:
-            pairs = judged([item.score for item in compared], wish)
+            pairs = judged(at_tested_levels(compared, wish), wish)
             scores = {model: cell.estimate for model, cell in own.items()}
-            told = [told_pair(pair, pair.task, pair.metric, pair.test) for pair in pairs]
+            told = [told_pair(pair, pair.task, pair.metric) for pair in pairs]
             found.append(_ranking(column.label, ranked(list(own), scores, pairs, column.higher_is_better), told))
     averaged = [column for column in columns if column.is_share and column.is_main]
     overall = _overall(models, averaged, shares, cells, wish)
@@ -215,9 +215,7 @@ def _overall(
     if len(pairs) < math.comb(len(whole), 2):  # a mean over the documents in common that is no share
         return None
     scores = {model: _mean_estimate([cells[model, column.key] for column in columns]) for model in whole}
-    is_clustered = any(pair.difference.clusters is not None for pair in pairs)
-    test = "cluster-sign-flip" if is_clustered else "sign-flip"
-    told = [told_pair(pair, "all", "mean", test) for pair in pairs]
+    told = [told_pair(pair, "all", "mean") for pair in pairs]
     return _ranking(None, ranked(whole, scores, pairs, better=True), told)
 
 

@@ -1,33 +1,70 @@
-"""Two systems over several tasks, every task counted once: the mean difference, its interval, sign flips of it all.
+"""Two systems over several tasks, every task counted once: the mean difference, its test, the interval that inverts it.
 
 A task that is asked in several ways (seeds, orders, prompts, styles) has the same documents in all of them: what a
-document adds to the difference in all ways is one number, whose sign turns as a whole.
+document adds to the difference in all ways is one number, whose sign turns as a whole. Prompts, seeds and orders of
+which there are enough are a sample of those that might have been asked: see `asking`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from assay.core.comparisons import CompareWish, OverallScore
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
+from assay.scoring.asking import Asked, asked_ways
 from assay.scoring.comparing import Compared
-from assay.scoring.verdicts import corrected, direction, overall_sentence
-from assay.stats.means import LEVEL, t_quantile
-from assay.stats.paired import sign_flip_p, sign_flip_ps, sign_flip_table
-from assay.stats.pooled import group_estimate
+from assay.scoring.flipping import most_alpha
+from assay.scoring.inverting import Ends, ends_of_shares, shown
+from assay.scoring.verdicts import corrected, direction, overall_sentence, tested_levels
+from assay.stats.flips import FlipTest, flip_table, flip_test, flip_tests
+from assay.stats.pooled import CombinedError, combined_error
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
+Floats = NDArray[np.float64]
 # More pairs than this share one draw of sign flips.
 _FEW_PAIRS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two systems: their tasks, those together that ask the same documents in several ways."""
+
+    items: Sequence[Compared]
+    families: Sequence[Asked]
+
+    @classmethod
+    def of(cls, items: Sequence[Compared]) -> _Pair:
+        found: dict[str, list[Compared]] = {}
+        for item in items:
+            found.setdefault(task_family(item.score.task), []).append(item)
+        return cls(items, [asked_ways(name, own) for name, own in found.items()])
+
+    @property
+    def is_random(self) -> bool:
+        """Whether any way of asking is taken as one of many."""
+        return any(family.random for family in self.families)
+
+    def error(self) -> CombinedError:
+        """The standard error of the mean difference, each way of asking counted once."""
+        weights = [len(family.items) / len(self.items) for family in self.families]
+        parts = [(family.error, family.degrees) for family in self.families]
+        return combined_error(parts, weights)
+
+    def estimate(self, test: str) -> Estimate:
+        """The mean difference without its interval."""
+        values = [item.score.difference.value or 0.0 for item in self.items]
+        clusters = None
+        if any(item.clusters is not None for item in self.items):
+            clusters = sum(family.units for family in self.families)
+        documents = sum(family.documents for family in self.families)
+        error = self.error().stderr or None
+        return Estimate(math.fsum(values) / len(values), error, None, None, documents, test, clusters=clusters)
 
 
 def overall_scores(wish: CompareWish, columns: Sequence[Sequence[Compared]]) -> list[OverallScore]:
@@ -38,85 +75,82 @@ def overall_scores(wish: CompareWish, columns: Sequence[Sequence[Compared]]) -> 
             score = item.score
             if score.is_share and score.higher_is_better and score.n:
                 gathered.setdefault((score.first, score.second), []).append(item)
-    several = {pair: items for pair, items in gathered.items() if len(items) > 1}
-    estimates = [_estimate(items) for items in several.values()]
-    p_values = _table(several, wish.seed) or _ps(list(several.values()), wish.seed)
-    adjusted = corrected(p_values, wish.correction)
+    several = {pair: _Pair.of(items) for pair, items in gathered.items() if len(items) > 1}
+    tested = _tested(several, wish)
+    p_values = [p for _, p, _ in tested]
+    levels, adjusted = tested_levels(p_values, wish), corrected(p_values, wish.correction)
     found = []
-    for (pair, items), estimate, p, after in zip(several.items(), estimates, p_values, adjusted, strict=True):
+    for (names, pair), (test, p, ends), alpha, after in zip(several.items(), tested, levels, adjusted, strict=True):
+        estimate = shown(pair.estimate(test), ends(1 - alpha), alpha, is_share=True)
         outcome = direction(estimate.value, after, True, wish.alpha)
-        tasks = tuple(item.score.task for item in items)
-        whole = OverallScore(*pair, tasks, estimate, p, after, outcome, "")
+        tasks = tuple(item.score.task for item in pair.items)
+        random = tuple(text for own in pair.families for text in own.random)
+        fixed = tuple(text for own in pair.families for text in own.fixed)
+        whole = OverallScore(*names, tasks, estimate, p, after, outcome, "", test, random, fixed)
         found.append(replace(whole, verdict=overall_sentence(whole, wish, len(several))))
     return found
 
 
-def _families(items: Sequence[Compared]) -> list[list[Compared]]:
-    """The tasks, those together that ask the same documents in several ways."""
-    found: dict[str, list[Compared]] = {}
-    for item in items:
-        found.setdefault(task_family(item.score.task), []).append(item)
-    return list(found.values())
+_Tested = tuple[str, float, Ends]
 
 
-def _estimate(items: Sequence[Compared]) -> Estimate:
-    families = _families(items)
-    leaves = [own[0].score.difference if len(own) == 1 else _family_estimate(own) for own in families]
-    whole = group_estimate(leaves, [len(own) for own in families], by_size=True)
-    return replace(whole, n=sum(leaf.n for leaf in leaves))
+def _tested(several: Mapping[tuple[str, str], _Pair], wish: CompareWish) -> list[_Tested]:
+    """Per pair, the test's name, its p and its inversion."""
+    found: dict[tuple[str, str], _Tested] = {}
+    for names, pair in several.items():
+        error = pair.error()
+        if pair.is_random and error.stderr:
+            value = pair.estimate("").value or 0.0
+            found[names] = ("random-effects-t", error.p(value), error.around(value))
+    rest = {names: pair for names, pair in several.items() if names not in found}
+    for (names, pair), flips in zip(rest.items(), _flipped(rest, wish), strict=True):
+        is_clustered = any(item.clusters is not None for item in pair.items)
+        found[names] = ("cluster-sign-flip" if is_clustered else "sign-flip", flips.p, _unless_alike(flips, pair))
+    return [found[names] for names in several]
 
 
-def _family_estimate(items: Sequence[Compared]) -> Estimate:
-    """The mean over the ways of asking, with the error that documents, or their clusters, leave of it."""
-    cells = [item.score.difference for item in items]
-    value = math.fsum(cell.value or 0.0 for cell in cells) / len(cells)
-    documents = len({document for item in items for document in item.documents})
-    sums = _by_document(items, is_centred=True)
-    count = len(sums)
-    error = math.sqrt(count / (count - 1) * math.fsum(own * own for own in sums.values())) if count > 1 else None
-    clusters = count if any(item.clusters is not None for item in items) else None
-    if error:
-        below = above = t_quantile(count - 1) * error
-    elif any(cell.low is None or cell.high is None for cell in cells):
-        return Estimate(value, error, None, None, documents, "group", LEVEL, clusters)
-    else:  # no document differs from another, but others might: what a single way can say
-        below = math.fsum((cell.value or 0.0) - (cell.low or 0.0) for cell in cells) / len(cells)
-        above = math.fsum((cell.high or 0.0) - (cell.value or 0.0) for cell in cells) / len(cells)
-    return Estimate(
-        value, error, max(-1.0, value - below), min(1.0, value + above), documents, "paired-t", LEVEL, clusters
-    )
+def _unless_alike(flips: FlipTest, pair: _Pair) -> Ends:
+    """The inversion; where all documents differ alike no interval, and where none differs that of a single task."""
+    if pair.error().stderr:
+        return partial(ends_of_shares, flips)
+    if flips.value:
+        return lambda level: (flips.value, flips.value)
+
+    def ends(level: float) -> tuple[float, float]:
+        every = [item.ends(level) for item in pair.items]
+        return sum(low for low, _ in every) / len(every), sum(high for _, high in every) / len(every)
+
+    return ends
 
 
-def _by_document(items: Sequence[Compared], is_centred: bool = False) -> dict[Hashable, float]:
-    """What each document, or cluster, adds to the mean difference over these tasks; or to its error, centred."""
-    sums: dict[Hashable, float] = {}
+def _flipped(pairs: Mapping[tuple[str, str], _Pair], wish: CompareWish) -> list[FlipTest]:
+    """Sign flips over all documents, each weighed so that every task counts once."""
+    most = most_alpha(wish)
+    by_table = _table(pairs, wish)
+    if by_table:
+        return by_table
+    every = [_added(pair.items) for pair in pairs.values()]
+    if len(pairs) <= _FEW_PAIRS:
+        return [flip_test(*own, np.random.default_rng(wish.seed), most) for own in every]
+    return flip_tests(every, np.random.default_rng(wish.seed), most)
+
+
+def _added(items: Sequence[Compared]) -> tuple[Floats, Floats]:
+    """What each document, or cluster, adds to the mean difference over these tasks, and its weight in that."""
+    sums: dict[Hashable, tuple[float, float]] = {}
+    families = {task_family(item.score.task) for item in items}
+    if all(item.clusters is None for item in items) and len(families) == len(items):  # no two share documents
+        gaps = [item.differences / (len(items) * item.score.n) for item in items if item.differences is not None]
+        weights = [np.full(item.score.n, 1 / (len(items) * item.score.n)) for item in items]
+        return np.concatenate(gaps), np.concatenate(weights)
     for item in items:
         assert item.differences is not None
-        middle = float(item.differences.mean()) if is_centred else 0.0
-        family, units = task_family(item.score.task), item.clusters or item.documents
+        family, units, weight = task_family(item.score.task), item.clusters or item.documents, 1 / item.score.n
         for unit, gap in zip(units, item.differences.tolist(), strict=True):
-            sums[family, unit] = sums.get((family, unit), 0.0) + (gap - middle) / (len(items) * item.score.n)
-    return sums
-
-
-def _added(items: Sequence[Compared]) -> Floats:
-    """The same as an array, quickly where no two tasks share documents."""
-    import numpy as np
-
-    if any(item.clusters is not None for item in items) or len(_families(items)) < len(items):
-        return np.array(list(_by_document(items).values()))
-    parts = [(item.differences, len(items) * item.score.n) for item in items]
-    return np.concatenate([own / weight for own, weight in parts if own is not None])
-
-
-def _ps(pairs: Sequence[Sequence[Compared]], seed: int) -> list[float]:
-    """Sign flips over all documents, each weighed so that every task counts once."""
-    import numpy as np
-
-    every = [_added(items) for items in pairs]
-    if len(pairs) <= _FEW_PAIRS:
-        return [sign_flip_p(own.tolist(), np.random.default_rng(seed)) for own in every]
-    return sign_flip_ps(every, np.random.default_rng(seed))
+            total, whole = sums.get((family, unit), (0.0, 0.0))
+            sums[family, unit] = total + gap * weight / len(items), whole + weight / len(items)
+    gathered = np.array(list(sums.values()))
+    return gathered[:, 0], gathered[:, 1]
 
 
 def _share_clusters(pairs: Sequence[Sequence[Compared]]) -> bool:
@@ -128,21 +162,21 @@ def _share_clusters(pairs: Sequence[Sequence[Compared]]) -> bool:
     )
 
 
-def _table(several: Mapping[tuple[str, str], Sequence[Compared]], seed: int) -> list[float]:
+def _table(pairs: Mapping[tuple[str, str], _Pair], wish: CompareWish) -> list[FlipTest]:
     """The same for many pairs on the same documents, by one draw of flips; empty where that does not apply."""
+    several = {names: pair.items for names, pair in pairs.items()}
     every = [item for items in several.values() for item in items]
     sizes = {tuple((item.score.task, item.score.n) for item in items) for items in several.values()}
     is_partial = any(any(item.score.left_out) for item in every)
     if len(several) <= _FEW_PAIRS or len(sizes) != 1 or is_partial or not _share_clusters(list(several.values())):
         return []
-    import numpy as np
-
     base = next(iter(several))[0]
     # Every system less the first: their differences are those of the systems themselves.
-    rows = {pair[1]: _added(items).tolist() for pair, items in several.items() if pair[0] == base}
-    rows = {base: [0.0] * len(next(iter(rows.values()))), **rows}
+    parts = {pair[1]: _added(items) for pair, items in several.items() if pair[0] == base}
+    weights = next(iter(parts.values()))[1]
+    rows = {base: np.zeros(len(weights)), **{label: own for label, (own, _) in parts.items()}}
     if not all(label in rows for pair in several for label in pair):
         return []
     order = {label: place for place, label in enumerate(rows)}
-    found = sign_flip_table(list(rows.values()), np.random.default_rng(seed))
-    return [found[order[first]][order[second]] for first, second in several]
+    places = [(order[first], order[second]) for first, second in several]
+    return flip_table(list(rows.values()), weights, places, np.random.default_rng(wish.seed), most_alpha(wish))

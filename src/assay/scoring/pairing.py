@@ -29,10 +29,10 @@ class Pairing:
         return Entry(model, DocumentValues(*self._head, places, values, clusters))
 
 
-def told_pair(pair: PairedScore | OverallScore, task: str, cell: str, test: str) -> Comparison:
+def told_pair(pair: PairedScore | OverallScore, task: str, cell: str) -> Comparison:
     """A pair as a matrix or study tells it: first less second."""
     gap = pair.difference
     value, low, high = (None if end is None else -end for end in (gap.value, gap.high, gap.low))
     p, adjusted = (1.0 if found is None else found for found in (pair.p, pair.adjusted))
     names = (task, cell, pair.first, pair.second)
-    return Comparison(*names, value, low, high, p, adjusted, test, gap.n, gap.clusters)
+    return Comparison(*names, value, low, high, p, adjusted, pair.test, gap.n, gap.clusters, gap.level)

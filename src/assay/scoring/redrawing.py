@@ -57,7 +57,7 @@ def difference_test(
     with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
         value, apart = second.value - first.value, second.replicates - first.replicates
     found, p = bootstrap.replicate_test(value, apart, n, clusters, level)
-    if first.noise is None or second.noise is None or found.low is None:
+    if first.noise is None or second.noise is None or p is None:
         return found, p
     return gaps.difference_test(found, first.noise, second.noise)
 

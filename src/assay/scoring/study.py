@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import TypeVar
 
@@ -23,10 +22,11 @@ from assay.core.studies import (
     RankChange,
     Spread,
 )
-from assay.scoring.comparing import compare_all
+from assay.scoring.comparing import Compared, at_tested_levels, compare_all
 from assay.scoring.matching import matched
 from assay.scoring.pairing import Pairing, told_pair
-from assay.stats import means, multiple, paired
+from assay.scoring.verdicts import judged
+from assay.stats import means, paired
 from assay.stats.clustered import clustered_mean
 from assay.stats.spreads import chance_spread
 
@@ -111,14 +111,14 @@ def changes(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[C
 
 def comparisons(cells: Sequence[Cell], seed: int) -> tuple[Comparison, ...]:
     """Every two models under every cell, with p-values corrected over all of them together."""
-    tested, wish = [], CompareWish(seed=seed)
+    tested: list[Compared] = []
+    wish = CompareWish(seed=seed)
     for (task, name), own in grouped(cells, lambda cell: (cell.task, cell.name)).items():
         pairing = Pairing(task, name)
         entries = [pairing.entry(cell.model, cell.documents, cell.hits, cell.clusters) for cell in own]
-        found = compare_all([matched(one, other) for one, other in combinations(entries, 2)], True, wish)
-        tested += [told_pair(item.score, task, name, item.score.test) for item in found]
-    adjusted = multiple.holm([item.p for item in tested])
-    return tuple(replace(item, adjusted=p) for item, p in zip(tested, adjusted, strict=True))
+        tested += compare_all([matched(one, other) for one, other in combinations(entries, 2)], True, wish)
+    pairs = judged(at_tested_levels(tested, wish), wish)
+    return tuple(told_pair(pair, pair.task, pair.metric) for pair in pairs)
 
 
 def rank_changes(compared: Sequence[Comparison]) -> tuple[RankChange, ...]:

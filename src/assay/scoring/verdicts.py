@@ -19,9 +19,12 @@ _TEST_NAMES = {
     "cluster-sign-flip": "sign-flip by cluster",
     "bootstrap": "bootstrap",
     "cluster-bootstrap": "bootstrap by cluster",
+    "random-effects-t": "t with random prompts, seeds or orders",
 }
 # Sets redrawn by a bootstrap: its p can be no smaller than two in so many.
 REPLICATES = 10_000
+# An end of an interval so near to 0 is 0.
+_HAIR = 1e-12
 _CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
@@ -29,6 +32,12 @@ def corrected(p_values: Sequence[float | None], correction: str) -> list[float |
     """The p-values adjusted over all of them."""
     adjust = multiple.holm if correction == "holm" else multiple.benjamini_hochberg
     return adjust(list(p_values))
+
+
+def tested_levels(p_values: Sequence[float | None], wish: CompareWish) -> list[float]:
+    """The level at which the correction tests each: an interval of 1 − this agrees with the verdict."""
+    levels = multiple.holm_levels if wish.correction == "holm" else multiple.benjamini_hochberg_levels
+    return levels(list(p_values), wish.alpha)
 
 
 def judged(pairs: Sequence[PairedScore], wish: CompareWish) -> list[PairedScore]:
@@ -71,7 +80,9 @@ def signed(value: float | None, is_share: bool) -> str:
     if value is None:
         return "–"
     text = f"{100 * value:+.1f}" if is_share else f"{value:+.4g}"
-    return "0" if text in ("+0.0", "-0.0", "+0", "-0") else text
+    if text not in ("+0.0", "-0.0", "+0", "-0"):
+        return text
+    return "0" if abs(value) < _HAIR else f"{100 * value:+.1g}"  # an end that is not 0 must not look as if it were
 
 
 def p_text(p: float | None) -> str:
@@ -81,17 +92,23 @@ def p_text(p: float | None) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
-def evidence(pair: PairedScore, wish: CompareWish, tests: int) -> str:
+def level_text(level: float) -> str:
+    """`95 %`, `99.17 %`: two digits of what is left out."""
+    left = float(f"{100 * (1 - level):.2g}")
+    digits = max(0, 1 - math.floor(math.log10(left)))
+    return f"{100 - left:.{digits}f}".rstrip("0").rstrip(".") + " %"
+
+
+def evidence(found: PairedScore | OverallScore, wish: CompareWish, tests: int, noun: str = "tests") -> str:
     """Interval, test and p of a pair, in brackets."""
-    low, high = pair.difference.low, pair.difference.high
+    gap, is_share = found.difference, isinstance(found, OverallScore) or found.is_share
     parts = []
-    if low is not None and high is not None:
-        parts.append(
-            f"{100 * pair.difference.level:g} % interval {signed(low, pair.is_share)} to {signed(high, pair.is_share)}"
-        )
-    after = f" after {_CORRECTION_NAMES[wish.correction]} over {tests} tests" if tests > 1 else ""
-    if pair.adjusted is not None:
-        parts.append(f"{_TEST_NAMES.get(pair.test, pair.test)} {p_text(pair.adjusted)}{after}")
+    if gap.low is not None and gap.high is not None:
+        ends = f"{signed(gap.low, is_share)} to {signed(gap.high, is_share)}"
+        parts.append(f"{level_text(gap.level)} interval {ends}")
+    after = f" after {_CORRECTION_NAMES[wish.correction]} over {tests} {noun}" if tests > 1 else ""
+    if found.adjusted is not None:
+        parts.append(f"{_TEST_NAMES.get(found.test, found.test)} {p_text(found.adjusted)}{after}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -172,19 +189,27 @@ def _closeness(pair: PairedScore) -> str:
 
 def overall_sentence(score: OverallScore, wish: CompareWish, tests: int) -> str:
     """A pair over all tasks."""
-    value, low, high = score.difference.value, score.difference.low, score.difference.high
+    value = score.difference.value
     if value is None or score.adjusted is None:
         return f"{score.second} and {score.first} cannot be compared over all tasks."
-    ends = f"95 % interval {signed(low, True)} to {signed(high, True)}, " if low is not None else ""
-    after = f" after {_CORRECTION_NAMES[wish.correction]} over {tests} pairs" if tests > 1 else ""
-    seen = f" ({ends}sign-flip {p_text(score.adjusted)}{after})"
-    count = f"Over {_told_tasks(score.tasks)} counted once,"
+    seen = evidence(score, wish, tests, "pairs")
+    count = f"Over {_told_tasks(score.tasks)} counted once, {_asking(score)}"
     if score.outcome == "none":
-        return f"{count} no difference was found between {score.second} and {score.first}{seen}."
+        return f"{count}no difference was found between {score.second} and {score.first}{seen}."
     word = "higher" if value > 0 else "lower"
     size = amount(value, True)
-    told = f"{count} {score.second} scores {size} {word} than {score.first}{seen}"
+    told = f"{count}{score.second} scores {size} {word} than {score.first}{seen}"
     return f"{told}: more than chance explains{_level(wish)}."
+
+
+def _asking(score: OverallScore) -> str:
+    """For which prompts, seeds or orders the sentence holds."""
+    parts = []
+    if score.random:
+        parts.append(f"with {' and '.join(score.random)} as a sample of others")
+    if score.fixed:
+        parts.append(f"for these {' and '.join(score.fixed)} alone")
+    return "".join(f"{part}, " for part in parts)
 
 
 def _told_tasks(tasks: Sequence[str]) -> str:

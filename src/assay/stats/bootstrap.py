@@ -7,6 +7,7 @@ Statistician 69, 371-386).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -129,7 +130,8 @@ def replicate_test(
     p is below α exactly when the percentile interval of level 1 − α leaves 0 out, so that the two never contradict each
     other, and it stays the same where both systems' statistics are carried over to another scale (a perplexity or its
     logarithm). The data itself counts as one more on either side, so that p is never 0. There is neither p nor interval
-    where there is no finite difference, or where many redrawn sets have none.
+    where there is no finite difference, or where many redrawn sets have none; nor is there an interval where so few
+    sets were redrawn that no difference has a p below 1 − level.
 
     Args:
         value: the difference found.
@@ -141,10 +143,22 @@ def replicate_test(
     found = replicates_estimate(value, replicates, n, clusters, level)
     if found.low is None:
         return found, None
-    known = replicates[~np.isnan(replicates)]
-    fewest = min(int(np.sum(known <= 0)), int(np.sum(known >= 0)))
+    known = np.sort(replicates[~np.isnan(replicates)])
     units = n if clusters is None else clusters
-    return found, expanded_p(min(1.0, 2 * (fewest + 1) / (len(known) + 1)), units)
+    rarest = min(int(np.sum(known <= 0)), int(np.sum(known >= 0)))
+    fewest = fewest_beyond(len(known), units, level)
+    ends = (float(known[fewest - 1]), float(known[-fewest])) if fewest > 0 else (None, None)
+    return replace(found, low=ends[0], high=ends[1]), tail_p(rarest, len(known), units)
+
+
+def tail_p(beyond: int, replicates: int, units: int) -> float:
+    """The two-sided p where so many of the redrawn sets lie at 0 or beyond it; the data counts as one more."""
+    return expanded_p(min(1.0, 2 * (beyond + 1) / (replicates + 1)), units)
+
+
+def fewest_beyond(replicates: int, units: int, level: float) -> int:
+    """The fewest redrawn sets beyond a value with which its p is at least 1 − level; at most 0 where none need be."""
+    return math.ceil(float(expanded_tails(units, level)[0]) * (replicates + 1) - 1 - 1e-9)
 
 
 def replicates_estimate(
@@ -167,7 +181,7 @@ def replicates_estimate(
 
 def smallest_p(replicates: int, units: int) -> float:
     """The p where every redrawn set lies on the same side of 0: no test by so many replicates gives a smaller one."""
-    return expanded_p(2 / (replicates + 1), units)
+    return tail_p(0, replicates, units)
 
 
 def redrawn_times(units: int, replicates: int, seed: Seed, cells: int | None = None) -> Iterator[Values]:

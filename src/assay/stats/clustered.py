@@ -1,4 +1,4 @@
-"""Means and paired differences of documents that come in clusters: questions on one passage, variants of one item.
+"""Means of documents that come in clusters: questions on one passage, variants of one item.
 
 Documents of a cluster tend to be right or wrong together, so the number of clusters counts, not that of documents.
 """
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.scores import Estimate
-from assay.stats.inputs import finite, is_binary, same_documents, unequal
+from assay.stats.inputs import finite, is_binary, unequal
 from assay.stats.means import LEVEL, bounded_interval, is_bounded, is_hair, nothing, t_quantile, wilson_interval
-from assay.stats.paired import newcombe_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +30,8 @@ class ClusteredEstimate:
 
     Attributes:
         estimate: value, clustered error and interval; error and interval are None where one cluster cannot tell them.
-            Its method is `clustered-t`, `clustered-wilson` for values from 0 to 1, or `wilson-clusters` or
-            `newcombe-clusters` where the error is 0.
+            Its method is `clustered-t`, `clustered-wilson` for values from 0 to 1, or `wilson-clusters` where the error
+            is 0.
         clusters: how many there are.
         is_few: whether they are too few to trust error and interval.
     """
@@ -88,45 +87,16 @@ def clustered_ratio(
     return _estimate(ratio, error, _student(ratio, error, count), n, "clustered-delta", count)
 
 
-def clustered_difference(a: Sequence[float], b: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
-    """Mean of a − b with its clustered error and Student's interval.
-
-    Outcomes of 0 and 1 whose differences have a clustered error of 0, such as none at all, get Newcombe's interval as
-    of one document per cluster.
-    """
-    first, second = same_documents(a, b)
-    n, count = len(first), len(set(clusters))
-    differences = [x - y for x, y in zip(first, second, strict=True)]
-    sums = _residual_sums(differences, clusters)
-    if not n:
-        return ClusteredEstimate(nothing("clustered-t"), 0, True)
-    mean, error = math.fsum(differences) / n, _error(sums, n)
-    if error == 0 and is_binary(first) and is_binary(second):
-        scale = count / n
-        both = sum(x * y for x, y in zip(first, second, strict=True)) * scale
-        ends = newcombe_interval(both, sum(first) * scale - both, sum(second) * scale - both, count)
-        return _estimate(mean, error, ends, n, "newcombe-clusters", count)
-    return _estimate(mean, error, _student(mean, error, count), n, "clustered-t", count)
-
-
-def difference_of_units(differences: NDArray[np.float64], units: NDArray[np.int64]) -> ClusteredEstimate | None:
-    """As `clustered_difference`, on arrays, for thousands of pairs; None where the clustered error is 0 or unknown.
+def clustered_error(values: NDArray[np.float64], units: NDArray[np.int64]) -> float | None:
+    """The clustered standard error of a mean, on arrays, for thousands of pairs; None for one cluster.
 
     Args:
-        differences: finite, one per document.
+        values: finite, one per document.
         units: the cluster of each document as a number, none left out from 0 on.
     """
     import numpy as np
 
-    n = len(differences)
-    if n == 0:
-        return None
-    mean = float(differences.mean())
-    sums = np.bincount(units, differences - mean)
-    error = _error(sums.tolist(), n)
-    if not error:
-        return None
-    return _estimate(mean, error, _student(mean, error, len(sums)), n, "clustered-t", len(sums))
+    return _error(np.bincount(units, values - values.mean()).tolist(), len(values))
 
 
 def _estimate(

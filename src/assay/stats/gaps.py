@@ -16,11 +16,12 @@ from assay.stats.bootstrap import (
     OWN_REPLICATES,
     Seed,
     Values,
-    expanded_p,
     expanded_tails,
+    fewest_beyond,
     numbered,
     redrawn_times,
     spread,
+    tail_p,
 )
 from assay.stats.means import LEVEL, nothing
 
@@ -133,9 +134,11 @@ def difference_test(found: Estimate, first: Noise, second: Noise) -> tuple[Estim
     known = np.isfinite(down) & np.isfinite(up)
     if value is None or not known.any():
         return found, None
-    down, up = down[known], up[known]
-    above = expanded_tails(units, found.level)[1]
-    low, high = value - float(np.quantile(down, above)), value + float(np.quantile(up, above))
+    down, up = np.sort(down[known]), np.sort(up[known])
+    fewest = fewest_beyond(len(down), units, found.level)
     rarest = min(int(np.sum(down >= value)), int(np.sum(up >= -value)))
-    p = expanded_p(min(1.0, 2 * (rarest + 1) / (len(down) + 1)), units)
+    p = tail_p(rarest, len(down), units)
+    if fewest <= 0:
+        return replace(found, low=None, high=None, method="gap-bootstrap"), p
+    low, high = value - float(down[-fewest]), value + float(up[-fewest])
     return replace(found, low=min(low, value), high=max(high, value), method="gap-bootstrap"), p

@@ -42,6 +42,33 @@ def benjamini_hochberg(p_values: Sequence[P]) -> list[P]:
     return adjusted
 
 
+def holm_levels(p_values: Sequence[float | None], alpha: float) -> list[float]:
+    """The level at which Holm's procedure tests each: an interval of 1 − this leaves 0 out exactly where it rejects.
+
+    The hypothesis with the r-th smallest of m p-values is tested at α/(m − r + 1) as long as all before it were
+    rejected; those that are not rejected were all tested at the level at which the procedure stopped. Equal p-values
+    have the level of the first of them. A test without a p-value keeps α.
+    """
+    ordered, levels = _ordered(p_values), [alpha] * len(p_values)
+    rejected = sum(p is not None and p < alpha for p in holm(p_values))
+    first = 0
+    for rank, (p, place) in enumerate(ordered):
+        first = rank if p != ordered[first][0] else first
+        levels[place] = alpha / (len(ordered) - min(first, rejected))
+    return levels
+
+
+def benjamini_hochberg_levels(p_values: Sequence[float | None], alpha: float) -> list[float]:
+    """The same for Benjamini and Hochberg's procedure: α·R/m for all of m tests, of which R are rejected, or α/m.
+
+    These are the intervals of Benjamini and Yekutieli (2005): of those of the findings, a share α at most is expected
+    to miss the truth.
+    """
+    tests = sum(p is not None for p in p_values)
+    rejected = sum(p is not None and p < alpha for p in benjamini_hochberg(p_values))
+    return [alpha if p is None else alpha * max(1, rejected) / tests for p in p_values]
+
+
 def _ordered(p_values: Sequence[float | None]) -> list[tuple[float, int]]:
     """The known p-values with their places, smallest first."""
     known = [(p, place) for place, p in enumerate(p_values) if p is not None]

@@ -1,7 +1,8 @@
-"""Two or more methods on the same documents: the difference with its interval, and whether chance explains it.
+"""Outcomes of 0 and 1 of two or more systems on the same documents: McNemar's test and the interval that inverts it.
 
-Outcomes of 0 and 1 get McNemar's exact test and Newcombe's interval, other values sign flips and Student's t.
-All take one value per document, in the same order of documents.
+The difference of two shares is ψ·θ: ψ is the share of discordant documents, which one system alone has right, and θ how
+far the wins lead among these. McNemar's test asks whether θ is 0; its inversion is the binomial interval of θ. Joined
+with the interval of ψ it is that of the difference, which leaves 0 out exactly when the test rejects.
 """
 
 from __future__ import annotations
@@ -9,21 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.core.scores import Estimate
-from assay.stats.inputs import finite, is_binary, row_blocks, unequal
-from assay.stats.means import LEVEL, nothing, t_quantile, wilson_interval
+from assay.stats.inputs import finite, is_binary, unequal
+from assay.stats.means import LEVEL, wilson_interval
 from assay.stats.multiple import SMALLEST_P
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-FLIPS = 10_000
-MOST_ENUMERATED = 12
-_CELLS_AT_ONCE = 2_000_000
+from assay.stats.proportions import exact_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +33,6 @@ class CochranTest:
     degrees: int
     p: float | None
     n: int
-
-
-def paired_difference(
-    differences: NDArray[np.float64], spread: float, outcomes: tuple[int, int, int] | None = None
-) -> Estimate:
-    """The mean difference: with Newcombe's interval of outcomes of 0 and 1, with Student's t of other values.
-
-    Args:
-        differences: one per document.
-        spread: their standard deviation.
-        outcomes: documents that both have right, that only the first has, that only the second has; None for values
-            other than 0 and 1.
-    """
-    n, method = len(differences), "t" if outcomes is None else "newcombe"
-    if n == 0:
-        return nothing(method)
-    mean = float(differences.mean()) if outcomes is None else (outcomes[1] - outcomes[2]) / n
-    if n == 1:
-        return Estimate(mean, None, None, None, 1, method, LEVEL)
-    error = spread / math.sqrt(n)
-    if outcomes is not None:
-        low, high = newcombe_interval(*outcomes, n)
-    else:
-        reach = t_quantile(n - 1) * error
-        low, high = mean - reach, mean + reach
-    return Estimate(mean, error, low, high, n, method, LEVEL)
 
 
 def newcombe_interval(both: float, wins: float, losses: float, n: int, level: float = LEVEL) -> tuple[float, float]:
@@ -102,6 +68,93 @@ def _joined(one: float, other: float, phi: float) -> float:
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
 
 
+def outcome_interval(
+    wins: int, losses: int, n: int, level: float = LEVEL, is_mid_p: bool = False
+) -> tuple[float, float]:
+    """Interval for the difference of two shares of the same documents that inverts McNemar's test.
+
+    It leaves 0 out exactly when McNemar's p is below 1 − level.
+
+    Args:
+        wins: documents that only the first has right.
+        losses: documents that only the second has right.
+        n: all documents.
+        level: probability that the interval claims to cover.
+        is_mid_p: whether the test is the mid-p one.
+    """
+    discordant = wins + losses
+    of_share = mid_p_interval if is_mid_p else exact_interval
+    share = Ranged(discordant / n, *of_share(discordant, n, level))
+    if not discordant:
+        return -share.high, share.high
+    low, high = of_share(wins, discordant, level)
+    lead = Ranged((wins - losses) / discordant, 2 * low - 1, 2 * high - 1)
+    low, high = product_interval(lead, share)
+    return max(-1.0, low), min(1.0, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """A value with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def mirrored(self) -> Ranged:
+        """The same of the opposite."""
+        return Ranged(-self.value, -self.high, -self.low)
+
+
+def product_interval(factor: Ranged, scale: Ranged) -> tuple[float, float]:
+    """Interval for the product of two estimates, of which the second is not negative: 0 is in it as in the first's.
+
+    Variance recovered from the intervals of both (MOVER; Zou and Donner 2008, Statistics in Medicine 27, 1693-1702).
+    The end that lies further from 0 takes the variance of a product, a²ψ² + b²θ² + a²b², where a and b are the reaches.
+    The end towards 0 takes Fieller's form, whose a²b² is subtracted, and which is 0 exactly where the first's end is.
+
+    Args:
+        factor: may have either sign.
+        scale: not negative.
+    """
+    if factor.value < 0:
+        low, high = product_interval(factor.mirrored, scale)
+        return -high, -low
+    product, up = factor.value * scale.value, scale.high - scale.value
+    reach = factor.high - factor.value
+    high = product + math.sqrt(reach**2 * scale.value**2 + up**2 * factor.value**2 + reach**2 * up**2)
+    # (θ² − a²) is the product of the end and its mirror image about θ, so that its sign is the end's.
+    towards = factor.low * (2 * factor.value - factor.low)
+    if factor.low > 0:
+        towards *= scale.low * (2 * scale.value - scale.low)
+    else:
+        towards *= scale.value**2 + up**2
+    below = math.sqrt(max(0.0, product * product - towards))
+    return (towards / (product + below) if product + below else 0.0), high
+
+
+def mid_p_interval(successes: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """Interval for a proportion that inverts the mid-p binomial test: the observed count has half its weight."""
+    from scipy.optimize import brentq
+    from scipy.special import bdtr, bdtrc
+
+    tail = (1 - level) / 2
+
+    def above(share: float) -> float:
+        """P(more) + ½·P(as many), of which the lower end makes the tail."""
+        more = float(bdtrc(successes, n, share))
+        return more + (float(bdtrc(successes - 1, n, share)) - more) / 2 if successes else (1 + more) / 2
+
+    def below(share: float) -> float:
+        fewer = float(bdtr(successes - 1, n, share)) if successes else 0.0
+        return (fewer + float(bdtr(successes, n, share))) / 2
+
+    low = brentq(lambda share: above(share) - tail, 0.0, 1.0, xtol=1e-14) if successes else 0.0
+    high = brentq(lambda share: below(share) - tail, 0.0, 1.0, xtol=1e-14) if successes < n else 1.0
+    return float(low), float(high)
+
+
 def mcnemar_p(wins: int, losses: int) -> float:
     """McNemar's exact test: are wins and losses a fair coin's? Two-sided; 1 without either, never 0."""
     from scipy.special import bdtr
@@ -120,133 +173,6 @@ def mcnemar_mid_p(wins: int, losses: int) -> float:
     few, count = min(wins, losses), wins + losses
     below = float(bdtr(few - 1, count, 0.5)) if few else 0.0
     return min(1.0, max(float(bdtr(few, count, 0.5)) + below, SMALLEST_P))
-
-
-def sign_flip_p(differences: Sequence[float], generator: np.random.Generator) -> float:
-    """Share of sign flips of the differences whose sum is at least as far from 0 as theirs.
-
-    Every flip is tried up to 12 differences other than 0. Above that 10,000 are drawn, and the data itself counts
-    as one more, so that the result is never 0. Where the share of all flips is below what so many draws can show, it
-    is bounded instead, see `flip_bound`.
-    """
-    import numpy as np
-
-    values = np.array([value for value in differences if value != 0], dtype=np.float64)
-    count = len(values)
-    if count == 0:
-        return 1.0
-    total = float(values.sum())
-    # Sums of the same numbers in another order differ in the last digits; those are ties.
-    bar = abs(total) - 1e-12 * float(np.abs(values).sum())
-    if count <= MOST_ENUMERATED:
-        every = np.arange(2**count)[:, None] >> np.arange(count) & 1
-        return float(np.mean(np.abs(2 * (every @ values) - total) >= bar))
-    hits = 0
-    for rows in row_blocks(FLIPS, count, _CELLS_AT_ONCE):
-        flips = generator.integers(0, 2, size=(rows, count), dtype=np.int8).astype(np.float64)
-        hits += int(np.sum(np.abs(2 * (flips @ values) - total) >= bar))
-    return min((hits + 1) / (FLIPS + 1), flip_bound(values))
-
-
-def sign_flip_ps(pairs: Sequence[NDArray[np.float64]], generator: np.random.Generator) -> list[float]:
-    """As `sign_flip_p` of each pair's differences; one draw of flips serves all pairs, whatever documents they have.
-
-    A flip is a fair coin per difference, so that it does not matter which document a coin belongs to in which pair.
-    """
-    import numpy as np
-
-    known = [differences[differences != 0] for differences in pairs]
-    found = [sign_flip_p(own.tolist(), generator) if len(own) <= MOST_ENUMERATED else 1.0 for own in known]
-    large = [place for place, own in enumerate(known) if len(own) > MOST_ENUMERATED]
-    if not large:
-        return found
-    size = max(len(known[place]) for place in large)
-    columns = max(1, _CELLS_AT_ONCE // size)
-    hits = np.zeros(len(large), dtype=np.int64)
-    for rows in row_blocks(FLIPS, size, _CELLS_AT_ONCE):
-        flips = generator.integers(0, 2, size=(rows, size), dtype=np.int8).astype(np.float64)
-        for start in range(0, len(large), columns):
-            block = [known[place] for place in large[start : start + columns]]
-            hits[start : start + len(block)] += _hits(flips, block)
-    for place, count in zip(large, hits.tolist(), strict=True):
-        found[place] = min((count + 1) / (FLIPS + 1), flip_bound(known[place]))
-    return found
-
-
-def _hits(flips: NDArray[np.float64], pairs: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:
-    """Per pair, how many of these flips leave its sum at least as far from 0; further coins turn nothing."""
-    import numpy as np
-
-    values = np.zeros((flips.shape[1], len(pairs)))
-    for column, own in enumerate(pairs):
-        values[: len(own), column] = own
-    totals = values.sum(axis=0)
-    bars = np.abs(totals) - 1e-12 * np.abs(values).sum(axis=0)
-    return np.asarray(np.sum(np.abs(2 * (flips @ values) - totals) >= bars, axis=0))
-
-
-def flip_bound(differences: NDArray[np.float64]) -> float:
-    """What the share of all flips, of any differences, is at most: 2·exp(−(Σd)²/2Σd²), by Hoeffding's inequality.
-
-    Without it a hundred systems could not be told apart, however far they are: the smallest share that 10,000 draws
-    show is not small enough for a correction over thousands of pairs.
-    """
-    import numpy as np
-
-    most = float(np.abs(differences).max())
-    scaled = differences / most  # squares of very large or small numbers are none
-    bound = 2 * math.exp(-(float(scaled.sum()) ** 2) / (2 * float((scaled * scaled).sum())))
-    return min(1.0, max(bound, SMALLEST_P))
-
-
-def sign_flip_table(systems: Sequence[Sequence[float]], generator: np.random.Generator) -> list[list[float]]:
-    """The p of sign flips of every two systems on the same documents: one draw of flips serves all pairs.
-
-    As `sign_flip_p` of each pair's differences, in a fraction of the time.
-
-    Args:
-        systems: per system, one value per document, documents in the same order.
-        generator: of the flips.
-    """
-    import numpy as np
-
-    rows = [finite(system, f"system {place}") for place, system in enumerate(systems, 1)]
-    for place, row in enumerate(rows, 1):
-        if len(row) != len(rows[0]):
-            raise unequal(f"system {place}", len(row), len(rows[0]))
-    count, n = len(rows), len(rows[0]) if rows else 0
-    values = np.array(rows, dtype=np.float64).reshape(count, n).T
-    found = np.ones((count, count))
-    if count < 2 or n == 0:
-        return [[float(p) for p in row] for row in found]
-    hits = _flipped_hits(values, generator)
-    for first in range(count):
-        for second in range(first + 1, count):
-            differences = values[:, first] - values[:, second]
-            if np.count_nonzero(differences) <= MOST_ENUMERATED:
-                p = sign_flip_p(differences.tolist(), generator)
-            else:
-                p = min((float(hits[first, second]) + 1) / (FLIPS + 1), flip_bound(differences))
-            found[first, second] = found[second, first] = p
-    return [[float(p) for p in row] for row in found]
-
-
-def _flipped_hits(values: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """Per pair of columns, how many of 10,000 flips leave their difference at least as far from 0."""
-    import numpy as np
-
-    n, count = values.shape
-    totals = values.sum(axis=0)
-    # As in sign_flip_p, sums that differ in the last digits only are ties; those of both columns add up here.
-    bars = np.abs(np.subtract.outer(totals, totals)) - 1e-12 * np.add.outer(*[np.abs(values).sum(axis=0)] * 2)
-    hits = np.zeros((count, count), dtype=np.int64)
-    for rows in row_blocks(FLIPS, max(n, count), _CELLS_AT_ONCE):
-        flips = generator.integers(0, 2, size=(rows, n), dtype=np.int8).astype(np.float64)
-        sums = 2 * (flips @ values) - totals
-        for first in range(count - 1):
-            apart = np.abs(sums[:, first : first + 1] - sums[:, first + 1 :])
-            hits[first, first + 1 :] += np.sum(apart >= bars[first, first + 1 :], axis=0)
-    return hits
 
 
 def cochran_q(methods: Sequence[Sequence[float]]) -> CochranTest:

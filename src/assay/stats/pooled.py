@@ -1,12 +1,14 @@
-"""Scores of groups: the mean over leaves and its error, with the same weights in both."""
+"""Scores of groups: the mean over leaves and its error, with the same weights in both; errors that are combined."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 from assay.core.scores import Estimate
-from assay.stats.means import LEVEL, nothing
+from assay.stats.means import LEVEL, nothing, t_quantile
+from assay.stats.multiple import SMALLEST_P
 
 
 def group_estimate(
@@ -54,6 +56,38 @@ def _combined(shares: Sequence[float], reaches: Sequence[float], families: Seque
         sums[family] = sums.get(family, 0.0) + share * reach
     # hypot, because the squares of hopeless perplexities overflow.
     return math.hypot(*sums.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedError:
+    """The standard error of a weighted sum of independent estimates, with its degrees of freedom: Student's test of 0
+    and the interval that inverts it."""
+
+    stderr: float
+    degrees: float
+
+    def p(self, value: float) -> float:
+        """Two-sided, of a sum of 0; the error is above 0."""
+        from scipy.special import stdtr
+
+        return min(1.0, max(2 * float(stdtr(self.degrees, -abs(value) / self.stderr)), SMALLEST_P))
+
+    def around(self, value: float) -> Callable[[float], tuple[float, float]]:
+        """Level → interval."""
+
+        def ends(level: float) -> tuple[float, float]:
+            reach = t_quantile(self.degrees, level) * self.stderr
+            return value - reach, value + reach
+
+        return ends
+
+
+def combined_error(parts: Sequence[tuple[float, float]], weights: Sequence[float]) -> CombinedError:
+    """Errors and degrees of freedom of independent estimates, combined by Satterthwaite (1946)."""
+    squares = [(weight * error) ** 2 for (error, _), weight in zip(parts, weights, strict=True)]
+    spread = math.fsum(square**2 / degrees for square, (_, degrees) in zip(squares, parts, strict=True) if degrees > 0)
+    total = math.fsum(squares)
+    return CombinedError(math.sqrt(total), max(1.0, total**2 / spread) if spread > 0 else 1.0)
 
 
 def harness_group_stderr(errors: Sequence[float | None], sizes: Sequence[int], by_size: bool) -> float | None:

@@ -7,40 +7,16 @@ arXiv 2411.00640).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
 from assay.core.errors import DataError, Fault
 from assay.stats.inputs import share
-from assay.stats.means import LEVEL
+from assay.stats.paired import mid_p_interval
 from assay.stats.proportions import exact_interval
 
 POWER = 0.8
 ALPHA = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class EffectSize:
-    """How large a difference is, in a unit that does not depend on the metric.
-
-    Attributes:
-        name: `d_z` (mean over standard deviation of the differences) or `odds_ratio` (wins per loss).
-        value: None where nothing differs; an odds ratio without a loss is infinite.
-        low: lower end of its interval.
-        high: upper end.
-        n: documents it stands on: all of them for `d_z`, the discordant ones otherwise.
-        method: of the interval: `noncentral-t` or `exact`; `none` without one.
-        level: probability that the interval claims to cover.
-    """
-
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    method: str
-    level: float = LEVEL
 
 
 def minimum_detectable_effect(
@@ -113,26 +89,16 @@ def documents_needed(effect: float, variance_of_one: float, power: float = POWER
     return max(1, math.ceil(exact - 1e-9))  # rounding must not ask for one more
 
 
-def dz_of(mean: float | None, spread: float, n: int, level: float = LEVEL) -> EffectSize:
-    """Cohen's d_z: the mean of n differences in their standard deviations, with the noncentral t's interval."""
-    if spread == 0 or mean is None:
-        return EffectSize("d_z", 0.0 if mean == 0 else None, None, None, n, "none", level)
-    value = mean / spread
-    from scipy.special import nctdtrinc
-
-    # The noncentralities under which the t found would lie on either tail.
-    t, tail = value * math.sqrt(n), (1 - level) / 2
-    low, high = (float(nctdtrinc(n - 1, p, t)) / math.sqrt(n) for p in (1 - tail, tail))
-    return EffectSize("d_z", value, low, high, n, "noncentral-t", level)
+def odds_ratio(wins: int, losses: int) -> float | None:
+    """Wins per loss: the conditional odds ratio of paired outcomes; None without either, infinite without a loss."""
+    return _odds(wins / (wins + losses)) if wins + losses else None
 
 
-def discordant_odds_ratio(wins: int, losses: int, level: float = LEVEL) -> EffectSize:
-    """Wins per loss: the conditional odds ratio of paired outcomes, with the exact binomial interval."""
-    count = wins + losses
-    if count == 0:
-        return EffectSize("odds_ratio", None, None, None, 0, "none", level)
-    low, high = exact_interval(wins, count, level)
-    return EffectSize("odds_ratio", _odds(wins / count), _odds(low), _odds(high), count, "exact", level)
+def odds_ratio_interval(wins: int, losses: int, level: float, is_mid_p: bool = False) -> tuple[float, float]:
+    """Its interval by the inversion of McNemar's test: 1 is left out exactly when the test rejects."""
+    of_share = mid_p_interval if is_mid_p else exact_interval
+    low, high = of_share(wins, wins + losses, level)
+    return _odds(low), _odds(high)
 
 
 def _odds(probability: float) -> float:

@@ -1,0 +1,146 @@
+"""The interval of a difference, at any level, by the inversion of the very test that judges the pair.
+
+In: two matched systems and their test. Out: a function of the level, whose interval leaves 0 out exactly when the p of
+the test is below 1 − level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.scores import Estimate
+from assay.scoring.matching import Matched
+from assay.scoring.redrawing import Redrawn, difference_test
+from assay.stats.flips import FlipTest
+from assay.stats.means import t_quantile
+from assay.stats.paired import Ranged, outcome_interval, product_interval
+from assay.stats.proportions import exact_interval
+
+Floats = NDArray[np.float64]
+# Level → both ends; infinite where the test rejects no difference at all at that level.
+Ends = Callable[[float], tuple[float, float]]
+# Bits or nats of a text less those of another, per unit of its log-likelihood.
+_LINEAR = {"weighted_nats": 1.0, "bits_per_byte": 1 / math.log(2)}
+# exp of more is infinite.
+_LARGEST = 700.0
+
+
+def everything(level: float) -> tuple[float, float]:
+    """The interval of what says nothing."""
+    return -math.inf, math.inf
+
+
+def ends_of_outcomes(wins: int, losses: int, n: int, is_mid_p: bool = False) -> Ends:
+    """McNemar's test, inverted."""
+    return lambda level: outcome_interval(wins, losses, n, level, is_mid_p)
+
+
+def ends_of_redrawn(pair: tuple[Redrawn, Redrawn], match: Matched) -> Ends:
+    """The bootstrap test, inverted."""
+    units = match.cluster_count or len(match.mine)
+
+    def ends(level: float) -> tuple[float, float]:
+        found, _ = difference_test(pair, match, level)
+        if found.low is None or found.high is None:
+            return everything(level)
+        return (found.low, found.high) if found.low < found.high else _single(found.low, units, level)
+
+    return ends
+
+
+def ends_of_flips(flipped: FlipTest, match: Matched, is_alike: bool = False) -> Ends:
+    """The sign-flip test, inverted, on the scale of the score.
+
+    Args:
+        flipped: of what documents add to the sums that the scores rise or fall with.
+        match: the pair.
+        is_alike: whether all documents, or clusters, differ alike but for rounding.
+    """
+    aggregation = match.first.kept.aggregation
+    units = match.cluster_count or len(match.mine)
+    if is_alike or not flipped.differing:
+        return partial(_single, flipped.value, units)
+    if match.first.is_share and match.second.is_share:
+        return partial(ends_of_shares, flipped)
+    if aggregation in _LINEAR:
+        return lambda level: _scaled(flipped.interval(level), -_LINEAR[aggregation])
+    if aggregation.endswith("perplexity"):
+        return _Perplexities.of(flipped, match).ends
+    return flipped.interval
+
+
+def ends_of_shares(flipped: FlipTest, level: float) -> tuple[float, float]:
+    """The same of scores from 0 to 1.
+
+    Where so few documents differ that nothing could be rejected, the difference is no larger than the share of
+    documents that differ may be.
+    """
+    if flipped.rejects_any(level) or flipped.differing == flipped.units:
+        return flipped.interval(level)
+    most = exact_interval(flipped.differing, flipped.units, level)[1]
+    return -most, most
+
+
+def _single(value: float, units: int, level: float) -> tuple[float, float]:
+    """Of documents that all differ alike, the sign test tells as much as there is to know."""
+    return (value, value) if 2 * 0.5**units < 1 - level else everything(level)
+
+
+def _scaled(ends: tuple[float, float], factor: float) -> tuple[float, float]:
+    low, high = sorted(factor * end for end in ends)
+    return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class _Perplexities:
+    """The difference of two perplexities of the same texts: their geometric mean times 2·sinh(λ/2).
+
+    λ is the logarithm of their ratio, whose interval the sign flips give; that of the geometric mean is Student's on
+    the logarithmic scale.
+    """
+
+    flipped: FlipTest
+    nats: float
+    error: float
+    units: int
+
+    @classmethod
+    def of(cls, flipped: FlipTest, match: Matched) -> _Perplexities:
+        sides, lengths, units = match.addends, match.lengths, match.units
+        assert sides is not None
+        sums, weights = -(sides[0] + sides[1]) / 2, np.ones(len(sides[0])) if lengths is None else lengths
+        mean = float(sums.sum() / weights.sum())
+        rest = sums - mean * weights
+        rest = rest if units is None else np.bincount(units, rest)
+        count = len(rest)
+        error = math.sqrt(count / (count - 1) * float(rest @ rest)) / float(weights.sum())
+        return cls(flipped, mean, error, count)
+
+    def ends(self, level: float) -> tuple[float, float]:
+        low, high = _scaled(self.flipped.interval(level), -1.0)
+        reach = t_quantile(self.units - 1, level) * self.error
+        if max(map(abs, (low, high, self.nats + reach))) > _LARGEST:
+            return everything(level)
+        ratio = Ranged(*(2 * math.sinh(nats / 2) for nats in (-self.flipped.value, low, high)))
+        middle = Ranged(*(math.exp(self.nats + step) for step in (0.0, -reach, reach)))
+        return product_interval(ratio, middle)
+
+
+def shown(difference: Estimate, ends: tuple[float, float], alpha: float, is_share: bool) -> Estimate:
+    """The difference with an interval of level 1 − α.
+
+    Shares cannot be further apart than 1. There is no interval without ends, nor where all documents differ alike: that
+    says nothing of how far another would lie.
+    """
+    low, high = ends
+    if is_share:
+        low, high = max(-1.0, low), min(1.0, high)
+    if difference.value is None or low == high or math.isinf(low) or math.isinf(high):
+        return replace(difference, low=None, high=None, level=1 - alpha)
+    return replace(difference, low=low, high=high, level=1 - alpha)
