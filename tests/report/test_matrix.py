@@ -250,8 +250,25 @@ def test_the_page_is_well_formed_and_stands_alone(matrix: Matrix) -> None:
     assert len(root.findall(".//table")) == len(sections(matrix))
     assert not root.findall(".//script")
     assert not re.search(r"(src|href)=|url\(|@import", text)
-    names = [cell.text for cell in root.findall(".//th[@scope='row']")]
+    names = ["".join(cell.itertext()) for cell in root.findall(".//th[@scope='row']")]
     assert ODD in names
+
+
+def test_a_name_is_broken_at_its_joints_alone(split: Matrix) -> None:
+    """On a narrow screen a name would otherwise be cut into letters, one per line."""
+    text = page(replace(split, models=("a_long-name", "b", "c")))
+    assert '<th scope="row">a_<wbr/>long-<wbr/>name</th>' in text
+    (rule,) = re.findall(r"\nth \{.*?\}", text, re.DOTALL)
+    assert "anywhere" not in rule
+    assert "<h1>3 models on 2 tasks</h1>" in text
+
+
+def test_too_few_models_are_muted_and_not_painted(split: Matrix) -> None:
+    cells = re.findall(r"<td([^>]*)>\(-?\d\.\d\d\)</td>", page(make_matrix(
+        "abc", "xy", [cell(model, task, right) for task in "xy" for model, right in zip("abc", (1, 2, 3), strict=True)],
+        (), (), (), seed=1,
+    )))  # fmt: skip
+    assert cells and all('class="soft"' in own and "background" not in own for own in cells)
 
 
 def test_shades_tell_scores_and_not_places(matrix: Matrix) -> None:
