@@ -150,7 +150,7 @@ def test_files_tell_the_columns_of_one_task_apart(split: Matrix) -> None:
     ]
     data = json.loads(json.dumps(matrix_data(split)))
     assert [column["label"] for column in data["columns"]] == ["x (acc)", "x (mcc)", "y"]
-    assert data["standings"][2]["score"]["tasks"] == ["y"] and data["common_tasks"] == ["y"]
+    assert data["standings"][2]["score_tasks"] == ["y"] and data["common_tasks"] == ["y"]
     assert data["standings"][0]["win_rate"] == {"value": 0.5, "columns": 2, "tasks": ["x (acc)", "y"]}
     for text in (markdown(split), page(split), latex(split)):
         assert "x (mcc)" in text and "1 of 2" in text

@@ -101,16 +101,10 @@ def _scale(rows: Sequence[AxesRow]) -> tuple[float, float]:
 def _levels(axes: Axes, row: AxesRow, size: float, span: float) -> None:
     for place, column in enumerate(row.columns):
         score_column(axes, place, column, size, zoomed=True)
-    names = [broken_name(column.name, 16) for column in row.columns]
+    names, places = [broken_name(column.name, 16) for column in row.columns], [*map(float, range(len(row.columns)))]
     if row.mean is not None:
-        mean, low, high = (100 * value for value in row.mean)
-        place = len(row.columns) - 0.1
-        axes.errorbar(
-            place, mean, [[mean - low], [high - mean]], fmt="D", ms=4.5, color=INK, capsize=4, lw=1.2, zorder=5
-        )
-        axes.text(place + 0.08, mean, f"{mean:.1f}", va="center", color=INK, size=8)
-        names.append("mean, 95 %")
-    places = [*range(len(row.columns)), *([len(row.columns) - 0.1] if row.mean is not None else [])]
+        names, places = [*names, "mean, 95 %"], [*places, len(row.columns) - 0.1]
+        _mean(axes, places[-1], row.mean)
     axes.set_xlim(-0.6, max(len(names), 1) - 0.4)
     axes.set_xticks(places, names)
     known = row.points() or [0.0, 100.0]
@@ -119,6 +113,14 @@ def _levels(axes: Axes, row: AxesRow, size: float, span: float) -> None:
     axes.set(ylabel="score (%)", ylim=(bottom - edge, bottom + span + edge))
     axes.locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
     axes.set_title(broken_name(row.name, 60, 2), loc="left")
+
+
+def _mean(axes: Axes, place: float, found: tuple[float, float, float]) -> None:
+    """A diamond at the mean over all, with its interval and its number."""
+    mean, low, high = (100 * value for value in found)
+    reach = [[mean - low], [high - mean]]
+    axes.errorbar(place, mean, reach, fmt="D", ms=4.5, color=INK, capsize=4, lw=1.2, zorder=5)
+    axes.text(place + 0.08, mean, f"{mean:.1f}", va="center", color=INK, size=8)
 
 
 def _bars(axes: Axes, shares: Mapping[str, Mapping[str, float]], colours: Mapping[str, str]) -> None:
