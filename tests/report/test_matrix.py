@@ -11,12 +11,14 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 
 from assay.core.matrices import Gap, Matrix, MatrixCell
 from assay.core.scores import Estimate
 from assay.report.matrix import HeatTable, csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
 from assay.report.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
 from assay.report.sections import Section
+from assay.report.terminal import show_sections
 from assay.scoring.matrix import make_matrix
 
 ODD = 'a_b & <script>"100%"</script> | x'
@@ -103,6 +105,17 @@ def test_the_averages_of_few_models_stand_side_by_side(matrix: Matrix) -> None:
     many = make_matrix(models, ["x"], [cell(model, "x", 5) for model in models], (), (), (), seed=1)
     assert table(matrix, "Over all").headings == ("Model", "good", "fair", ODD)
     assert table(many, "Over all").headings[:3] == ("Model", "Mean score", "over tasks")
+
+
+def test_the_averages_of_three_models_fit_eighty_columns() -> None:
+    """Names are not folded, nor numbers from their errors."""
+    cells = [cell(model, task, 5) for model in ("smollm2", "ngram") for task in "xy"] + [cell("minilm@head", "x", 5)]
+    matrix = make_matrix(["smollm2", "ngram", "minilm@head"], "xy", cells, (), (), (), seed=1)
+    console = Console(file=io.StringIO(), width=80)
+    show_sections([table(matrix, "Over all")], console)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["Model", "smollm2", "ngram", "minilm@head"] in lines
+    assert ["over", "tasks", "2", "of", "2", "2", "of", "2", "1", "of", "2"] in lines
 
 
 def test_models_with_different_tasks_are_compared_over_those_in_common() -> None:

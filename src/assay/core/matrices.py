@@ -71,6 +71,7 @@ class MatrixCell:
         values: their values.
         clusters: the cluster of each; None where each document stands for itself.
         denominators: what became of the documents.
+        part: of a group's score, the tasks that it is the mean of, where others have no such metric; empty for all.
     """
 
     model: str
@@ -85,6 +86,7 @@ class MatrixCell:
     values: tuple[float, ...] = field(default=(), repr=False)
     denominators: Denominators | None = None
     clusters: tuple[str, ...] | None = field(default=None, repr=False)
+    part: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:

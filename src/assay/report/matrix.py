@@ -362,6 +362,7 @@ def matrix_data(matrix: Matrix) -> dict[str, Any]:
         "cells": [
             {
                 **_cell_data(cell),
+                "part": list(cell.part),
                 "interval": {"method": cell.estimate.method, "level": cell.estimate.level},
                 "documents": dict(zip(cell.documents, cell.values, strict=True)),
             }
