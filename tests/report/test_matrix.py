@@ -11,12 +11,14 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 
 from assay.core.matrices import Gap, Matrix, MatrixCell
 from assay.core.scores import Estimate, FailureBounds
 from assay.report.matrix import HeatTable, csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
 from assay.report.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
 from assay.report.sections import Section
+from assay.report.terminal import show_sections
 from assay.scoring.matrix import make_matrix
 
 ODD = 'a_b & <script>"100%"</script> | x'
@@ -117,6 +119,17 @@ def test_the_averages_of_few_models_stand_side_by_side(matrix: Matrix) -> None:
     assert table(many, "Over all").headings[:3] == ("Model", "Mean score", "over tasks")
 
 
+def test_the_averages_of_three_models_fit_eighty_columns() -> None:
+    """Names are not folded, nor numbers from their errors."""
+    cells = [cell(model, task, 5) for model in ("smollm2", "ngram") for task in "xy"] + [cell("minilm@head", "x", 5)]
+    matrix = make_matrix(["smollm2", "ngram", "minilm@head"], "xy", cells, (), (), (), seed=1)
+    console = Console(file=io.StringIO(), width=80)
+    show_sections([table(matrix, "Over all")], console)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["Model", "smollm2", "ngram", "minilm@head"] in lines
+    assert ["over", "tasks", "2", "of", "2", "2", "of", "2", "1", "of", "2"] in lines
+
+
 def test_models_with_different_tasks_are_compared_over_those_in_common() -> None:
     """a has 1.0 and 0.0, b has 0.5 of the first alone: equal means, and a is ahead on what both have."""
     cells = [cell("a", "x", 10), cell("b", "x", 5), cell("a", "y", 0)]
@@ -162,7 +175,7 @@ def test_files_tell_the_columns_of_one_task_apart(split: Matrix) -> None:
     ]
     data = json.loads(json.dumps(matrix_data(split)))
     assert [column["label"] for column in data["columns"]] == ["x (acc)", "x (mcc)", "y"]
-    assert data["standings"][2]["score"]["tasks"] == ["y"] and data["common_tasks"] == ["y"]
+    assert data["standings"][2]["score_tasks"] == ["y"] and data["common_tasks"] == ["y"]
     assert data["standings"][0]["win_rate"] == {"value": 0.5, "columns": 2, "tasks": ["x (acc)", "y"]}
     for text in (markdown(split), page(split), latex(split)):
         assert "x (mcc)" in text and "1 of 2" in text
@@ -262,8 +275,25 @@ def test_the_page_is_well_formed_and_stands_alone(matrix: Matrix) -> None:
     assert len(root.findall(".//table")) == len(sections(matrix))
     assert not root.findall(".//script")
     assert not re.search(r"(src|href)=|url\(|@import", text)
-    names = [cell.text for cell in root.findall(".//th[@scope='row']")]
+    names = ["".join(cell.itertext()) for cell in root.findall(".//th[@scope='row']")]
     assert ODD in names
+
+
+def test_a_name_is_broken_at_its_joints_alone(split: Matrix) -> None:
+    """On a narrow screen a name would otherwise be cut into letters, one per line."""
+    text = page(replace(split, models=("a_long-name", "b", "c")))
+    assert '<th scope="row">a_<wbr/>long-<wbr/>name</th>' in text
+    (rule,) = re.findall(r"\nth \{.*?\}", text, re.DOTALL)
+    assert "anywhere" not in rule
+    assert "<h1>3 models on 2 tasks</h1>" in text
+
+
+def test_too_few_models_are_muted_and_not_painted(split: Matrix) -> None:
+    cells = re.findall(r"<td([^>]*)>\(-?\d\.\d\d\)</td>", page(make_matrix(
+        "abc", "xy", [cell(model, task, right) for task in "xy" for model, right in zip("abc", (1, 2, 3), strict=True)],
+        (), (), (), seed=1,
+    )))  # fmt: skip
+    assert cells and all('class="soft"' in own and "background" not in own for own in cells)
 
 
 def test_shades_tell_scores_and_not_places(matrix: Matrix) -> None:

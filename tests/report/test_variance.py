@@ -12,6 +12,7 @@ from assay.core.errors import UserError
 from assay.core.scores import Estimate
 from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis
 from assay.report.axes_figure import write_axes_figure
+from assay.report.figure_data import PromptColumn
 from assay.report.plots_axes import AxesRow, axes_chart
 from assay.report.variance import variance_lines
 
@@ -124,6 +125,20 @@ def test_a_figure_has_a_dot_for_every_level_and_a_bar_for_every_share(tmp_path: 
     assert {"things (acc)", "seed (2)", "document × seed", "document", "seed"} <= set(texts(path))
     # Shares of one score and of the mean.
     assert {"61", "39", "45", "33", "22"} <= set(texts(path))
+
+
+def test_the_axes_of_all_tasks_have_one_numbered_scale(tmp_path: Path) -> None:
+    """Ten points apart in one task and one point in the other: both rows show 14 points, and the caption says so."""
+    pytest.importorskip("matplotlib")
+    far, near = (PromptColumn("seed (2)", {"1": 0.5, "2": other}) for other in (0.6, 0.51))
+    rows = [AxesRow("far", (far,), {}, (0.55, 0.5, 0.6)), AxesRow("near", (near,), {})]
+    axes_chart(rows, tmp_path / "f.svg", "t")
+    found = texts(tmp_path / "f.svg")
+    assert "shows 14 points in every row, not 0 to 100 %" in " ".join(found)
+    assert found.count("50") == 2 and found.count("55") == 2 and found.count("score (%)") == 2
+    assert {"mean, 95 %", "55.0"} <= set(found)
+    # Both levels lie in bins of their own, and each bar has its count.
+    assert found.count("1") == 4 or (found.count("1") == 3 and found.count("2") == 1)
 
 
 def test_axes_have_colours_before_their_combinations(tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ def test_a_group_over_other_tasks_is_not_compared(tmp_path: Path) -> None:
         ("head", "acc", 16),
     ]
     assert any("g: head answered other documents than the other models" in text for text in matrix.notices)
+    assert "decoder: g: acc is the mean over the tasks that have it, one only" in matrix.notices
     assert matrix.rankings == ()
 
 

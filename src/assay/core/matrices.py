@@ -72,6 +72,7 @@ class MatrixCell:
         clusters: the cluster of each; None where each document stands for itself.
         denominators: what became of the documents.
         bounds: the score with failed documents counted; None where none failed.
+        part: of a group's score, the tasks that it is the mean of, where others have no such metric; empty for all.
     """
 
     model: str
@@ -87,6 +88,7 @@ class MatrixCell:
     denominators: Denominators | None = None
     clusters: tuple[str, ...] | None = field(default=None, repr=False)
     bounds: FailureBounds | None = None
+    part: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:

@@ -36,4 +36,12 @@ def _row(item: TaskVariance) -> AxesRow:
         f"{item.task} ({item.metric}{'' if item.filter == 'none' else f', {item.filter}'})",
         columns,
         {"variance of\none score": one, "squared error\nof the mean": of_mean} if parts else {},
+        _interval(item),
     )
+
+
+def _interval(item: TaskVariance) -> tuple[float, float, float] | None:
+    parts = item.parts
+    if parts is None or parts.low is None or parts.high is None:
+        return None
+    return parts.mean, parts.low, parts.high

@@ -381,6 +381,7 @@ def matrix_data(matrix: Matrix) -> dict[str, Any]:
         "cells": [
             {
                 **_cell_data(cell),
+                "part": list(cell.part),
                 "interval": {"method": cell.estimate.method, "level": cell.estimate.level},
                 "documents": dict(zip(cell.documents, cell.values, strict=True)),
             }
@@ -402,16 +403,21 @@ def _standing_data(item: Standing) -> dict[str, Any]:
     """A model's averages, each with the number of its tasks and their labels."""
     return {
         "model": item.model,
-        "score": {**asdict(item.score), **_over(item.score_tasks)},
+        "score": asdict(item.score),
+        "score_columns": len(item.score_tasks),
+        "score_tasks": list(item.score_tasks),
         "common": asdict(item.common),
-        "relative": {"value": item.relative.value, **_over(item.relative.tasks)},
-        "bounded": {"value": item.bounded.value, **_over(item.bounded.tasks)},
-        "win_rate": {"value": item.win_rate.value, **_over(item.win_rate.tasks)},
+        "relative": item.relative.value,
+        "relative_tasks": list(item.relative.tasks),
+        "bounded": item.bounded.value,
+        "bounded_tasks": list(item.bounded.tasks),
+        "baseline_columns": len(item.bounded.tasks),
+        "win_rate": {
+            "value": item.win_rate.value,
+            "columns": len(item.win_rate.tasks),
+            "tasks": list(item.win_rate.tasks),
+        },
     }
-
-
-def _over(tasks: Sequence[str]) -> dict[str, Any]:
-    return {"columns": len(tasks), "tasks": list(tasks)}
 
 
 def _ranking_data(item: Ranking) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,30 +21,47 @@ _LEAST_LABEL = 0.07  # a narrower part of a bar has no room for its number
 _LEAST_SHARE = 0.005  # a smaller source has no colour of its own
 _BIN_SIZES, _MOST_BINS = (0.5, 1, 2, 5), 12  # points
 _OTHER = "other"
+_INTERVAL = "The diamond is the mean over all, with its 95 % interval for other documents and levels. "
 
 
 @dataclass(frozen=True, slots=True)
 class AxesRow:
-    """A task: its name, level → score per axis, and for each kind of bar source → share."""
+    """A task.
+
+    Attributes:
+        name: its name.
+        columns: level → score, per axis.
+        shares: source → share, for each kind of bar.
+        mean: mean over all levels with both ends of its interval, where these are known.
+    """
 
     name: str
     columns: tuple[PromptColumn, ...]
     shares: Mapping[str, Mapping[str, float]]
+    mean: tuple[float, float, float] | None = None
+
+    def points(self) -> list[float]:
+        """Everything that the axis must reach, in points."""
+        scores = [score for column in self.columns for score in column.scores.values()]
+        return [100 * score for score in (*scores, *(self.mean or ()))]
 
 
 def axes_chart(rows: Sequence[AxesRow], path: str | Path, title: str) -> None:
     """Per task a dot for every level of an axis, their mean and histogram; beside them bars of variance shares."""
     colours = _colours(rows)
     keys = [Key(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
+    size, span = _scale(rows)
     caption = (
-        "Dots are levels, each the mean over the levels of all other axes; bars count those that lie together; lines "
-        "are their means. On the right, shares of the variance of one score, and of the squared error of the mean over "
-        "all; without draws, the largest combination also holds what is left."
+        f"Dots are levels, each the mean over the levels of all other axes; bars count those within {_points(size)}; "
+        f"lines are their means. {_INTERVAL if any(row.mean for row in rows) else ''}"
+        f"The axis of scores shows {_points(span)} in every row, not 0 to 100 %. On the right, shares of the variance "
+        "of one score, and of the squared error of the mean over all; without draws, the largest combination also "
+        "holds what is left."
     )
     with sheet(path, title, caption, _ROW * max(1, len(rows)) + 0.3, [keys]) as figure:
         panels = figure.subplots(max(1, len(rows)), 2, squeeze=False, width_ratios=(3, 2))
         for (left, right), row in zip(panels, rows, strict=False):
-            _levels(left, row)
+            _levels(left, row, size, span)
             _bars(right, row.shares, colours)
         if not rows:
             say_empty(panels[0][0], "no scores")
@@ -65,20 +83,44 @@ def _colours(rows: Sequence[AxesRow]) -> dict[str, str]:
     return {**own, rest[0] if len(rest) == 1 else _OTHER: paler(PALE)} if rest else own
 
 
-def _levels(axes: Axes, row: AxesRow) -> None:
-    scores = [100 * score for column in row.columns for score in column.scores.values()]
-    low, high = min(scores, default=0.0), max(scores, default=100.0)
-    size = next((step for step in _BIN_SIZES if high - low <= _MOST_BINS * step), _BIN_SIZES[-1])
+def _points(number: float) -> str:
+    return f"{number:g} point{'' if number == 1 else 's'}"
+
+
+def _scale(rows: Sequence[AxesRow]) -> tuple[float, float]:
+    """Points per bin and points of the axis, the same in all rows, so that as far apart means as different.
+
+    Zoomed in on the scores, since the shares beside them say how small the differences may be.
+    """
+    widest = max((max(own) - min(own) for row in rows if (own := row.points())), default=100.0)
+    size = next((step for step in _BIN_SIZES if widest <= _MOST_BINS * step), _BIN_SIZES[-1])
+    room = max(2 * size, widest / 5)
+    return size, min(100.0, math.ceil(widest + 2 * room))
+
+
+def _levels(axes: Axes, row: AxesRow, size: float, span: float) -> None:
     for place, column in enumerate(row.columns):
         score_column(axes, place, column, size, zoomed=True)
-    axes.set_xlim(-0.6, max(len(row.columns), 1) - 0.4)
-    axes.set_xticks(range(len(row.columns)), [broken_name(column.name, 16) for column in row.columns])
-    # Zoomed in on the scores, since the shares beside them say how small the differences may be.
-    room = max(2 * size, (high - low) / 5)
-    bottom, top = max(0.0, low - room), min(100.0, high + room)
-    edge = (top - bottom) / 40  # a dot at 0 or 100 is not cut
-    axes.set(ylabel="score (%)", ylim=(bottom - edge, top + edge))
+    names, places = [broken_name(column.name, 16) for column in row.columns], [*map(float, range(len(row.columns)))]
+    if row.mean is not None:
+        names, places = [*names, "mean, 95 %"], [*places, len(row.columns) - 0.1]
+        _mean(axes, places[-1], row.mean)
+    axes.set_xlim(-0.6, max(len(names), 1) - 0.4)
+    axes.set_xticks(places, names)
+    known = row.points() or [0.0, 100.0]
+    bottom = min(max(0.0, (min(known) + max(known) - span) / 2), 100.0 - span)
+    edge = span / 40  # a dot at 0 or 100 is not cut
+    axes.set(ylabel="score (%)", ylim=(bottom - edge, bottom + span + edge))
+    axes.locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
     axes.set_title(broken_name(row.name, 60, 2), loc="left")
+
+
+def _mean(axes: Axes, place: float, found: tuple[float, float, float]) -> None:
+    """A diamond at the mean over all, with its interval and its number."""
+    mean, low, high = (100 * value for value in found)
+    reach = [[mean - low], [high - mean]]
+    axes.errorbar(place, mean, reach, fmt="D", ms=4.5, color=INK, capsize=4, lw=1.2, zorder=5)
+    axes.text(place + 0.08, mean, f"{mean:.1f}", va="center", color=INK, size=8)
 
 
 def _bars(axes: Axes, shares: Mapping[str, Mapping[str, float]], colours: Mapping[str, str]) -> None:

@@ -198,7 +198,7 @@ def paler(colour: str, share: float = 0.35) -> str:
 def score_column(
     axes: Axes, place: int, column: PromptColumn, bin_size: float = SCORE_BIN, zoomed: bool = False
 ) -> None:
-    """A dot for every score at a place of the axis, a line at their mean, and beside them their histogram.
+    """A dot for every score at a place of the axis, a line at their mean, and beside them their histogram with counts.
 
     Args:
         axes: where to draw.
@@ -214,6 +214,8 @@ def score_column(
     widths = [0.42 * count / max(histogram.values()) for count in histogram.values()]
     look: Mapping[str, Any] = {"color": paler(BLUE), "edgecolor": "white", "linewidth": 0.6}
     axes.barh(list(histogram), widths, bin_size, place, align="edge", **look)
+    for edge, count, width in zip(histogram, histogram.values(), widths, strict=True):
+        axes.text(place + width + 0.02, edge + bin_size / 2, str(count), va="center", color=MUTED, size=7, clip_on=True)
     # The dots of one bin stand side by side, so that equal ones are all seen.
     ranks = [rank for count in histogram.values() for rank in range(count)]
     step = min(0.08, 0.36 / max(1, max(histogram.values()) - 1))

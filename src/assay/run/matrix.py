@@ -261,6 +261,7 @@ def _cells(label: str, unit: _Unit, result: RunResult | None, refused: Mapping[s
 
 def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskResult]) -> MatrixCell:
     values = _values(leaves, metric, unit.group)
+    own = _having(leaves, metric)
     return MatrixCell(
         label,
         unit.name,
@@ -269,22 +270,23 @@ def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskRe
         metric.estimate,
         metric.higher_is_better,
         _baseline(leaves, metric, unit.group),
-        _asked_about(leaves, metric),
+        own[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in own),
         tuple(values),
         tuple(values.values()),
         added([leaf.denominators for leaf in leaves]),
         _clusters(leaves, values),
         metric.bounds,
+        tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
     )
 
 
-def _asked_about(leaves: Sequence[TaskResult], metric: MetricResult) -> str:
-    """Digest of the documents that a score is about: a group's is the mean of the tasks that have the metric."""
+def _having(leaves: Sequence[TaskResult], metric: MetricResult) -> list[TaskResult]:
+    """The tasks of a group that its score is the mean of: those that have the metric. A task by itself has it."""
     if len(leaves) == 1:
-        return leaves[0].fingerprint
+        return list(leaves)
     way = metric.metric, metric.filter
     scores = [(leaf, known) for leaf in leaves for known in leaf.metrics if (known.metric, known.filter) == way]
-    return digest_all(leaf.fingerprint for leaf, known in scores if known.estimate.value is not None)
+    return [leaf for leaf, known in scores if known.estimate.value is not None]
 
 
 def _counts_by_size(metric: MetricResult, group: GroupSpec | None) -> bool:

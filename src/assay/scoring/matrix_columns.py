@@ -46,7 +46,7 @@ def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], wished: Sequ
         gaps += [Gap(cell.model, task, _why_empty(cell)) for cell in known if not _is_finite(cell)]
         shown = {cell.model for cell in known}
         gaps += [Gap(model, task, _other(own, ways)) for model, own in by_model.items() if model not in shown]
-        notices += _notices(task, list(by_model.values()), ways, wished)
+        notices += [*_notices(task, list(by_model.values()), ways, wished), *_parts(task, known)]
     return Shown(tuple(cells), tuple(gaps), tuple(notices))
 
 
@@ -108,3 +108,13 @@ def _notices(
         lacking = [own[0].model for own in models if all(cell.metric != passed[0] for cell in own)]
         told = f"{task}: {ways[0][0]} is shown, not {passed[0]}, which {', '.join(lacking)} cannot have"
         yield f"{told}. --metric {passed[0]} shows it"
+
+
+def _parts(task: str, cells: Sequence[MatrixCell]) -> Iterator[str]:
+    """Says so where a group's score is the mean of some of its tasks."""
+    models: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for cell in cells:
+        if cell.part:
+            models.setdefault((cell.metric, cell.part), []).append(cell.model)
+    for (metric, part), names in models.items():
+        yield f"{', '.join(names)}: {task}: {metric} is the mean over the tasks that have it, {', '.join(part)} only"

@@ -1,7 +1,7 @@
 """How far apart scores of equally good methods lie by sampling alone: what a spread, highest less lowest, must exceed.
 
-The highest of several noisy scores is above the lowest even where all are equally good, so a spread is never 0. Takes
-every method's value of every document; gives the spread to expect, and one that 95 % of samples stay below.
+The highest of several noisy scores is above the lowest even where all methods are equally good. Takes every method's
+value of every document; gives the spread to expect, and one that 95 % of samples stay below.
 """
 
 from __future__ import annotations
