@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from assay.core.errors import DataError, ModelError, StoreError, UserError
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.fitting import FitListener, FitProgress, FitReport, FitSettings, Lesson
 from assay.core.requests import Loglikelihood
+from assay.core.specs import MetricSpec, Scoring
 from assay.run.events import Event, Noticed, Trained
 from assay.store.fitted import FittedModel
 from assay.store.store import Store
@@ -51,10 +52,23 @@ class Course(ToyTask):
 
     training: int = 20
     validation: int = 0
+    evaluated: tuple[Lesson, ...] = ()
 
     def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
+        if part == "evaluated":
+            return list(self.evaluated)
         count = self.training if part == "training" else self.validation
         return [Lesson((Loglikelihood(f"{self.card.name} {part} {place}", " yes"),)) for place in range(count)]
+
+
+@dataclass(frozen=True)
+class Chosen(Course):
+    """The same with choices."""
+
+    asked: tuple[Loglikelihood, ...] = ()
+
+    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
+        return [Lesson(self.asked, place % 2) for place in range(12)]
 
 
 def course(name: str, training: int = 20, validation: int = 0) -> Course:
@@ -86,6 +100,67 @@ def test_validation_documents_of_the_task_are_used_where_there_are_some(tmp_path
     finetune(model, course("sums", 20, 3), store=tmp_path / "s.db")
     ((lessons, checks, _),) = model.learnt
     assert (len(lessons), prompts(checks)) == (20, [f"sums validation {place}" for place in range(3)])
+
+
+def test_documents_that_are_evaluated_too_are_counted_in_training_and_validation(tmp_path: Path) -> None:
+    task, events = course("sums", 20, 5), list[Event]()
+    twice = (*task.lessons("training", frozenset())[:3], *task.lessons("validation", frozenset())[:2])
+    fitted = finetune(pupil(), replace(task, evaluated=twice), store=tmp_path / "s.db", listener=events.append)
+    told = "documents stand in the evaluated split, too"
+    flattered = "the weights that do best on these are kept, which flatters their score"
+    assert Noticed(f"sums: training: 3 of 20 {told}: a score on these is recall") in events
+    assert Noticed(f"sums: validation: 2 of 5 {told}: {flattered}") in events
+    assert (fitted.data["lessons_evaluated"], fitted.data["checks_evaluated"]) == (3, 2)
+
+
+def test_documents_that_are_kept_back_and_evaluated_are_counted_as_such(tmp_path: Path) -> None:
+    task, events = course("sums", 20), list[Event]()
+    every = replace(task, evaluated=tuple(task.lessons("training", frozenset())))
+    finetune(pupil(), every, store=tmp_path / "s.db", fit={"holdout": 0.2}, listener=events.append)
+    assert [event.text.partition(" documents")[0] for event in events if isinstance(event, Noticed)][1:3] == [
+        "sums: training: 16 of 16",
+        "sums: validation: 4 of 4",
+    ]
+
+
+def scored(metric: str) -> Course:
+    """With choices in its validation lessons."""
+    task = course("sums", 20, 5)
+    pair = tuple(Loglikelihood("1 + 1 =", text) for text in (" 2", " 3"))
+    made = Chosen(*(getattr(task, entry.name) for entry in fields(task)), pair)
+    return replace(made, scoring=Scoring("multiple_choice", (MetricSpec(metric),)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "given", "watched"),
+    [
+        ("acc", None, "accuracy"),
+        ("mcc", None, "mcc"),
+        ("f1", None, "f1"),
+        ("word_perplexity", None, "loss"),
+        ("mcc", "acc", "accuracy"),
+        ("acc", "mcc", "mcc"),
+        ("bleu", None, "accuracy"),
+    ],
+)
+def test_the_first_metric_of_the_task_decides_unless_another_is_named(
+    tmp_path: Path, metric: str, given: str | None, watched: str
+) -> None:
+    model, events = pupil(), list[Event]()
+    fitted = finetune(
+        model, scored(metric), store=tmp_path / "s.db", fit={"validation_metric": given}, listener=events.append
+    )
+    assert (model.learnt[0][2].metric, fitted.settings["metric"]) == (watched, watched)
+    told = Noticed("checkpoints are chosen by accuracy: bleu is not computed while training")
+    assert (told in events) == (metric == "bleu")
+
+
+def test_tasks_with_different_first_metrics_are_watched_by_accuracy(tmp_path: Path) -> None:
+    model, events = pupil(), list[Event]()
+    two = [scored("acc"), replace(scored("mcc"), card=replace(scored("mcc").card, name="other"))]
+    finetune(model, two, store=tmp_path / "s.db", listener=events.append)
+    assert model.learnt[0][2].metric == "accuracy"
+    assert Noticed("checkpoints are chosen by accuracy: the tasks' first metrics differ (acc, mcc)") in events
 
 
 @pytest.mark.parametrize(("training", "holdout"), [(9, 0.5), (20, 0.0)])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from assay import evaluate
-from assay.core.requests import Request
+from assay import Choose, evaluate
+from assay.core.requests import Loglikelihood, Request
 from assay.core.responses import Failure
 from assay.core.results import TaskResult
 from assay.core.specs import GroupMetricSpec, GroupSpec
 from assay.run.notices import group_notices, task_notices
 from assay.scoring.aggregate import aggregate_groups
+from assay.tasks.python import PythonTask
 from assay.testing.scripted import ScriptedModel
 from assay.testing.toys import toy_generation_task
 
@@ -60,3 +63,35 @@ def test_a_group_says_which_tasks_its_score_leaves_out() -> None:
     spec = GroupSpec("g", "g", ("a", "b"), (GroupMetricSpec("exact_match"),))
     told = ["g: its score is over 1 of 2 tasks: all documents failed in b"]
     assert group_notices(aggregate_groups([spec], tasks), tasks) == told
+
+
+def classified(says: Callable[[int], str], parent: str | None = None, n: int = 12) -> list[str]:
+    """The notices about documents of which every third is "no"; `says` gives the pick of each."""
+    rows = [{"number": number} for number in range(n)]
+
+    def ask(row: Any) -> Choose:
+        return Choose(f"{row['number']}?", ["no", "yes"], int(row["number"] % 3 > 0))
+
+    def answer(request: Request) -> float:
+        assert isinstance(request, Loglikelihood)
+        return -1.0 if request.continuation.strip() == says(int(str(request.prompt)[:-1])) else -2.0
+
+    model = ScriptedModel(answer)
+    results = evaluate(model, PythonTask("t", rows, ask), store=":memory:").tasks
+    return task_notices(results, is_trained=parent is not None)
+
+
+def test_one_class_for_all_documents_is_noticed_with_how_often_it_is_right() -> None:
+    assert classified(lambda number: "yes") == ['t: "yes" is picked in all 12 documents and right in 8 of them']
+    assert classified(lambda number: "yes", n=9) == []
+
+
+def test_a_trained_model_that_is_no_better_than_the_most_frequent_class_is_noticed() -> None:
+    told = "t: the trained model is right in 8 of 12 documents, no more than always picking"
+
+    def swaps_two(number: int) -> str:
+        return {0: "no", 1: "no"}.get(number, "yes")
+
+    assert classified(swaps_two, "parent") == [f'{told} "yes", the most frequent class (8)']
+    assert classified(swaps_two) == []
+    assert classified(lambda number: "no" if number % 3 == 0 else "yes", "parent") == []

@@ -9,11 +9,18 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.identity import digest_all
-from assay.core.requests import Request
+from assay.core.requests import Choosing, Classification, Request
 
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
+ACCURACY, LOSS, MCC, F1, BY_CHARACTER = "accuracy", "loss", "mcc", "f1", "acc_norm"
 # Validation metric → whether more of it is better.
-DIRECTIONS = {"accuracy": True, "loss": False}
+DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, BY_CHARACTER: True}
+# A task's metric → what is watched for it. Of an answer that is to be written, the right one is right or not.
+WATCHED_FOR = {
+    **dict.fromkeys(("acc", "exact_match", "squad_em"), ACCURACY),
+    **dict.fromkeys(("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_loss"), LOSS),
+    **{name: name for name in (MCC, F1, BY_CHARACTER)},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +33,14 @@ class Lesson:
         right: place of the right continuation, label or choice.
         answer: of a span, the right words; empty where the context has none.
         start: where they begin in the context, in characters.
+        lengths: of a language model's choices, their characters, as `acc_norm` counts them; empty where not known.
     """
 
     requests: tuple[Request, ...]
     right: int = 0
     answer: str = ""
     start: int = 0
+    lengths: tuple[int, ...] = ()
 
 
 def digest_lessons(lessons: Iterable[Lesson]) -> str:
@@ -40,6 +49,20 @@ def digest_lessons(lessons: Iterable[Lesson]) -> str:
         [[[entry.kind, *entry.identity()] for entry in lesson.requests], lesson.right, lesson.answer, lesson.start]
         for lesson in lessons
     )
+
+
+def undecided(metric: str, checks: Iterable[Lesson]) -> str | None:
+    """Why a metric cannot be had of validation lessons; None where it can."""
+    if metric in (ACCURACY, LOSS):
+        return None
+    for number, lesson in enumerate(checks, 1):
+        first = lesson.requests[0]
+        has_choices = len(lesson.requests) > 1 or isinstance(first, (Classification, Choosing))
+        if not has_choices:
+            return f"validation lesson {number} has no choices"
+        if metric == BY_CHARACTER and len(lesson.lengths) != len(lesson.requests):
+            return f"the characters of the choices of validation lesson {number} are not known"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +81,8 @@ class FitSettings:
         accumulation: forward passes per step.
         seed: of the shuffling, of dropout, of a new head and of what is held out.
         holdout: share of the lessons kept back for validation where the task has no split for it; 0 for none.
-        metric: what is watched on the validation lessons: `accuracy` or `loss`.
+        metric: what is watched on the validation lessons, a name of `DIRECTIONS`; None for the first metric of the
+            tasks that are learnt, else accuracy.
         patience: checks without improvement after which training stops; None to go on to the end.
         check_every: steps between checks, each of which is a checkpoint; None for once an epoch.
         max_length: most tokens of a lesson; None for what the model takes.
@@ -79,7 +103,7 @@ class FitSettings:
     accumulation: int = 1
     seed: int = 42
     holdout: float = 0.1
-    metric: str = "accuracy"
+    metric: str | None = None
     patience: int | None = None
     check_every: int | None = None
     max_length: int | None = None
@@ -88,9 +112,14 @@ class FitSettings:
     lora_dropout: float = 0.0
     lora_targets: tuple[str, ...] = ()
 
+    @property
+    def watched(self) -> str:
+        """The validation metric that decides which weights are kept."""
+        return self.metric or ACCURACY
+
     def to_json(self) -> dict[str, Any]:
         """The settings as JSON data."""
-        return {**asdict(self), "lora_targets": list(self.lora_targets)}
+        return {**asdict(self), "metric": self.watched, "lora_targets": list(self.lora_targets)}
 
 
 CONCATENATED, BALANCED = MIXES = ("concatenated", "balanced")
@@ -148,6 +177,14 @@ def _one_of(names: Iterable[str]) -> Callable[[Any], str]:
     return read
 
 
+def _watched(value: Any) -> str:
+    """A validation metric, also by the name of the task's metric that it stands for."""
+    found = WATCHED_FOR.get(value, value)
+    if found not in DIRECTIONS:
+        raise ValueError
+    return str(found)
+
+
 def _names(value: Any) -> tuple[str, ...]:
     parts = value.replace("+", " ").split() if isinstance(value, str) else [str(part) for part in value]
     if not parts:
@@ -173,7 +210,7 @@ FIT_KEYS: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
     "accumulation": ("accumulation", _whole(1), "a whole number from 1 on"),
     "train_seed": ("seed", _whole(0), "a whole number from 0 on"),
     "holdout": ("holdout", _number(0, 0.9), "a share from 0 to 0.9"),
-    "validation_metric": ("metric", _one_of(DIRECTIONS), _listed(DIRECTIONS)),
+    "validation_metric": ("metric", _watched, _listed(DIRECTIONS)),
     "patience": ("patience", _whole(1), "a whole number from 1 on"),
     "check_every": ("check_every", _whole(1), "a whole number from 1 on"),
     "train_max_length": ("max_length", _whole(1), "a whole number from 1 on"),
@@ -241,9 +278,13 @@ class FitReport:
     Attributes:
         steps: steps done; fewer than planned where it stopped early.
         best_step: the step whose weights were kept.
-        metric: the validation metric; empty where nothing was validated.
+        metric: the validation metric that decided; empty where nothing was validated.
         value: its value there.
-        history: one entry per check: step, loss, metric.
+        loss: the validation loss there, which decides between checks of equal value.
+        tied: other checks with the same value, of higher loss or later.
+        history: one entry per check: step, loss, and unless the loss is watched the accuracy; of lessons with choices
+            the other metrics too, in how many classes the picks fall (`classes`), and the share of the most frequent
+            right one (`majority`).
         notices: what the user should know.
     """
 
@@ -251,6 +292,8 @@ class FitReport:
     best_step: int
     metric: str = ""
     value: float | None = None
+    loss: float | None = None
+    tied: int = 0
     history: tuple[Mapping[str, float], ...] = field(default=())
     notices: tuple[str, ...] = ()
 

@@ -68,7 +68,8 @@ class Teaches(Protocol):
         """The lessons of the `training` or the `validation` documents, never of those that are evaluated.
 
         Args:
-            part: `training`; or `validation`, which is empty where the task has no split for it besides the evaluated.
+            part: `training`; or `validation`, which is empty where the task has no split for it besides the evaluated;
+                or `evaluated`: what the evaluated documents would teach, to find those that are in two parts.
             kinds: request kinds that the model can learn.
 
         Raises:

@@ -6,13 +6,24 @@ trained again; one whose training was interrupted goes on.
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.core.errors import DataError, Fault, ModelError, UserError
-from assay.core.fitting import BALANCED, FitListener, FitProgress, FitSpec, Lesson, digest_lessons
+from assay.core.fitting import (
+    ACCURACY,
+    BALANCED,
+    WATCHED_FOR,
+    FitListener,
+    FitProgress,
+    FitSpec,
+    Lesson,
+    digest_lessons,
+    undecided,
+)
 from assay.core.identity import digest
 from assay.core.protocols import Advises, Model, Task, Teaches, Trainable
 from assay.core.specs import ModelSettings
@@ -27,8 +38,8 @@ from assay.store.store import default_path
 from assay.tasks.selection import Wanted
 
 # Part of every key: raised when the same lessons and settings come to mean other weights.
-_VERSION = 1
-_TRAINING, _VALIDATION = "training", "validation"
+_VERSION = 2
+_TRAINING, _VALIDATION, _EVALUATED = "training", "validation", "evaluated"
 # Fewer lessons than this are all learnt from: a share of them kept back would decide nothing.
 _FEWEST_TO_HOLD_OUT = 10
 
@@ -43,18 +54,25 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Curriculum:
-    """What is learnt from and what is validated on, with what the user should know of it."""
+    """What is learnt from and what is validated on, with what the user should know of it.
+
+    Attributes:
+        evaluated: how many of either are, with their right answers, among the documents that the tasks evaluate.
+    """
 
     lessons: tuple[Lesson, ...]
     checks: tuple[Lesson, ...]
     notices: tuple[str, ...] = ()
+    evaluated: tuple[int, int] = (0, 0)
 
     def data(self) -> dict[str, object]:
         return {
             "lessons": len(self.lessons),
             "lessons_digest": digest_lessons(self.lessons),
+            "lessons_evaluated": self.evaluated[0],
             "checks": len(self.checks),
             "checks_digest": digest_lessons(self.checks),
+            "checks_evaluated": self.evaluated[1],
         }
 
 
@@ -92,7 +110,8 @@ def _fitted(session: Session, wish: FitSpec, tasks: Sequence[Task], parent: Mode
     trainable = _trainable(parent)
     with session.stage("lessons", ", ".join(task.card.name for task in tasks)):
         curriculum = _curriculum(tasks, wish, parent.capabilities.learns)
-    for notice in curriculum.notices:
+    wish, told = _watching(wish, tasks, curriculum.checks)
+    for notice in (*curriculum.notices, *told):
         session.listener(Noticed(notice))
     data, settings = curriculum.data(), wish.settings.to_json()
     key = digest([_VERSION, parent.fingerprint.digest, data["lessons_digest"], data["checks_digest"], settings])
@@ -159,7 +178,7 @@ def _known(session: Session, key: str, place: Place) -> FittedModel | None:
 
 def _listening(session: Session, wish: FitSpec) -> FitListener:
     def listen(progress: FitProgress) -> None:
-        session.listener(Trained(progress, wish.settings.metric))
+        session.listener(Trained(progress, wish.settings.watched))
 
     return listen
 
@@ -184,17 +203,49 @@ def _models_folder(session: Session) -> Path:
 # Lessons
 
 
+def _watching(wish: FitSpec, tasks: Sequence[Task], checks: Sequence[Lesson]) -> tuple[FitSpec, list[str]]:
+    """The wish with the metric that decides which weights are kept: the first one of the tasks unless one is named."""
+    if wish.settings.metric is not None or not checks:
+        return wish, []
+    firsts = dict.fromkeys(task.scoring.metrics[0].name for task in tasks if task.scoring.metrics)
+    watched = {WATCHED_FOR.get(name) for name in firsts}
+    found = watched.pop() if len(watched) == 1 else None
+    if found is not None and undecided(found, checks) is None:
+        return replace(wish, settings=replace(wish.settings, metric=found)), []
+    names = ", ".join(firsts)
+    reason = f"the tasks' first metrics differ ({names})" if watched else f"{names} is not computed while training"
+    told = [f"checkpoints are chosen by {ACCURACY}: {reason}"] if firsts else []
+    return replace(wish, settings=replace(wish.settings, metric=ACCURACY)), told
+
+
 def _curriculum(tasks: Sequence[Task], wish: FitSpec, kinds: frozenset[str]) -> _Curriculum:
     lessons, checks, notices = [], [], []
+    evaluated = {lesson for task in tasks if isinstance(task, Teaches) for lesson in task.lessons(_EVALUATED, kinds)}
     for task in tasks:
         own, held, told = _task_lessons(task, wish, kinds)
         lessons.append(own)
         checks.extend(held)
-        notices.extend(told)
+        notices.extend([*told, *_repeated(task.card.name, own, held, evaluated)])
+    counts = [sum(lesson in evaluated for lesson in group) for group in (itertools.chain(*lessons), checks)]
     if wish.mix == BALANCED:
         most = max(map(len, lessons))
         lessons = [[own[place % len(own)] for place in range(most)] for own in lessons]
-    return _Curriculum(tuple(lesson for own in lessons for lesson in own), tuple(checks), tuple(notices))
+    every = tuple(lesson for own in lessons for lesson in own)
+    return _Curriculum(every, tuple(checks), tuple(notices), (counts[0], counts[1]))
+
+
+def _repeated(
+    task: str, lessons: Sequence[Lesson], checks: Sequence[Lesson], evaluated: Collection[Lesson]
+) -> Iterator[str]:
+    """A line where documents that training uses are evaluated, too."""
+    effects = {
+        _TRAINING: (lessons, "a score on these is recall"),
+        _VALIDATION: (checks, "the weights that do best on these are kept, which flatters their score"),
+    }
+    for part, (own, effect) in effects.items():
+        count = sum(lesson in evaluated for lesson in own)
+        if count:
+            yield f"{task}: {part}: {count} of {len(own)} documents stand in the evaluated split, too: {effect}"
 
 
 def _task_lessons(task: Task, wish: FitSpec, kinds: frozenset[str]) -> tuple[list[Lesson], list[Lesson], list[str]]:

@@ -16,6 +16,7 @@ from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
 from assay.run.golds import place_notices
+from assay.run.majority import majority_texts
 from assay.run.shared_texts import shared_text_notices
 from assay.scoring.drawing import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
@@ -27,16 +28,20 @@ _FEW_DOCUMENTS = 10
 _NUMBER = re.compile(r"\b\d+\b")
 
 
-def task_notices(results: Sequence[TaskResult]) -> list[str]:
+def task_notices(results: Sequence[TaskResult], is_trained: bool = False) -> list[str]:
     """What the numbers do not show: truncation, oddities of prompts, answers not found, limits.
 
     Ways of asking one task that have the same to tell are told of in one line.
+
+    Args:
+        results: the tasks of a run.
+        is_trained: whether the model was trained here.
     """
     ways = Counter(task_family(result.name) for result in results)
     told: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for result in results:
         family = task_family(result.name)
-        for text in _texts(result):
+        for text in (*_texts(result), *majority_texts(result, is_trained)):
             told.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
     lines = [_line(family, ways[family], own) for (family, _), own in told.items()]
     return lines + shared_text_notices(results) + _seed_notices(results)

@@ -200,7 +200,9 @@ def make_result(
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
-    notices += (*task_notices(results), *group_notices(groups, results), *part_notices(results, session.spec))
+    is_trained = setup.model.fingerprint.parent is not None
+    notices += (*task_notices(results, is_trained), *group_notices(groups, results))
+    notices += tuple(part_notices(results, session.spec))
     notices += tuple(ignored_notices(setup.tasks, results, session.spec.options))
     notices += best_of(setup.combined, results, groups)
     notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())

@@ -184,7 +184,7 @@ def test_all_faults_of_the_settings_are_told_at_once(
 ) -> None:
     wrong = {
         "method": "magic",
-        "metric": "f1",
+        "metric": "bleu",
         "schedule": "up",
         "batch_size": 0,
         "epochs": 0,

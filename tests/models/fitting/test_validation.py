@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ HISTORY = (
 def test_the_best_check_is_the_highest_accuracy_or_the_lowest_loss_and_the_first_of_equals() -> None:
     assert best_check(HISTORY, "accuracy")["step"] == 6
     assert best_check(HISTORY, "loss")["step"] == 4
+    twice = [{"step": step, "loss": 1.0, "accuracy": 0.5} for step in (2, 4)]
+    assert best_check(twice, "accuracy")["step"] == 2
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "mcc", "f1"])
+def test_of_equal_checks_the_lowest_loss_is_kept(metric: str) -> None:
+    history = [{"step": step, "loss": loss, metric: 0.5} for step, loss in ((2, 3.0), (4, 1.0), (6, 2.0))]
+    assert best_check(history, metric)["step"] == 4
+    assert not lost_patience(history, metric, 2) and lost_patience(history, metric, 1)
 
 
 @pytest.mark.parametrize(("metric", "since"), [("accuracy", 2), ("loss", 3)])
@@ -100,6 +110,63 @@ def test_training_stops_when_nothing_improves(
     best = [entry["step"] for entry in report.history].index(report.best_step)
     assert len(report.history) == best + 3
     assert report.steps == report.best_step + 8 < 80
+
+
+def test_the_weights_of_the_lowest_loss_are_kept_of_equal_checks(
+    young_llama: Path, choices: list[Lesson], fitted: Fit, tensors: Callable[[Path], dict[str, Any]], tmp_path: Path
+) -> None:
+    """One question that is right from the first check on: only the loss tells the checks apart."""
+    words = tuple(Loglikelihood("Question 1: the fox is", word) for word in (" brown", "#"))
+    options = {"check_every": 2, "epochs": 2, "schedule": "constant", "warmup": 0.0, "learning_rate": 5e-3}
+    report = fitted(young_llama, tmp_path / "new", choices, [Lesson(words, 0)] * 2, **options)
+    ties = [entry for entry in report.history if entry["accuracy"] == report.value]
+    assert len(ties) == report.tied + 1 > 2
+    lowest = min(ties, key=lambda entry: entry["loss"])
+    assert ties[0] is not lowest
+    assert (report.best_step, report.loss) == (lowest["step"], lowest["loss"])
+    again = fitted(
+        young_llama, tmp_path / "short", choices, [Lesson(words, 0)] * 2, **{**options, "max_steps": report.best_step}
+    )
+    one, other = tensors(tmp_path / "new"), tensors(tmp_path / "short")
+    assert again.best_step == report.best_step and all(one[name].equal(other[name]) for name in one)
+
+
+@pytest.mark.parametrize("metric", ["mcc", "f1", "acc_norm"])
+def test_other_metrics_of_choices_decide(
+    metric: str, young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+) -> None:
+    sized = [replace(lesson, lengths=tuple(len(r.continuation) for r in lesson.requests)) for lesson in choices]  # type: ignore[union-attr]
+    options = {"check_every": 8, "epochs": 6, "schedule": "constant", "warmup": 0.0}
+    report = fitted(young_llama, tmp_path / "new", choices, sized, metric=metric, **options)
+    values = [entry[metric] for entry in report.history]
+    assert (report.metric, report.value) == (metric, max(values)) and values[0] < max(values)
+    assert {"loss", "accuracy", metric} <= set(report.history[0])
+
+
+def test_a_metric_that_the_lessons_do_not_have_is_refused(
+    young_llama: Path, answers: list[Lesson], choices: list[Lesson], fitted: Fit, tmp_path: Path
+) -> None:
+    told = 'metric: found "mcc", but validation lesson 1 has no choices; expected one of: accuracy, loss'
+    with pytest.raises(ModelError, match=told):
+        fitted(young_llama, tmp_path / "new", answers, answers[:2], metric="mcc")
+    with pytest.raises(ModelError, match="characters of the choices of validation lesson 1 are not known"):
+        fitted(young_llama, tmp_path / "new", choices, choices[:2], metric="acc_norm")
+
+
+def test_a_model_that_learnt_one_answer_alone_is_noticed(
+    young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+) -> None:
+    """It is taught that one word is right everywhere, which in validation it is not in every fourth document."""
+    words = (" brown", "#")
+    asked = [tuple(Loglikelihood(f"Question {number}: the fox is", word) for word in words) for number in range(16)]
+    lessons = [Lesson(requests, 0) for requests in asked]
+    checks = [Lesson(requests, int(number % 4 == 0)) for number, requests in enumerate(asked)]
+    report = fitted(young_llama, tmp_path / "new", lessons, checks, epochs=6, learning_rate=5e-3)
+    told = f"the kept model (step {report.best_step}) gives all 16 validation documents the same answer"
+    assert report.history[-1]["classes"] == 1
+    assert report.notices == (f"{told}, which is right in {report.value:.1%} of them",)
+    few = fitted(young_llama, tmp_path / "few", lessons, checks[:4], epochs=6, learning_rate=5e-3)
+    assert few.notices == ()
 
 
 def test_without_checks_the_last_weights_are_kept(

@@ -53,7 +53,7 @@ def test_choices_are_learnt_with_the_right_one(make_task: Make) -> None:
     assert isinstance(made, Teaches)
     one, three = made.lessons("training", LANGUAGE)
     prompt = "one\nAnswer:"
-    assert one == Lesson((Loglikelihood(prompt, " no"), Loglikelihood(prompt, " yes")), right=1)
+    assert one == Lesson((Loglikelihood(prompt, " no"), Loglikelihood(prompt, " yes")), right=1, lengths=(2, 3))
     assert (three.requests[0], three.right) == (Loglikelihood("three\nAnswer:", " no"), 0)
     assert made.notices() == ["toy: training: 1 of 3 documents teach nothing: no right answer is known"]
 
@@ -185,9 +185,8 @@ def test_documents_without_any_answer_are_an_error(make_task: Make) -> None:
 
 
 @pytest.mark.parametrize("kinds", [LANGUAGE, HEADS])
-def test_documents_that_are_evaluated_too_are_counted(make_task: Make, kinds: frozenset[str]) -> None:
+def test_evaluated_documents_are_equal_to_lessons_of_the_same_content(make_task: Make, kinds: frozenset[str]) -> None:
     rows = {**ROWS, "test": [{"t": "three", "label": 0}, {"t": "one", "label": 0}]}
     made = make_task(rows, **CHOICE)
-    assert len(made.lessons("training", kinds)) == 2
-    told = "toy: training: 1 of 2 documents stand in the evaluated split, too: a score on these is recall"
-    assert told in made.notices()
+    learnt, evaluated = made.lessons("training", kinds), made.lessons("evaluated", kinds)
+    assert (len(learnt), len(evaluated), len(set(learnt) & set(evaluated))) == (2, 2, 1)

@@ -5,13 +5,13 @@ Takes lessons; says what a family makes of them, and what is common to all: whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities
-from assay.core.fitting import FitSettings, Lesson
+from assay.core.fitting import ACCURACY, DIRECTIONS, FitSettings, Lesson, undecided
 from assay.core.requests import Choosing, Classification, Loglikelihood
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
@@ -27,10 +27,15 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What an examination found: the mean loss, and the share of right answers where it was asked for."""
+    """What an examination found: the mean loss; where answers were asked for, what they are worth, by name."""
 
     loss: float
-    accuracy: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of right answers."""
+        return self.values.get(ACCURACY)
 
 
 class Course(Protocol):
@@ -58,8 +63,8 @@ class Course(Protocol):
         """The sum of the losses of a batch."""
         ...
 
-    def examine(self, module: Any, device: Any, wants_accuracy: bool) -> Scores:
-        """How the model does on the validation lessons."""
+    def examine(self, module: Any, device: Any, wants_answers: bool) -> Scores:
+        """How the model does on the validation lessons: the loss, and the other metrics where they are wanted."""
         ...
 
 
@@ -135,6 +140,14 @@ def check_lessons(lessons: Sequence[Lesson], checks: Sequence[Lesson], learns: f
             fault = _fault(lesson, learns)
             if fault:
                 raise ModelError(Fault(f"{noun} {number}", *fault))
+
+
+def check_metric(metric: str, checks: Sequence[Lesson]) -> None:
+    """Fails for a metric that the validation lessons do not have."""
+    reason = undecided(metric, checks)
+    if reason is not None:
+        others = [name for name in DIRECTIONS if undecided(name, checks) is None]
+        raise ModelError(Fault("metric", f'found "{metric}", but {reason}', "one of: " + ", ".join(others)))
 
 
 def _fault(lesson: Lesson, learns: frozenset[str]) -> tuple[str, str] | None:

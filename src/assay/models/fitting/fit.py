@@ -7,26 +7,29 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from assay.core.errors import missing_extra
-from assay.core.fitting import LORA, FitListener, FitReport, FitSettings, Lesson
+from assay.core.fitting import ACCURACY, LORA, FitListener, FitReport, FitSettings, Lesson
 from assay.models.checkpoints import precision
 from assay.models.fitting.adapting import adapt, require_peft
-from assay.models.fitting.courses import Course, Loaded, Parent, check_lessons
+from assay.models.fitting.courses import Course, Loaded, Parent, check_lessons, check_metric
 from assay.models.fitting.faults import told
 from assay.models.fitting.finishing import Shape, put_in_place, reload, restore, shape_of
 from assay.models.fitting.record import alone, claim, make_record, write_record
 from assay.models.fitting.settings import check_settings, count_steps, learning_rate
 from assay.models.fitting.states import State, best_check, whole_states
 from assay.models.fitting.training import Plan, apart, train
+from assay.models.fitting.values import CLASSES, MAJORITY
 from assay.models.network import choose_device, require_transformers
 
 STATES = "checkpoints"
+# Fewer validation documents may well have one answer by chance.
+_FEW_DOCUMENTS = 10
 
 
 def fit(
@@ -40,6 +43,7 @@ def fit(
     """Trains a copy of the parent and puts it into the folder; see `Trainable.fit`."""
     check_settings(settings, bool(checks))
     check_lessons(lessons, checks, parent.able.learns)
+    check_metric(settings.watched, checks)
     _require(settings, parent)
     rate = learning_rate(settings, parent.able.family)
     with told(folder, settings), alone(folder):
@@ -51,6 +55,7 @@ def fit(
             course = parent.course(parent, lessons, checks, settings)
             plan = _plan(course, settings, rate, bool(checks), folder)
             report = _make(parent, course, plan, folder, listener)
+            report = replace(report, notices=(*report.notices, *_majority(report, len(checks))))
         write_record(folder, record, report)
         shutil.rmtree(plan.folder)
         return report
@@ -73,11 +78,11 @@ def _make(parent: Parent, course: Course, plan: Plan, folder: Path, listener: Fi
     # Two networks in memory are one too many for a large one.
     del loaded
     gc.collect()
-    last, metric = states[-1], plan.settings.metric if plan.has_checks else ""
-    best_step = int(best_check(last.history, metric)["step"]) if metric else last.step
-    module = restore(shape, load, plan.folder / f"checkpoint-{best_step}", plan.settings)
+    last = states[-1]
+    best = best_check(last.history, plan.settings.watched) if plan.has_checks else {"step": last.step}
+    module = restore(shape, load, plan.folder / f"checkpoint-{int(best['step'])}", plan.settings)
     put_in_place(module, parent, folder)
-    return _report(last, best_step, metric, [text for text in notices if text])
+    return _report(last, best, plan.settings.watched, [text for text in notices if text])
 
 
 def _load(course: Course, seed: int) -> Loaded:
@@ -107,11 +112,28 @@ def _simplify_generation(module: Any) -> None:
         module.generation_config = type(stated)(**{name: getattr(stated, name) for name in names})
 
 
-def _report(last: State, best_step: int, metric: str, notices: list[str]) -> FitReport:
-    if not metric:
-        return FitReport(last.step, best_step, notices=tuple(notices))
-    value = best_check(last.history, metric)[metric]
-    return FitReport(last.step, best_step, metric, value, last.history, tuple(notices))
+def _report(last: State, best: Mapping[str, float], metric: str, notices: list[str]) -> FitReport:
+    """What came of it: which metric decided, by which value and loss, at which step."""
+    if metric not in best:
+        return FitReport(last.step, int(best["step"]), notices=tuple(notices))
+    tied = sum(check[metric] == best[metric] for check in last.history) - 1
+    return FitReport(
+        last.step, int(best["step"]), metric, best[metric], best["loss"], tied, last.history, tuple(notices)
+    )
+
+
+def _majority(report: FitReport, count: int) -> list[str]:
+    """The notice about a model that learnt no more than which answer is the most frequent."""
+    best: Mapping[str, float] = next((check for check in report.history if check["step"] == report.best_step), {})
+    if count < _FEW_DOCUMENTS or CLASSES not in best:
+        return []
+    accuracy, share = best[ACCURACY], best[MAJORITY]
+    head = f"the kept model (step {report.best_step})"
+    if best[CLASSES] == 1:
+        told = f"gives all {count} validation documents the same answer, which is right in {accuracy:.1%} of them"
+        return [f"{head} {told}"]
+    told = f"is right in {accuracy:.1%} of {count} validation documents, the most frequent answer alone in {share:.1%}"
+    return [f"{head} {told}"] if accuracy <= share else []
 
 
 def _require(settings: FitSettings, parent: Parent) -> None:

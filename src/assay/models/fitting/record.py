@@ -23,7 +23,8 @@ try:
 except ImportError:  # Windows: two trainings of one folder are not kept apart there
     fcntl = None  # type: ignore[assignment]
 
-VERSION = 1
+# 2: of checks with equal values the one with the lowest loss is kept, not the first.
+VERSION = 2
 REPORT = "report"
 
 

@@ -59,11 +59,15 @@ def check_settings(settings: FitSettings, has_checks: bool) -> None:
 
 
 def _choices(settings: FitSettings) -> list[Fault]:
-    known = {"method": METHODS, "metric": tuple(DIRECTIONS), "schedule": tuple(SCHEDULES)}
+    known = {
+        "method": (settings.method, METHODS),
+        "metric": (settings.watched, tuple(DIRECTIONS)),
+        "schedule": (settings.schedule, tuple(SCHEDULES)),
+    }
     return [
-        Fault(name, f'found "{getattr(settings, name)}"', "one of: " + ", ".join(names))
-        for name, names in known.items()
-        if getattr(settings, name) not in names
+        Fault(name, f'found "{value}"', "one of: " + ", ".join(names))
+        for name, (value, names) in known.items()
+        if value not in names
     ]
 
 

@@ -20,6 +20,8 @@ STATE_FILE = "trainer_state.json"
 NEEDED = ("optimizer.pt", "scheduler.pt", "rng_state.pth")
 WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
 INDEX = "model.safetensors.index.json"
+# How the Trainer marks what a check found.
+EVAL = "eval_"
 NAME = re.compile(r"checkpoint-(\d+)")
 
 
@@ -30,7 +32,7 @@ class State:
     Attributes:
         folder: where it is.
         step: steps done.
-        history: what every check so far found: step, loss and accuracy.
+        history: what every check so far found: step, loss and the other metrics.
     """
 
     folder: Path
@@ -51,9 +53,9 @@ def whole_states(folder: Path) -> list[State]:
 
 
 def best_check(history: Sequence[Mapping[str, float]], metric: str) -> Mapping[str, float]:
-    """The check with the best value of a metric; of equals the first."""
+    """The check with the best value of a metric; of equals that with the lowest loss, and of these the first."""
     sign = 1 if DIRECTIONS[metric] else -1
-    return max(history, key=lambda check: (sign * check[metric], -check["step"]))
+    return max(history, key=lambda check: (sign * check[metric], -check["loss"], -check["step"]))
 
 
 def lost_patience(history: Sequence[Mapping[str, float]], metric: str, patience: int | None) -> bool:
@@ -65,15 +67,13 @@ def lost_patience(history: Sequence[Mapping[str, float]], metric: str, patience:
 
 
 def read_history(log: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, float], ...]:
-    """The checks in the Trainer's log: step, loss and accuracy."""
+    """The checks in the Trainer's log: step, loss and what else they found."""
     checks = (entry for entry in log if "eval_loss" in entry)
-    return tuple(
-        {
-            "step": entry["step"],
-            **{name: entry[f"eval_{name}"] for name in ("loss", "accuracy") if f"eval_{name}" in entry},
-        }
-        for entry in checks
-    )
+    return tuple({"step": entry["step"], **_found(entry)} for entry in checks)
+
+
+def _found(entry: Mapping[str, Any]) -> dict[str, float]:
+    return {name.removeprefix(EVAL): value for name, value in entry.items() if name.startswith(EVAL)}
 
 
 def _read_state(folder: Path) -> State | None:

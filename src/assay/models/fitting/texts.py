@@ -7,14 +7,16 @@ those of asking; behind a continuation that is to be written (a lesson with one 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.core.fitting import FitSettings, Lesson
+from assay.core.fitting import ACCURACY, BY_CHARACTER, LOSS, FitSettings, Lesson
 from assay.core.requests import Loglikelihood
 from assay.models.encoding import Encoder
 from assay.models.fitting.courses import IGNORED, Loaded, Parent, Scores, base_of, batches, left_out
+from assay.models.fitting.values import pick_values
 from assay.models.network import load_module
 from assay.models.seq2seq_network import KIND as PAIR_KIND
 from assay.models.seq2seq_network import start_token
@@ -43,12 +45,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class CheckedLine:
-    """A continuation of a validation lesson: which lesson's, and at which place."""
+    """A continuation of a validation lesson: which lesson's, at which place, and the choice's characters if known."""
 
     line: Line
     lesson: int
     place: int
     is_right: bool
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Reading:
     Attributes:
         lines: one list per lesson that can be asked, of all its continuations that were wanted.
         rights: the place of the right one in each.
+        lengths: characters of the choices of each; empty where not known.
         cut: how many lost tokens of their prompt.
         refused: how many cannot be asked.
         reason: why the first of these cannot.
@@ -65,6 +69,7 @@ class Reading:
 
     lines: list[list[Line]]
     rights: list[int]
+    lengths: list[tuple[int, ...]]
     cut: int
     refused: int
     reason: str
@@ -83,6 +88,7 @@ def read_lessons(encoder: Encoder, lessons: Sequence[Lesson], wants_all: bool, i
     found = {entry.index: entry for entry in encoder.pairs(asked)}
     lines: list[list[Line]] = []
     rights: list[int] = []
+    lengths: list[tuple[int, ...]] = []
     cut, reasons = 0, []
     for lesson, span in zip(lessons, spans, strict=True):
         entries = [found[place] for place in span]
@@ -94,8 +100,9 @@ def read_lessons(encoder: Encoder, lessons: Sequence[Lesson], wants_all: bool, i
         ends = len(lesson.requests) == 1
         lines.append([_line(encoder, text, ends, is_pair) for text in texts])
         rights.append(lesson.right if wants_all else 0)
+        lengths.append(lesson.lengths)
         cut += any(text.truncated for text in texts)
-    return Reading(lines, rights, cut, len(reasons), reasons[0] if reasons else "")
+    return Reading(lines, rights, lengths, cut, len(reasons), reasons[0] if reasons else "")
 
 
 def _line(encoder: Encoder, text: EncodedText, ends: bool, is_pair: bool) -> Line:
@@ -169,8 +176,9 @@ class TextCourse:
         logits, labels = self.logits(module, batch), batch["labels"][:, 1:]
         return cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
-    def examine(self, module: Any, device: Any, wants_accuracy: bool) -> Scores:
+    def examine(self, module: Any, device: Any, wants_answers: bool) -> Scores:
         totals: dict[int, dict[int, float]] = {}
+        normed: dict[int, dict[int, float]] = {}
         hits: dict[int, bool] = {}
         loss = tokens = 0.0
         rights: dict[int, int] = {}
@@ -180,12 +188,20 @@ class TextCourse:
                 rights[checked.lesson], hits[checked.lesson] = checked.place, is_greedy
             own = values[:-1] if checked.line.ends else values
             totals.setdefault(checked.lesson, {})[checked.place] = sum(own)
-        if not wants_accuracy:
+            if checked.length is not None:
+                per_character = sum(own) / checked.length if checked.length else -math.inf
+                normed.setdefault(checked.lesson, {})[checked.place] = per_character
+        if not wants_answers:
             return Scores(loss / tokens)
-        for lesson, found in totals.items():
-            if len(found) > 1:
-                hits[lesson] = max(found, key=lambda place: found[place]) == rights[lesson]
-        return Scores(loss / tokens, sum(hits.values()) / len(hits))
+        pairs = _picked(totals, rights)
+        if len(pairs) == len(totals):
+            by_length = (
+                {BY_CHARACTER: pick_values(_picked(normed, rights))[ACCURACY]} if len(normed) == len(totals) else {}
+            )
+            return Scores(loss / tokens, {**pick_values(pairs), **by_length})
+        right = sum(one == other for one, other in pairs)
+        right += sum(hits[lesson] for lesson, found in totals.items() if len(found) == 1)
+        return Scores(loss / tokens, {ACCURACY: right / len(totals)})
 
     def _read(self, module: Any, device: Any) -> Iterator[tuple[CheckedLine, list[float], bool]]:
         """Every continuation with the log-probabilities of its tokens, and whether it is what greedy decoding gives."""
@@ -203,6 +219,15 @@ class TextCourse:
                 matches = greedy[number][kept[number]].tolist()
                 own = matches[:-1] if entry.line.ends else matches
                 yield entry, values[number][kept[number]].tolist(), all(own)
+
+
+def _picked(scores: Mapping[int, Mapping[int, float]], rights: Mapping[int, int]) -> list[tuple[int, int]]:
+    """The right place and the one with the highest score, of every lesson with choices."""
+    return [
+        (rights[lesson], max(found, key=lambda place: found[place]))
+        for lesson, found in scores.items()
+        if len(found) > 1
+    ]
 
 
 class PairCourse(TextCourse):
@@ -242,11 +267,13 @@ def text_course(
         shorter = min(settings.max_length, encoder.rules.max_length)
         encoder = replace(encoder, rules=replace(encoder.rules, max_length=shorter))
     learnt = read_lessons(encoder, lessons, False, is_pair)
-    checked = read_lessons(encoder, checks, settings.metric == "accuracy", is_pair)
+    checked = read_lessons(encoder, checks, settings.watched != LOSS, is_pair)
     rows = [lines[0] for lines in learnt.lines]
     examined = [
-        CheckedLine(line, number, place, place == right)
-        for number, (lines, right) in enumerate(zip(checked.lines, checked.rights, strict=True))
+        CheckedLine(line, number, place, place == right, lengths[place] if len(lengths) == len(lines) else None)
+        for number, (lines, right, lengths) in enumerate(
+            zip(checked.lines, checked.rights, checked.lengths, strict=True)
+        )
         for place, line in enumerate(lines)
     ]
     notices = [

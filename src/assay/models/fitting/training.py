@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.core.fitting import DIRECTIONS, FitListener, FitProgress, FitSettings
+from assay.core.fitting import LOSS, FitListener, FitProgress, FitSettings
 from assay.models.fitting.courses import IGNORED, Course
 from assay.models.fitting.faults import require_finite
 from assay.models.fitting.settings import SCHEDULES, steps_per_epoch
-from assay.models.fitting.states import State, lost_patience, read_history
+from assay.models.fitting.states import EVAL, State, best_check, lost_patience, read_history
 from assay.models.network import quiet
 
 MOST_GRADIENT = 1.0
+# The Trainer keeps the checkpoint with the highest of one number and knows no ties. This one is the step of a check
+# that is the best so far by `best_check`, else 0: the highest is that of the check that is to be kept.
+_RECENCY = "recency"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Plan:
         """Whether there is nothing left to train after a checkpoint."""
         if state is None:
             return False
-        return state.step >= self.steps or lost_patience(state.history, self.settings.metric, self.settings.patience)
+        return state.step >= self.steps or lost_patience(state.history, self.settings.watched, self.settings.patience)
 
 
 @contextmanager
@@ -109,8 +112,8 @@ def _arguments(plan: Plan, lessons: int, on_cpu: bool) -> Any:
         save_total_limit=2,
         eval_strategy="steps" if plan.has_checks else "no",
         eval_steps=every,
-        metric_for_best_model=settings.metric if plan.has_checks else None,
-        greater_is_better=DIRECTIONS[settings.metric],
+        metric_for_best_model=EVAL + _RECENCY if plan.has_checks else None,
+        greater_is_better=True,
         logging_strategy="steps",
         logging_steps=1,
         logging_nan_inf_filter=False,
@@ -128,7 +131,7 @@ def _arguments(plan: Plan, lessons: int, on_cpu: bool) -> Any:
 def _make_trainer(module: Any, course: Course, plan: Plan, on_cpu: bool) -> Any:
     from transformers import Trainer
 
-    wants_accuracy = plan.settings.metric == "accuracy"
+    watched = plan.settings.watched
 
     class LessonTrainer(Trainer):  # type: ignore[misc]
         """The Trainer with the loss and the examination of a course."""
@@ -145,14 +148,14 @@ def _make_trainer(module: Any, course: Course, plan: Plan, on_cpu: bool) -> Any:
         def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
             """The examination; each lesson counts once, however they are batched."""
             self.model.eval()
-            scores = course.examine(self.model, self.args.device, wants_accuracy)
-            require_finite("validation loss", scores.loss, self.state.global_step, plan.rate)
-            found = {"eval_loss": scores.loss}
-            if scores.accuracy is not None:
-                found["eval_accuracy"] = scores.accuracy
+            scores = course.examine(self.model, self.args.device, watched != LOSS)
+            step = self.state.global_step
+            require_finite("validation loss", scores.loss, step, plan.rate)
+            found = {EVAL + name: value for name, value in {LOSS: scores.loss, **scores.values}.items()}
             self.log(dict(found))
             self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
-            return found
+            is_best = best_check(read_history(self.state.log_history), watched)["step"] == step
+            return {**found, EVAL + _RECENCY: float(step if is_best else 0)}
 
     checks = [None] if plan.has_checks else None
     trainer = LessonTrainer(
@@ -182,7 +185,7 @@ def _make_watcher(plan: Plan, listener: FitListener) -> Any:
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
-            self.value = history[-1].get(plan.settings.metric) if history else None
+            self.value = history[-1].get(plan.settings.watched) if history else None
             self.tell(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -201,9 +204,9 @@ def _make_watcher(plan: Plan, listener: FitListener) -> Any:
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
-            self.value = history[-1][plan.settings.metric]
+            self.value = history[-1][plan.settings.watched]
             self.tell(state.global_step)
-            if lost_patience(history, plan.settings.metric, plan.settings.patience):
+            if lost_patience(history, plan.settings.watched, plan.settings.patience):
                 control.should_training_stop = True
 
     return Watcher()

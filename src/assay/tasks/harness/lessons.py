@@ -6,7 +6,7 @@ A document from which nothing can be learnt gives the reason instead, as text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from assay.core.fitting import Lesson
 from assay.core.formats import Answer, Question, SpanQuestion, as_choices
@@ -39,7 +39,7 @@ def language_lesson(instance: Instance, delimiter: str, may_lack: bool) -> Lesso
     right = _first_place(instance.gold, len(instance.choices))
     # Behind the choices' own requests stand those that some metrics need, and other orders.
     asked = instance.requests[:: instance.draws][: len(instance.choices)]
-    return NO_ANSWER if right is None else Lesson(asked, right)
+    return NO_ANSWER if right is None else Lesson(asked, right, lengths=tuple(map(len, instance.choices)))
 
 
 def _written(instance: Instance) -> str:
@@ -80,13 +80,6 @@ def _span(question: SpanQuestion) -> tuple[str, int] | str:
         if answer and start >= 0:
             return answer, start
     return NOT_IN_CONTEXT
-
-
-def repeated(lessons: Sequence[Lesson], evaluated: Collection[Lesson], what: str) -> list[str]:
-    """A line where documents to learn from are evaluated, too."""
-    count = sum(lesson in evaluated for lesson in lessons)
-    told = "documents stand in the evaluated split, too: a score on these is recall"
-    return [f"{what}: {count} of {len(lessons)} {told}"] if count else []
 
 
 def sorted_out(found: Iterable[Lesson | str], what: str) -> tuple[Sequence[Lesson], list[str]]:

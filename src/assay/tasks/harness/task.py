@@ -25,7 +25,7 @@ from assay.tasks.harness.definition import TaskDefinition, plain_config
 from assay.tasks.harness.examples import sampler_of, shares_split, with_sampler
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
-from assay.tasks.harness.lessons import head_lesson, language_lesson, repeated, sorted_out
+from assay.tasks.harness.lessons import head_lesson, language_lesson, sorted_out
 from assay.tasks.harness.pose import Poser
 from assay.tasks.harness.questions import question_reader
 from assay.tasks.heads import head_kind
@@ -34,7 +34,7 @@ from assay.tasks.sources import MadeSource, Source, open_source, processed_rows,
 
 Row = Mapping[str, Any]
 Process = Callable[..., Any]
-TRAINING = "training"
+TRAINING, EVALUATED = "training", "evaluated"
 
 
 class HarnessTask:
@@ -136,7 +136,9 @@ class HarnessTask:
         return question_reader(self.definition)
 
     def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
-        """The lessons of the training or the validation documents, see `Teaches`. `notices` tells what gave none."""
+        """The lessons of a part of the documents, see `Teaches`. `notices` tells what gave none."""
+        if part == EVALUATED:
+            return [lesson for lesson in self._taught(self._documents, kinds) if isinstance(lesson, Lesson)]
         key = self._lesson_key(part)
         if key is None and part == TRAINING:
             raise self._untaught_error()
@@ -147,9 +149,6 @@ class HarnessTask:
         if documents and not found:
             reasons = "; ".join(self._untaught[part])
             raise DataError(Fault(f"task {self.definition.name}", reasons, "documents with a right answer"))
-        if part == TRAINING:
-            evaluated = {lesson for lesson in self._taught(self._documents, kinds) if isinstance(lesson, Lesson)}
-            self._untaught[part] += repeated(found, evaluated, where)
         return found
 
     def _lesson_key(self, part: str) -> str | None:

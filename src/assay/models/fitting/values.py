@@ -1,0 +1,43 @@
+"""What the answers to validation lessons are worth, by the formulas of the tasks' own metrics.
+
+Takes (right, picked) places of lessons with choices; gives numbers by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from assay.core.fitting import ACCURACY, F1, MCC
+
+CLASSES, MAJORITY = "classes", "majority"
+Pairs = Sequence[tuple[int, int]]
+
+
+def pick_values(pairs: Pairs) -> dict[str, float]:
+    """Every number that picks have: metrics, how many different ones there are, the most frequent right answer."""
+    rights = Counter(right for right, _ in pairs)
+    return {
+        ACCURACY: sum(right == picked for right, picked in pairs) / len(pairs),
+        MCC: matthews(pairs),
+        F1: f1(pairs),
+        CLASSES: float(len({picked for _, picked in pairs})),
+        MAJORITY: max(rights.values()) / len(pairs),
+    }
+
+
+def f1(pairs: Pairs) -> float:
+    """F1 of place 1; 0 where nothing there is right or picked."""
+    hits = sum(right == picked == 1 for right, picked in pairs)
+    total = sum((right == 1) + (picked == 1) for right, picked in pairs)
+    return 2 * hits / total if total else 0.0
+
+
+def matthews(pairs: Pairs) -> float:
+    """Matthews' correlation for any number of places (Gorodkin's R_K); 0 where it is undefined."""
+    n, hits = len(pairs), sum(right == picked for right, picked in pairs)
+    rights, picks = (Counter(pair[side] for pair in pairs) for side in (0, 1))
+    covariance = hits * n - sum(count * picks[place] for place, count in rights.items())
+    spread = math.prod(n * n - sum(count * count for count in own.values()) for own in (rights, picks))
+    return covariance / math.sqrt(spread) if spread else 0.0
