@@ -2,7 +2,8 @@
 
     python -m bench.extraction.writing outputs.jsonl [--model smollm2]
 
-One JSON line per output, without labels: a person adds `label` after reading the text. Six minutes on one core.
+One JSON line per output, without labels: add `label` by reading the text, never by running an extractor. Takes three
+minutes on one core.
 """
 
 from __future__ import annotations
