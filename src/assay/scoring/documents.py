@@ -56,7 +56,7 @@ class _Written:
 
     Attributes:
         questions: per question, its draws: texts as texts, other outputs as they are.
-        is_cut: per question and draw, whether the token limit cut the text off.
+        is_cut: per question and draw, whether the token limit cut the text off; empty where none was.
     """
 
     questions: list[list[Any]]
@@ -161,9 +161,9 @@ class DocumentScorer:
         raw = [output.text if isinstance(output, Text) else output for output in outputs]
         draws = instance.draws
         starts = range(0, len(raw), draws)
-        is_cut = [isinstance(output, Text) and output.is_cut_off for output in outputs]
-        questions = [raw[start : start + draws] for start in starts]
-        written = _Written(questions, tuple([tuple(is_cut[start : start + draws]) for start in starts]))
+        cut = [isinstance(output, Text) and output.is_cut_off for output in outputs]
+        is_cut = tuple([tuple(cut[start : start + draws]) for start in starts]) if any(cut) else ()
+        written = _Written([raw[start : start + draws] for start in starts], is_cut)
         return [self._score(pipeline, document, instance, written) for pipeline in self.pipelines]
 
     def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written) -> Sample:
