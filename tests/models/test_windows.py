@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -52,6 +53,24 @@ def plain_passes(model: CausalModel) -> Callable[[tuple[int, ...]], Any]:
             return model._loaded().network.module(torch.tensor([context])).logits[0, -1].double().log_softmax(-1)
 
     return passed
+
+
+def test_a_long_text_under_yarn_is_exact_but_for_float32(copied: Path, opened: Opened) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    yarn = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 16, "rope_theta": 10000.0}
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 512, "rope_parameters": yarn}))
+    text = " ".join(f"The answer to question {number} is {number % 7}." for number in range(18))
+    model = opened(copied, engine="tree", max_length=512)
+    (found,) = asked(model, RollingLoglikelihood(text))
+    (window,) = model._encoder.encode([RollingLoglikelihood(text)]).pages[0].windows
+    exact = AutoModelForCausalLM.from_pretrained(copied).double().eval()
+    with torch.inference_mode():
+        scores = exact(torch.tensor([window.ids[:-1]])).logits[0].log_softmax(-1)
+    total = float(scores[range(window.scored), window.ids[1:]].sum())
+    assert window.scored > 256 and abs(found.total - total) < 1e-6 * window.scored
 
 
 @pytest.mark.parametrize("engine", ["tree", "padded"])

@@ -24,7 +24,7 @@ def answer(request: Request) -> Any:
     assert isinstance(request, Generation)
     left = int(str(request.prompt).split(" + ")[0])
     right = str(left + 7)
-    told = {0: Failure("timeout", "too slow"), 1: Text(right, finish_reason="length")}
+    told = {0: Failure("timeout", "too slow"), 1: Text(f"#### {right}\nand", "length")}
     told |= {2: Text("so", finish_reason="length"), 3: Text("none")}
     return told.get(left, right)
 

@@ -117,7 +117,7 @@ def test_every_question_of_a_document_is_looked_at() -> None:
     pipelines = (LETTER,)
     scorer = document_scorer(Scoring("generate_until", (MetricSpec("exact_match"),), pipelines), "t")
     instance = Instance("t", 0, (Generation("1"), Generation("2")), gold="B")
-    item = Answered(Document("t", 0, {}), instance, (Text("B"), Text("Answer: B. Or\nC", "length")))
+    item = Answered(Document("t", 0, {}), instance, (Text("B", "length"), Text("Answer: B. Or\nC")))
     samples = scorer.score(item.document, instance, item.outputs)  # type: ignore[arg-type]
     card = TaskCard("t", 1, "t", "generate_until", 0, {}, "")
     audit = audit_task(TaskResult(card, (), Denominators(1, 1, 1), "", "", [item], samples, pipelines=pipelines))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from assay.core.scores import Extraction
 from assay.scoring.extraction.extractors import Extractor, Found, extract, extract_all
 from assay.scoring.extraction.lists import EXTRACTORS, LISTS, Question, extractor_names, make_extractors
+from assay.scoring.extraction.numbers import canonical
 
 ALL_LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 CITIES = Question(tuple("ABC"), ("New York", "York", "Paris"))
@@ -156,10 +157,10 @@ def test_labels_may_be_any_texts() -> None:
         ("number_hash", "#### 3 and #### -4", "-4", "-4"),
         ("number_boxed", r"\boxed{42}", "42", "42"),
         ("number_boxed", r"\boxed{x = 42 \text{ cm}}", "42", "42"),
-        ("number_boxed", r"\boxed{\$1{,}800.50}", "1800.50", r"\$1{,}800.50"),
+        ("number_boxed", r"\boxed{\$1{,}800.50}", "1800.5", r"\$1{,}800.50"),
         ("number_statement", "The answer is 18.", "18", "18"),
         ("number_statement", "the answer is 3. No, the answer is **4**.", "4", "4"),
-        ("number_statement", "Answer: -$1,800.50", "-1800.50", "-$1,800.50"),
+        ("number_statement", "Answer: -$1,800.50", "-1800.5", "-$1,800.50"),
         ("number_last", "It costs €5 or −$7,000.", "-7000", "−$7,000"),
         ("number_statement", "The answer is 3 + 4 = $7.", "7", "7"),
         ("number_statement", "The answer is 5. Since x = 3", "5", "5"),
@@ -169,8 +170,8 @@ def test_labels_may_be_any_texts() -> None:
         ("number_last", "1\u202f000 people on 12 cm^2 at 12:30", "12", "12"),
         ("number_last", "some 1\u202f000 people", "1000", "1\u202f000"),
         ("number_last", "10 - 4", "4", "4"),
-        ("number_last", "half of it, 1/2.", "1/2", "1/2"),
-        ("number_last", "2.5e-3 grams", "2.5e-3", "2.5e-3"),
+        ("number_last", "half of it, 1/2.", "0.5", "1/2"),
+        ("number_last", "2.5e-3 grams", "0.0025", "2.5e-3"),
         ("number_last", "50% of it", "50", "50"),
         ("number_last", "he has 3 of them, the 2nd in v2", "3", "3"),
     ],
@@ -200,6 +201,9 @@ def test_a_fraction_in_a_box_is_not_half_read() -> None:
         (" **new  york**.", "New York", "choice_exact", "**new  york**."),
         ("It is New York, of course: new york", "New York", "choice_only", "New York"),
         ("york it is", "York", "choice_only", "york"),
+        ("York. Not Paris.", "York", "choice_leading", "York"),
+        ("Paris, of course, is no York.\nThe answer is **York**.", "York", "choice_statement", "York"),
+        ("The answer to your question is the york of Paris", "York", "choice_statement", "york"),
     ],
 )
 def test_a_choice_is_found_by_its_text(text: str, answer: str, rule: str, matched: str) -> None:
@@ -207,7 +211,7 @@ def test_a_choice_is_found_by_its_text(text: str, answer: str, rule: str, matche
     assert (found.answer, found.extractor, text[found.start : found.end]) == (answer, rule, matched)
 
 
-@pytest.mark.parametrize("text", ["", "Paris or York", "parishes", "Rome"])
+@pytest.mark.parametrize("text", ["", "Paris or York", "parishes", "Rome", "The answer is Paris or York."])
 def test_two_choices_or_none_are_no_answer(text: str) -> None:
     assert read("choice_text", text, CITIES).answer is None
 
@@ -219,6 +223,65 @@ def test_a_choice_that_is_a_number_is_not_a_piece_of_another() -> None:
         "5.3",
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        *[(text, "1234.5") for text in ("1234.50", "1,234.5", "$1,234.50", " 1234.500. ", "+1234.5", "1.2345e3")],
+        *[(text, "-7") for text in ("-7", "−7.0", "–$7", "-$7.00", "-7 %", "-14/2")],
+        *[(text, "0.5") for text in ("1/2", ".5", "0.50", "2/4")],
+        *[("2/6", "1/3"), ("0.0", "0"), ("-0", "0"), ("007", "7"), ("1/0", "1/0"), ("1e9999", "1e9999")],
+        ("0.1000000000000000055511151231257827", "0.1000000000000000055511151231257827"),
+        ("9007199254740993.0", "9007199254740993"),
+        *[(text, None) for text in ("", "B", "7 cm", "1.2.3", "12:30", "x = 3", "1,23", "about 5")],
+    ],
+)
+def test_a_number_has_one_form(text: str, written: str | None) -> None:
+    assert canonical(text) == written
+    assert written is None or canonical(written) == written
+
+
+@pytest.mark.parametrize(
+    ("using", "text", "cut"),
+    [
+        ("number", "We add 3 and 4 to get 7", None),
+        ("number", "The answer is 15", None),
+        ("number", "The answer is 15.", None),
+        ("number", "The answer is 12 + ", None),
+        ("number", "#### 12", None),
+        ("number", "#### 12\n", "12"),
+        ("number", "The answer is 15.\n\nThis is", "15"),
+        ("number", r"so \boxed{12}", "12"),
+        ("letter", "The answer is (B", "B"),
+        ("letter", " B", "B"),
+        ("letter", "B. Paris", "B"),
+        ("letter", "It must be B, as C is not", None),
+        ("choice_text", "Paris", "Paris"),
+        ("choice_text", "It is Paris", None),
+        ("choice_text", "The answer is Paris", None),
+        ("choice_text", "Paris, because it", "Paris"),
+        ("first_line", "one\ntwo", "one"),
+        ("first_line", "one", None),
+        ("last_line", "one\ntwo", None),
+        ("whole", "one\ntwo", "one\ntwo"),
+    ],
+)
+def test_a_text_that_was_cut_off_answers_only_what_its_end_cannot_change(
+    using: str, text: str, cut: str | None
+) -> None:
+    extractors = make_extractors(LISTS[using], CITIES)
+    assert extract(text, extractors, is_cut=True).answer == cut
+    assert extract(text, extractors).answer is not None or text.endswith("+ ")
+
+
+def test_a_label_that_begins_another_is_not_whole_at_a_cut() -> None:
+    one_to_ten = Question(tuple(map(str, range(1, 11))), ("New", "New York"))
+    for using, text in (("letter", "The answer is 1"), ("choice_text", "New")):
+        extractors = make_extractors(LISTS[using], one_to_ten)
+        assert extract(text, extractors).answer is not None
+        assert extract(text, extractors, is_cut=True).answer is None
+        assert extract(text + "\nThat", extractors, is_cut=True).answer is not None
 
 
 def test_lines_and_the_whole_text() -> None:
@@ -266,6 +329,8 @@ def test_names_of_lists_and_extractors_mix() -> None:
     assert extractor_names(["number_last", "choice_text", "choice_only"]) == (
         "number_last",
         "choice_exact",
+        "choice_statement",
+        "choice_leading",
         "choice_only",
     )
     with pytest.raises(ValueError, match='unknown extractor "leter" .did you mean "letter"'):

@@ -30,6 +30,49 @@ def test_our_own_step_tells_rule_and_place_of_every_draw() -> None:
     assert found.extractions == ((Extraction("B", "letter_statement", 14, 15), Extraction(None, None, -1, -1)),)
 
 
+NUMBER = FilterSpec("extract", {"using": "number"})
+CUT, WHOLE = Text("so 7", "length"), Text("so 7", "eos")
+
+
+@pytest.mark.parametrize(
+    ("steps", "outputs", "answers"),
+    [
+        ([NUMBER], [CUT, WHOLE], (None, "7")),
+        ([FilterSpec("remove_whitespace"), NUMBER, TAKE], [CUT, WHOLE], (None, "7")),
+        ([TAKE, NUMBER], [CUT, WHOLE], (None,)),
+        ([TAKE, NUMBER], [WHOLE, CUT], ("7",)),
+        ([FilterSpec("take_first_k", {"k": 2}), NUMBER], [WHOLE, CUT, CUT], ("7", None)),
+        ([FilterSpec("majority_vote"), NUMBER], [Text("so 3"), CUT, CUT], (None,)),
+        ([FilterSpec("regex", {"regex_pattern": "[0-9]+"})], [CUT, WHOLE], ("7", "7")),
+    ],
+)
+def test_a_cut_text_is_read_as_one_and_lm_evals_filters_do_not_mind(
+    steps: list[FilterSpec], outputs: list[Text], answers: tuple[str | None, ...]
+) -> None:
+    scoring = Scoring("generate_until", (MetricSpec("exact_match"),), (PipelineSpec("p", tuple(steps)),))
+    instance = Instance("t", 0, (), draws=len(outputs), gold="7")
+    (found,) = document_scorer(scoring, "t").score(DOCUMENT, instance, outputs)
+    assert tuple(each.answer for each in found.extractions[0]) == answers
+
+
+@pytest.mark.parametrize("gold", ["1234.5", "1,234.50", "$1234.500", ("9", "1234.50")])
+@pytest.mark.parametrize("metric", ["exact_match", "maj@2"])
+def test_a_number_meets_the_right_answer_however_both_are_written(gold: Any, metric: str) -> None:
+    pipeline = PipelineSpec("p", (NUMBER,) if metric == "maj@2" else (NUMBER, TAKE))
+    scoring = Scoring("generate_until", (MetricSpec(metric),), (pipeline,))
+    outputs = [Text("The answer is $1,234.50."), Text("So 1234.5")]
+    draws = 2 if metric == "maj@2" else 1
+    instance = Instance("t", 0, (), draws=draws, gold=gold)
+    (found,) = document_scorer(scoring, "t").score(DOCUMENT, instance, outputs[:draws])
+    assert found.values == {metric: 1.0}
+
+
+def test_right_answers_of_other_pipelines_stay_as_they_are() -> None:
+    scoring = Scoring("generate_until", (MetricSpec("exact_match"),), (PipelineSpec("p", (TAKE,)),))
+    (found,) = document_scorer(scoring, "t").score(DOCUMENT, Instance("t", 0, (), gold="7.0"), [Text("7")])
+    assert found.values == {"exact_match": 0.0}
+
+
 def test_a_pipeline_that_extracts_nothing_has_no_extractions() -> None:
     assert sample([TAKE], "B").extractions == ()
 

@@ -72,6 +72,11 @@ class Text:
     truncated: int = 0
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the token limit ended it."""
+        return self.finish_reason == "length"
+
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:

@@ -16,7 +16,7 @@ from assay.scoring.aggregate import aggregate_task, clusters_of, directions
 from assay.scoring.documents import DocumentScorer
 from assay.scoring.drawing import draw_counts
 from assay.scoring.failing import with_bounds
-from assay.scoring.rates import answer_rates, is_cut_off, misses_by_space
+from assay.scoring.rates import answer_rates, misses_by_space
 from assay.scoring.reliability import asks_reliability, task_reliability
 from assay.scoring.texts import text_counts
 from assay.store.responses import Responses
@@ -92,7 +92,7 @@ def _denominators(
         failed += len(outputs) < len(item.outputs)
         truncated += any(output.truncated for output in odd)
         if outputs and type(outputs[0]) is Text:
-            cut_off += any(is_cut_off(output) for output in outputs if isinstance(output, Text))
+            cut_off += any(output.is_cut_off for output in outputs if isinstance(output, Text))
         for output in odd:
             notes.update(output.notes)
         if item.instance.notes:

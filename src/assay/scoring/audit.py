@@ -5,11 +5,9 @@ In: a finished `TaskResult`. Out: counts and a list of documents to look at. Not
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from assay.core.protocols import Filter
@@ -18,13 +16,12 @@ from assay.core.responses import Text
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import NOWHERE, Extraction, Sample
 from assay.core.specs import PipelineSpec
+from assay.scoring.extraction.numbers import canonical
 from assay.scoring.extraction.texts import plain
 from assay.scoring.filters.extract import Extract
-from assay.scoring.rates import is_cut_off
 from assay.scoring.registry import make_filter
 
 _AROUND = 40
-_FILLING = re.compile(r"[\s,$£€¥%]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +127,13 @@ class _Replay:
     def names(self) -> list[str]:
         return [*(extractor.name for extractor in self.step.patterns), *self.step.names]
 
-    def answers(self, text: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    def answers(self, text: Text, fields: Mapping[str, Any]) -> dict[str, str]:
         """Extractor → its answer, for those that find one."""
-        left: list[Any] = [[text]]
+        left: list[Any] = [[text.text]]
         for filter in self.before:
             left = filter(left, fields)
         seen = left[0][0] if isinstance(left[0], list) and left[0] else left[0]
-        found = self.step.everything(seen if isinstance(seen, str) else "", fields)
+        found = self.step.everything(seen if isinstance(seen, str) else "", fields, text.is_cut_off)
         return {name: each.answer for name, each in found.items() if each.answer is not None}
 
 
@@ -157,7 +154,7 @@ def _replay(spec: PipelineSpec) -> _Replay | None:
 def _audit(pipeline: str, readings: Sequence[_Reading], replay: _Replay | None) -> PipelineAudit:
     matched = Counter(dict.fromkeys(replay.names if replay is not None else (), 0))
     matched.update(name for reading in readings if (name := reading.extraction.extractor) is not None)
-    cut = [reading for reading in readings if is_cut_off(reading.text)]
+    cut = [reading for reading in readings if reading.text.is_cut_off]
     return PipelineAudit(
         pipeline=pipeline,
         texts=len(readings),
@@ -172,7 +169,7 @@ def _audit(pipeline: str, readings: Sequence[_Reading], replay: _Replay | None) 
 def _within(readings: Sequence[_Reading], replay: _Replay) -> Iterator[Disagreement]:
     """Texts from which two extractors of a list read different answers."""
     for reading in readings:
-        found = _differing(reading, replay.answers(reading.text.text, reading.item.document.fields))
+        found = _differing(reading, replay.answers(reading.text, reading.item.document.fields))
         if found is not None:
             yield found
 
@@ -200,7 +197,7 @@ def _differing(reading: _Reading, answers: Mapping[str, str]) -> Disagreement | 
         answers=answers,
         right=right_answers(item.instance),
         excerpt=excerpt(reading.text.text, reading.extraction),
-        is_truncated=is_cut_off(reading.text),
+        is_truncated=reading.text.is_cut_off,
     )
 
 
@@ -210,13 +207,9 @@ def right_answers(instance: Instance) -> tuple[str, ...]:
     return tuple(map(str, gold)) if isinstance(gold, (tuple, list)) else (str(gold),)
 
 
-def comparable(answer: str) -> Any:
+def comparable(answer: str) -> str:
     """An answer for telling whether two are the same: 1,000 is 1000.0, (B) is b."""
-    text = plain(answer)
-    try:
-        return Decimal(_FILLING.sub("", text))
-    except InvalidOperation:
-        return text
+    return canonical(answer) or canonical(plain(answer)) or plain(answer)
 
 
 def excerpt(text: str, extraction: Extraction) -> str:

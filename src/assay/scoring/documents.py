@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.documents import Document
@@ -22,7 +22,7 @@ from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.metrics.external import with_external_function
 from assay.scoring.packages import require
-from assay.scoring.provenance import Extractions, Traces, holds, joined, placed, watched
+from assay.scoring.provenance import Cuts, Extractions, Traces, cuts_left, holds, joined, placed, watched
 from assay.scoring.registry import METRICS, SCORERS, View, make_filter, metric_definition
 from assay.scoring.scorers.answer import text_pair
 from assay.scoring.task_code import Process, function_value, processed, raised, restored, shown
@@ -51,6 +51,23 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True)
+class _Written:
+    """What was answered.
+
+    Attributes:
+        questions: per question, its draws: texts as texts, other outputs as they are.
+        is_cut: per question and draw, whether the token limit cut the text off; empty where none was.
+    """
+
+    questions: list[list[Any]]
+    is_cut: Cuts
+
+    def draw(self, place: int) -> _Written:
+        """One draw of every question, as the only one."""
+        return _Written([[draws[place]] for draws in self.questions], tuple([(cut[place],) for cut in self.is_cut]))
+
+
+@dataclass(frozen=True, slots=True)
 class _Pipeline:
     """A filter chain.
 
@@ -68,6 +85,15 @@ class _Pipeline:
     def of_one_draw(self) -> tuple[_Step, ...]:
         """The steps that a draw by itself goes through; there is nothing to leave out of one draw."""
         return tuple(step for step in self.steps if step.name != _TAKE_FIRST_K or step.is_task_code)
+
+    def compared(self, instance: Instance) -> Instance:
+        """The instance with right answers in the form in which this pipeline gives answers."""
+        gold = instance.gold
+        for step in self.steps:
+            if step.tracer is not None:
+                compare = step.tracer.comparable
+                gold = tuple(map(compare, gold)) if isinstance(gold, tuple) else compare(gold)
+        return instance if gold == instance.gold else replace(instance, gold=gold)
 
     def lacks(self, filtered: Sequence[Any], extractions: Extractions) -> bool:
         """Whether an extracting step found no answer."""
@@ -134,20 +160,21 @@ class DocumentScorer:
         """One sample per pipeline. All requests of the document were answered."""
         raw = [output.text if isinstance(output, Text) else output for output in outputs]
         draws = instance.draws
-        questions = [[value] for value in raw]
-        if draws > 1:
-            questions = [raw[start : start + draws] for start in range(0, len(raw), draws)]
-        return [self._score(pipeline, document, instance, questions) for pipeline in self.pipelines]
+        starts = range(0, len(raw), draws)
+        cut = [isinstance(output, Text) and output.is_cut_off for output in outputs]
+        is_cut = tuple([tuple(cut[start : start + draws]) for start in starts]) if any(cut) else ()
+        written = _Written([raw[start : start + draws] for start in starts], is_cut)
+        return [self._score(pipeline, document, instance, written) for pipeline in self.pipelines]
 
-    def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, questions: list[list[Any]]) -> Sample:
-        filtered, extractions = self._through(pipeline, pipeline.steps, document, instance, questions)
+    def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written) -> Sample:
+        filtered, extractions = self._through(pipeline, pipeline.steps, document, instance, written)
         if self.process is not None:
             values = processed(self.process, document, shown(filtered, instance), self.where)
         else:
             values = self._values(pipeline, document, instance, filtered)
         marks: tuple[float | None, ...] = ()
         if self.drawn:
-            drawn, marks = self._drawn_values(pipeline, document, instance, questions)
+            drawn, marks = self._drawn_values(pipeline, document, instance, written)
             values.update(drawn)
         return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, marks)
 
@@ -157,10 +184,11 @@ class DocumentScorer:
         steps: Sequence[_Step],
         document: Document,
         instance: Instance,
-        questions: list[list[Any]],
+        written: _Written,
     ) -> tuple[list[Any], Extractions]:
         """What the steps make of the questions, and where answers were found."""
-        filtered: list[Any] = questions
+        filtered: list[Any] = written.questions
+        is_cut = written.is_cut
         found: Extractions = ()
         extractions: Extractions = ()
         for step in steps:
@@ -168,32 +196,33 @@ class DocumentScorer:
             if step.is_task_code:
                 filtered = self._filtered(step, pipeline.name, document, shown(filtered, instance))
             elif step.tracer is not None:
-                filtered, found = step.tracer.traced(filtered, document.fields)
+                filtered, found = step.tracer.traced(filtered, document.fields, is_cut)
             else:
                 filtered = step.filter(filtered, document.fields)
             if step.fallbacks:
                 found = found or watched(step.name, step.pattern, given, filtered, step.fallbacks)
-                extractions = joined(extractions, placed(found, given, questions))
+                extractions = joined(extractions, placed(found, given, written.questions))
+            is_cut = cuts_left(given, filtered, is_cut)
         return filtered, extractions
 
     def _drawn_values(
-        self, pipeline: _Pipeline, document: Document, instance: Instance, questions: list[list[Any]]
+        self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written
     ) -> tuple[dict[str, Any], tuple[float | None, ...]]:
         """The metrics over draws, and what each draw is worth by the first judge.
 
         Every draw goes through the pipeline by itself, as the only one: filters that choose among draws find one.
         """
-        steps, count = pipeline.of_one_draw, min(map(len, questions))
+        steps, count = pipeline.of_one_draw, min(map(len, written.questions))
         kept = []
         for place in range(count if pipeline.most_draws is None else min(count, pipeline.most_draws)):
-            alone = [[draws[place]] for draws in questions]
-            filtered, extractions = self._through(pipeline, steps, document, instance, alone)
+            filtered, extractions = self._through(pipeline, steps, document, instance, written.draw(place))
             kept.append((filtered, pipeline.lacks(filtered, extractions)))
         values: dict[str, Any] = {}
         marks: tuple[float | None, ...] = ()
+        compared = pipeline.compared(instance)
         for group in self.drawn:
             draws = [
-                Draw(None, None) if is_unparsed else self._judged(group, document, instance, filtered)
+                Draw(None, None) if is_unparsed else self._judged(group, document, compared, filtered)
                 for filtered, is_unparsed in kept
             ]
             view = drawn_view(draws, document.id)
@@ -223,7 +252,7 @@ class DocumentScorer:
     ) -> dict[str, Any]:
         if pipeline.has_task_code and self.shape != _GENERATED:
             filtered = list(restored(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
-        view = self.view(instance, filtered)
+        view = self.view(pipeline.compared(instance), filtered)
         if not self.may_give_many:  # the usual case, once per document: kept short
             return {measure.spec.name: measure.value(view, measure.spec.options) for measure in self.measures}
         values = Values()

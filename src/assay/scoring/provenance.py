@@ -15,6 +15,8 @@ from assay.core.scores import NOWHERE, Extraction
 from assay.scoring.extraction.extractors import NOTHING
 
 Extractions = tuple[tuple[Extraction, ...], ...]
+# Per question and draw: whether the token limit cut the text off.
+Cuts = tuple[tuple[bool, ...], ...]
 
 
 @runtime_checkable
@@ -27,9 +29,34 @@ class Traces(Protocol):
 
     fallback: str
 
-    def traced(self, responses: list[Any], document: Mapping[str, Any]) -> tuple[list[Any], Extractions]:
+    def traced(
+        self, responses: list[Any], document: Mapping[str, Any], is_cut: Cuts = ()
+    ) -> tuple[list[Any], Extractions]:
         """What the filter makes of the questions, and the extraction behind each draw."""
         ...
+
+    def comparable(self, answer: Any) -> Any:
+        """A right answer in the form in which the filter gives answers."""
+        ...
+
+
+def cuts_left(given: Sequence[Any], made: Sequence[Any], is_cut: Cuts) -> Cuts:
+    """Which of the texts that a step left were cut off.
+
+    A step may change each draw, leave the first ones, or choose one; a draw of its own making is taken as whole.
+    """
+    if len(given) != len(made) or len(given) != len(is_cut):
+        return ()
+    return tuple([_cut_draws(*question) for question in zip(given, made, is_cut, strict=True)])
+
+
+def _cut_draws(given: Any, made: Any, is_cut: tuple[bool, ...]) -> tuple[bool, ...]:
+    if not isinstance(given, list) or not isinstance(made, list):
+        return is_cut[:1]  # of one text, as `take_first` leaves it
+    if len(given) == len(made) or made == given[: len(made)]:
+        return is_cut[: len(made)]
+    places = [given.index(draw) if draw in given else len(given) for draw in made]
+    return tuple([place < len(is_cut) and is_cut[place] for place in places])
 
 
 def watched(

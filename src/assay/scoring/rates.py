@@ -71,12 +71,7 @@ def no_answer_share(scorer: DocumentScorer, sample: Sample) -> float:
 def truncated_share(item: Answered) -> float:
     """Which share of a document's texts ran into the token limit."""
     texts = [output for output in item.outputs if isinstance(output, Text)]
-    return sum(is_cut_off(text) for text in texts) / len(texts) if texts else 0.0
-
-
-def is_cut_off(text: Text) -> bool:
-    """Whether a text ended because of the token limit."""
-    return text.finish_reason == "length"
+    return sum(text.is_cut_off for text in texts) / len(texts) if texts else 0.0
 
 
 def misses_by_space(scorer: DocumentScorer, instance: Instance, sample: Sample) -> bool:

@@ -1,13 +1,14 @@
 """What an extractor is, and how a list of them is asked: the first in order that finds something wins.
 
-In: a generated text. Out: an `Extraction` with answer, rule and place. Reasoning between `<think>` and `</think>` is
-never searched.
+In: a generated text, and whether the token limit cut it off. Out: an `Extraction` with answer, rule and place.
+Reasoning between `<think>` and `</think>` is never searched.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from assay.core.scores import Extraction
@@ -26,35 +27,60 @@ class Found(NamedTuple):
     end: int
 
 
+class InCutText(Enum):
+    """What a rule is worth in a text that the token limit cut off."""
+
+    COUNTS = "what it finds is whole, wherever it stands"
+    MUST_GO_ON = "what it finds may itself be cut, unless a line end, a letter or a digit comes after it"
+    NOT_ASKED = "it looks at the end of the text, which is missing"
+
+
 class Extractor(NamedTuple):
     """A named rule that finds an answer in a text, or nothing."""
 
     name: str
     find: Callable[[str], Found | None]
+    in_cut: InCutText = InCutText.COUNTS
 
 
 NOTHING = Extraction()
 
 
-def extract(text: str, extractors: Sequence[Extractor]) -> Extraction:
-    """What the first extractor in order finds."""
+def extract(text: str, extractors: Sequence[Extractor], is_cut: bool = False) -> Extraction:
+    """What the first extractor in order finds.
+
+    Args:
+        text: what the model wrote.
+        extractors: the rules.
+        is_cut: whether the token limit cut the text off.
+    """
     searched = without_thinking(text)
     if searched is None:
         return NOTHING
     return next(
-        (found for extractor in extractors if (found := _asked(extractor, searched)).answer is not None), NOTHING
+        (found for extractor in extractors if (found := _asked(extractor, searched, is_cut)).answer is not None),
+        NOTHING,
     )
 
 
-def extract_all(text: str, extractors: Sequence[Extractor]) -> dict[str, Extraction]:
+def extract_all(text: str, extractors: Sequence[Extractor], is_cut: bool = False) -> dict[str, Extraction]:
     """What each extractor finds by itself, in order."""
     searched = without_thinking(text)
-    return {each.name: NOTHING if searched is None else _asked(each, searched) for each in extractors}
+    return {each.name: NOTHING if searched is None else _asked(each, searched, is_cut) for each in extractors}
 
 
-def _asked(extractor: Extractor, searched: str) -> Extraction:
+def _asked(extractor: Extractor, searched: str, is_cut: bool) -> Extraction:
+    if is_cut and extractor.in_cut is InCutText.NOT_ASKED:
+        return NOTHING
     found = extractor.find(searched)
-    return NOTHING if found is None else Extraction(found.answer, extractor.name, found.start, found.end)
+    if found is None or (is_cut and extractor.in_cut is InCutText.MUST_GO_ON and not _goes_on(searched, found.end)):
+        return NOTHING
+    return Extraction(found.answer, extractor.name, found.start, found.end)
+
+
+def _goes_on(text: str, place: int) -> bool:
+    """Whether more than marks comes after a place: "15" and "15." may have been on the way to "15.67"."""
+    return any(letter.isalnum() or letter == "\n" for letter in text[place:])
 
 
 def without_thinking(text: str) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from assay.core.errors import did_you_mean
 from assay.scoring.extraction import letters, numbers, texts
-from assay.scoring.extraction.extractors import Extractor, Found
+from assay.scoring.extraction.extractors import Extractor, Found, InCutText
 
 
 class Question(NamedTuple):
@@ -25,23 +27,34 @@ class Question(NamedTuple):
 
 Find = Callable[[str], "Found | None"]
 
-# Name → how it is made for a question.
-EXTRACTORS: dict[str, Callable[[Question], Find]] = {
-    "letter_boxed": lambda question: letters.boxed(question.labels),
-    "letter_statement": lambda question: letters.statement(question.labels),
-    "letter_verdict": lambda question: letters.verdict(question.labels),
-    "letter_lone": lambda question: letters.lone(question.labels),
-    "letter_leading": lambda question: letters.leading(question.labels),
-    "letter_last": lambda question: letters.last(question.labels),
-    "number_hash": lambda question: numbers.after_hashes,
-    "number_boxed": lambda question: numbers.boxed,
-    "number_statement": lambda question: numbers.statement,
-    "number_last": lambda question: numbers.last,
-    "choice_exact": lambda question: texts.choice_exact(question.choices),
-    "choice_only": lambda question: texts.choice_only(question.choices),
-    "first_line": lambda question: texts.first_line,
-    "last_line": lambda question: texts.last_line,
-    "whole": lambda question: texts.whole,
+_WHOLE, _GOING_ON, _ENDED = InCutText.COUNTS, InCutText.MUST_GO_ON, InCutText.NOT_ASKED
+
+
+class Rule(NamedTuple):
+    """How an extractor is made for a question, and what it is worth in a text that was cut off."""
+
+    make: Callable[[Question], Find]
+    in_cut: InCutText
+
+
+EXTRACTORS: dict[str, Rule] = {
+    "letter_boxed": Rule(lambda question: letters.boxed(question.labels), _WHOLE),
+    "letter_statement": Rule(lambda question: letters.statement(question.labels), _WHOLE),
+    "letter_verdict": Rule(lambda question: letters.verdict(question.labels), _WHOLE),
+    "letter_lone": Rule(lambda question: letters.lone(question.labels), _WHOLE),
+    "letter_leading": Rule(lambda question: letters.leading(question.labels), _WHOLE),
+    "letter_last": Rule(lambda question: letters.last(question.labels), _ENDED),
+    "number_hash": Rule(lambda question: numbers.after_hashes, _GOING_ON),
+    "number_boxed": Rule(lambda question: numbers.boxed, _WHOLE),
+    "number_statement": Rule(lambda question: numbers.statement, _GOING_ON),
+    "number_last": Rule(lambda question: numbers.last, _ENDED),
+    "choice_exact": Rule(lambda question: texts.choice_exact(question.choices), _WHOLE),
+    "choice_statement": Rule(lambda question: texts.choice_statement(question.choices), _GOING_ON),
+    "choice_leading": Rule(lambda question: texts.choice_leading(question.choices), _GOING_ON),
+    "choice_only": Rule(lambda question: texts.choice_only(question.choices), _ENDED),
+    "first_line": Rule(lambda question: texts.first_line, _GOING_ON),
+    "last_line": Rule(lambda question: texts.last_line, _ENDED),
+    "whole": Rule(lambda question: texts.whole, _WHOLE),
 }
 
 # Name → extractors in the order in which they are tried: the surest form of an answer first.
@@ -55,7 +68,7 @@ LISTS: dict[str, tuple[str, ...]] = {
         "letter_last",
     ),
     "number": ("number_hash", "number_boxed", "number_statement", "number_last"),
-    "choice_text": ("choice_exact", "choice_only"),
+    "choice_text": ("choice_exact", "choice_statement", "choice_leading", "choice_only"),
     "first_line": ("first_line",),
     "last_line": ("last_line",),
     "whole": ("whole",),
@@ -76,4 +89,20 @@ def extractor_names(using: str | Sequence[str]) -> tuple[str, ...]:
 
 def make_extractors(names: Sequence[str], question: Question = Question()) -> tuple[Extractor, ...]:  # noqa: B008  (frozen)
     """The extractors of these names for a question."""
-    return tuple([Extractor(name, EXTRACTORS[name](question)) for name in names])
+    return tuple([Extractor(name, EXTRACTORS[name].make(question), _in_cut(name, question)) for name in names])
+
+
+def _in_cut(name: str, question: Question) -> InCutText:
+    """What a rule is worth in a cut text. A label such as 1 may be the beginning of 10, unless the text goes on."""
+    usual = EXTRACTORS[name].in_cut
+    known = question.labels if name.startswith("letter_") else question.choices if name == "choice_exact" else ()
+    if usual is not _WHOLE or name == "letter_boxed" or not _has_beginnings(known):
+        return usual
+    return _GOING_ON
+
+
+@lru_cache(maxsize=256)
+def _has_beginnings(known: tuple[str, ...]) -> bool:
+    """Whether one of some texts begins another."""
+    ordered = sorted(text.casefold() for text in known)
+    return any(longer.startswith(text) for text, longer in pairwise(ordered))

@@ -1,12 +1,13 @@
 """Numbers in generated text: #### 18, \\boxed{18}, "the answer is $1,800.50", the last number of all.
 
-The answer is the number alone, as `-1800.50` or `1/2`: without currency, thousands separators, signs of a sum and full
-stops. Its place in the text is kept.
+The answer is the number alone in its canonical form, as `-1800.5` or `1/3`: without currency, thousands separators,
+percent and full stops. Its place in the text is kept. No arithmetic is done in floating point.
 """
 
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from assay.scoring.extraction.extractors import WITHOUT_BLANKS, Found, boxes
 
@@ -37,15 +38,54 @@ _UNIT = (
 )
 _BOX = re.compile(rf"\s*(?:[A-Za-z]\s?=\s?)?(?:\\(?:text|mathrm|mathbf|textbf)\s?\{{)?{_NUMBER}{_UNIT}?[}}.\s]*")
 _MINUS = str.maketrans("−–", "--")
-_DROPPED = re.compile(rf"{_CURRENCY}|{_COMMA}|[\s+]")
+_DROPPED = re.compile(rf"{_CURRENCY}|{_COMMA}|\s")
+# A text that is a number and nothing else, as right answers are written.
+_ALONE = re.compile(rf"\s*{_NUMBER}\s?(?:\\?%|[£€¥₹$])?\.?\s*")
+# 1e9999 would be written out in ten thousand digits, and cannot be meant.
+_LARGEST_EXPONENT = 100
+
+
+def canonical(text: str) -> str | None:
+    """The one way to write a number: "$1,234.50", "1234.500" and "1,234.5" are 1234.5, "−2/4" is -0.5, 50% is 50.
+
+    A fraction that no decimal writes exactly stays one, in lowest terms: 2/6 is 1/3. None for a text that is not a
+    number and nothing else.
+    """
+    match = _ALONE.fullmatch(text)
+    return None if match is None else _written(match.group("number"))
+
+
+def _written(raw: str) -> str:
+    plain = _DROPPED.sub("", raw).translate(_MINUS)
+    exponent = re.split("[eE]", plain)[1:]
+    if exponent and abs(int(exponent[0])) > _LARGEST_EXPONENT:
+        return plain
+    try:
+        value = Fraction(plain)
+        return _decimal(value) or f"{value.numerator}/{value.denominator}"
+    except (ValueError, ZeroDivisionError):  # 1.5/2, 1/0, thousands of digits
+        return plain
+
+
+def _decimal(value: Fraction) -> str | None:
+    """A fraction written with a decimal point; None where that has no end."""
+    places, rest = 0, value.denominator
+    for prime in (2, 5):
+        count = 0
+        while rest % prime == 0:
+            rest, count = rest // prime, count + 1
+        places = max(places, count)
+    if rest > 1:
+        return None
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    sign = "-" if value < 0 else ""
+    return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
 
 
 def _found(match: re.Match[str]) -> Found:
     raw = match.group("number")
     start = match.start("number") + len(raw) - len(raw.lstrip())
-    mantissa, mark, exponent = raw.partition("e") if "e" in raw else raw.partition("E")
-    answer = _DROPPED.sub("", mantissa).translate(_MINUS) + mark + exponent
-    return Found(answer, start, match.end("number"))
+    return Found(_written(raw), start, match.end("number"))
 
 
 def _last(pattern: re.Pattern[str], text: str) -> Found | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from assay.scoring.extraction.extractors import Found, stripped
 
@@ -11,6 +11,11 @@ Find = Callable[[str], "Found | None"]
 
 _MARKS = " \t\r\n*_`\"'“”‘’«».,:;!?()[]{}$。，：！？"
 _BEFORE, _AFTER = r"(?<!\w)(?<![0-9][.,])", r"(?!\w)(?![.,][0-9])"
+_OPEN, _CLOSE = r"[*_`\"'“‘«(\[]{0,4}", r"[*_`\"'”’»)\]]{0,4}"
+_SAID = (
+    r"(?<!\w)answer(?:\s{1,3}to\s{1,3}(?:your|this|the)\s{1,3}question)?[*_]{0,3}\s{0,3}(?:is|would\s{1,3}be|:|=)"
+    r"[\s*_:]{1,6}(?:(?:the|a|an)\s{1,3})?"
+)
 
 
 def plain(text: str) -> str:
@@ -33,23 +38,58 @@ def choice_exact(choices: Sequence[str]) -> Find:
     return find
 
 
+def choice_statement(choices: Sequence[str]) -> Find:
+    """The last "the answer is CHOICE" or "Answer: CHOICE"; "the answer is yes or no" is not an answer."""
+    known, words = _words(choices)
+
+    def find(text: str) -> Found | None:
+        pattern = rf"{_SAID}{_OPEN}(?P<choice>{words}){_AFTER}(?!\W{{0,4}}(?:or|and)\b)"
+        matches = list(re.finditer(pattern, text, re.IGNORECASE)) if known else []
+        return _choice(known, matches[-1]) if matches else None
+
+    return find
+
+
+def choice_leading(choices: Sequence[str]) -> Find:
+    """A choice at the beginning with a mark after it: "No, because …", "False. …"."""
+    known, words = _words(choices)
+
+    def find(text: str) -> Found | None:
+        start = len(text) - len(text.lstrip())
+        pattern = rf"{_OPEN}(?P<choice>{words}){_CLOSE}(?:[.,:;!–—](?![0-9])|[ \t]{{0,8}}\r?\n)"
+        match = re.compile(pattern, re.IGNORECASE).match(text, start) if known else None
+        return None if match is None else _choice(known, match)
+
+    return find
+
+
 def choice_only(choices: Sequence[str]) -> Find:
     """The only choice whose text occurs; a choice inside a longer one ("York" in "New York") does not."""
-    known = {plain(choice): choice for choice in reversed(choices) if plain(choice)}
-    longest_first = sorted(known, key=len, reverse=True)
-    words = [r"\s{1,4}".join(map(re.escape, text.split(" "))) for text in longest_first]
-    pattern = re.compile(rf"{_BEFORE}(?:{'|'.join(words)}){_AFTER}", re.IGNORECASE) if words else None
+    known, words = _words(choices)
 
     def find(text: str) -> Found | None:
         first: Found | None = None
-        for match in pattern.finditer(text) if pattern is not None else ():
-            choice = known.get(plain(match.group()))
-            if choice is None or (first is not None and first.answer != choice):
+        pattern = rf"{_BEFORE}(?P<choice>{words}){_AFTER}"
+        for match in re.finditer(pattern, text, re.IGNORECASE) if known else ():
+            found = _choice(known, match)
+            if found is None or (first is not None and first.answer != found.answer):
                 return None
-            first = first or Found(choice, match.start(), match.end())
+            first = first or found
         return first
 
     return find
+
+
+def _words(choices: Sequence[str]) -> tuple[dict[str, str], str]:
+    """The choices by how they compare, and a pattern of their texts, the longest first."""
+    known = {plain(choice): choice for choice in reversed(choices) if plain(choice)}
+    longest_first = sorted(known, key=len, reverse=True)
+    return known, "|".join(r"\s{1,4}".join(map(re.escape, text.split(" "))) for text in longest_first)
+
+
+def _choice(known: Mapping[str, str], match: re.Match[str]) -> Found | None:
+    choice = known.get(plain(match.group("choice")))
+    return None if choice is None else Found(choice, match.start("choice"), match.end("choice"))
 
 
 def first_line(text: str) -> Found | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from assay.core.errors import DataError, Fault
@@ -12,6 +14,7 @@ from assay.core.scores import Extraction
 from assay.scoring.extraction.extractors import Extractor, Found, extract_all, stripped
 from assay.scoring.extraction.extractors import extract as first_found
 from assay.scoring.extraction.lists import Question, extractor_names, make_extractors
+from assay.scoring.extraction.numbers import canonical
 from assay.scoring.filters.text import INVALID
 
 _LETTERS = tuple(string.ascii_uppercase)
@@ -40,28 +43,46 @@ class Extract:
         self.names, self.patterns, self.labels = names, patterns, labels
         self.choices, self.fallback = choices, fallback
         self._needs_choices = any(name.startswith("choice_") for name in names)
+        self.reads_numbers = any(name.startswith("number_") for name in names)
 
     def __call__(self, responses: list[Any], document: Mapping[str, Any]) -> list[Any]:
         return self.traced(responses, document)[0]
 
     def traced(
-        self, responses: list[Any], document: Mapping[str, Any]
+        self, responses: list[Any], document: Mapping[str, Any], is_cut: Sequence[Sequence[bool]] = ()
     ) -> tuple[list[Any], tuple[tuple[Extraction, ...], ...]]:
-        """What is left of each question, and what was found in each of its draws."""
+        """What is left of each question, and what was found in each of its draws.
+
+        Args:
+            responses: the draws of each question, or the one text that is left of them.
+            document: the document's fields.
+            is_cut: per question and draw, whether the token limit cut the text off; draws that are not told are whole.
+        """
         extractors = self.extractors(document)
         answers: list[Any] = []
         extractions = []
-        for draws in responses:
+        for draws, cut in zip_longest(responses, is_cut[: len(responses)], fillvalue=()):
             texts = draws if isinstance(draws, (list, tuple)) else [draws]
-            found = tuple([first_found(text if isinstance(text, str) else "", extractors) for text in texts])
+            pairs = zip_longest(texts, cut[: len(texts)], fillvalue=False)
+            found = tuple([self._read(text, extractors, flag) for text, flag in pairs])
             said = [self.fallback if each.answer is None else each.answer for each in found]
             answers.append(said if isinstance(draws, (list, tuple)) else said[0])
             extractions.append(found)
         return answers, tuple(extractions)
 
-    def everything(self, text: str, document: Mapping[str, Any]) -> dict[str, Extraction]:
+    def _read(self, text: Any, extractors: Sequence[Extractor], is_cut: bool) -> Extraction:
+        found = first_found(text if isinstance(text, str) else "", extractors, is_cut)
+        if not self.reads_numbers or found.answer is None:
+            return found
+        return replace(found, answer=self.comparable(found.answer))
+
+    def comparable(self, answer: Any) -> Any:
+        """An answer as this filter writes it, for right answers to be compared with: a list of numbers has one form."""
+        return (canonical(answer) or answer) if self.reads_numbers and isinstance(answer, str) else answer
+
+    def everything(self, text: str, document: Mapping[str, Any], is_cut: bool = False) -> dict[str, Extraction]:
         """What each extractor would have found, for the audit."""
-        return extract_all(text, self.extractors(document))
+        return extract_all(text, self.extractors(document), is_cut)
 
     def extractors(self, document: Mapping[str, Any]) -> tuple[Extractor, ...]:
         """The whole list, for a document's question."""
