@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from assay.tasks.profiles.reading import profile_names, read_profile
+from assay.tasks.profiles.reading import find_profile, profile_names, read_profile
 
 PAGE = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^assay .*$", PAGE, re.MULTILINE)
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 6
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -36,6 +36,18 @@ def test_the_example_is_a_profile(tmp_path: Path) -> None:
     rule = profile.rule("arc_easy")
     assert rule is not None and [variant.name for variant in rule.variants] == ["letters", "texts"]
     assert profile.weight_by_size is False and profile.default is not None
+    assert rule.choices == 4 and rule.variants[0].rows[1] == {"question": "What burns?"}
+    assert profile.averages_first("mmlu_stem") and profile.model_args == {"add_bos_token": False}
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_every_known_difference_from_a_tool_is_on_the_page(name: str) -> None:
+    part = re.search(rf"^### `{name}`\n(.*?)^##", PAGE, re.DOTALL | re.MULTILINE)
+    assert part is not None
+    said = " ".join(part[1].split())
+    profile = find_profile(name)
+    reasons = [" ".join(rule.unfit.split()) for rule in profile.rules]
+    assert [text for text in (*profile.all_deviations, *reasons) if text not in said] == []
 
 
 def test_the_table_has_every_tool() -> None:

@@ -65,7 +65,8 @@ def made(folder: Path, *models: ScriptedModel, tasks: str = "heavy", **settings:
 
 def test_every_method_picks_what_its_rule_says(folder: Path) -> None:
     """By hand, per choice: raw −2, −4, −3; by token −2, −1, −1.5; by character and byte −1, −0.5, −0.25; by
-    delimiter and choice −2/3, −4/9, −3/13; mutual information −1, 1, −1; with the phrase −0.5, −2, 1.5; whole prompt of 10 tokens −22/11, −24/14, −23/12."""
+    delimiter and choice −2/3, −4/9, −3/13; mutual information −1, 1, −1; with the phrase −0.5, −2, 1.5;
+    whole prompt of 10 tokens −22/11, −24/14, −23/12."""
     picks = {cell.method: cell.picks for cell in made(folder).cells}
     assert picks == {
         "raw": (0, 0),

@@ -12,7 +12,7 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.specs import TaskOptions
-from assay.models.registry import arguments_like
+from assay.run.opening import arguments_like
 from assay.run.resolve import resolve_tasks
 from assay.scoring.documents import document_scorer
 from assay.settings import make_spec

@@ -87,8 +87,8 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--like",
         metavar="TOOL",
-        help="ask and score as a tool does: helm, lm-eval (with its defects that change scores), olmes, opencompass, "
-        "or a YAML file; see assay ls profiles",
+        help="ask and score as a tool does: helm, inspect, lighteval, llama-3, lm-eval (with its defects that change "
+        "scores), olmes, opencompass, simple-evals, or a YAML file; see assay ls profiles",
     )
     group.add_argument(
         "--style",

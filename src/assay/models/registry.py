@@ -12,7 +12,7 @@ from typing import Any, cast
 from assay.core.errors import Fault, ModelError, did_you_mean, unknown_name
 from assay.core.protocols import Model
 from assay.core.registry import Registry
-from assay.core.specs import LM_EVAL, ModelSettings
+from assay.core.specs import ModelSettings
 from assay.models.named import NAMED_MODELS, is_fetched, open_named
 from assay.models.wheels import ProgressReport
 
@@ -71,11 +71,10 @@ def full_arguments(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     return {**(own.model_args if own is not None else {}), **args}
 
 
-def arguments_like(name: str, like: str | None) -> dict[str, Any]:
-    """Settings with which a model computes as another tool does; none where there is nothing to set."""
+def is_causal(name: str) -> bool:
+    """Whether a name opens a decoder of transformers, as far as the name tells."""
     own = NAMED_MODELS.get(name)
-    is_causal = ALIASES.get(name, name) == "hf" or (own is not None and own.family == "causal")
-    return {"arithmetic": "lm_eval"} if like == LM_EVAL and is_causal else {}
+    return ALIASES.get(name, name) == "hf" or (own is not None and own.family == "causal")
 
 
 def must_fetch(name: str) -> bool:

@@ -8,12 +8,13 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.protocols import Model
-from assay.core.specs import RunSpec
-from assay.models.registry import ALIASES, arguments_like, is_known, open_model
+from assay.core.specs import LM_EVAL, RunSpec
+from assay.models.registry import ALIASES, is_causal, is_known, open_model
 from assay.models.wheels import ProgressReport
 from assay.run.events import Listener, Progressed
 from assay.store.fitted import FittedModel
 from assay.store.store import Store
+from assay.tasks.profiles.reading import find_profile
 
 # The opener of trained models.
 _OPENER = "hf"
@@ -28,6 +29,21 @@ def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) 
     if fitted is None:
         return open_model(spec.model, arguments, spec.settings, progress_to(listener))
     return open_model(_OPENER, fitted_arguments(fitted, arguments), spec.settings)
+
+
+def arguments_like(name: str, like: str | None) -> dict[str, Any]:
+    """Settings with which a model computes as the tool of a profile does; none where there is nothing to set."""
+    return dict(find_profile(like).model_args) if like is not None and is_causal(name) else {}
+
+
+def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
+    """Tells with which settings of a profile the model is opened; those that the user gives are the user's."""
+    if spec.options.like in (None, LM_EVAL):
+        return ()
+    found = arguments_like(spec.model, spec.options.like)
+    told = ", ".join(f"{key}={str(value).lower()}" for key, value in found.items() if key not in spec.model_args)
+    tool = find_profile(str(spec.options.like)).name
+    return (f"{tool}: the model is opened with {told}, as the tool does; --model_args wins",) if told else ()
 
 
 def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str, Any]:

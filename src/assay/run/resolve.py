@@ -18,7 +18,7 @@ from assay.models.named import cache_folder
 from assay.models.registry import must_fetch
 from assay.run.changing import check_metrics, rescored_task, unscored_task, windowed_tasks
 from assay.run.events import Listener
-from assay.run.opening import opened_model
+from assay.run.opening import arguments_notices, opened_model
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.registry import FILTERS, METRICS, metric_definition
@@ -131,7 +131,7 @@ def resolve(
     for place, task in enumerate(tasks):
         if task is not selection.tasks[place]:
             scorers[place] = document_scorer(task.scoring, f"task {task.card.name}")
-    notices = (*catalog.notices, *selection.notices)
+    notices = (*catalog.notices, *selection.notices, *arguments_notices(spec))
     return Setup(tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
 
 

@@ -49,7 +49,7 @@ def _read(scoring: str | Path | Mapping[str, Any]) -> dict[str, Any]:
         path = Path(scoring).expanduser()
         data, where = dict(read_task_file(path).data), str(path)
     faults = [Fault(where, f'unknown key "{key}"', " or ".join(_KEYS)) for key in data if key not in _KEYS]
-    for key, is_entry in (("metric_list", _is_metric), ("filter_list", _is_pipeline)):
+    for key, is_entry in (("metric_list", _is_metric), ("filter_list", is_pipeline)):
         entries = data.get(key, [])
         if not isinstance(entries, list) or not all(map(is_entry, entries)):
             faults.append(Fault(f"{where}  {key}", "has another shape", f"a list as in task files: {_SHAPES[key]}"))
@@ -62,7 +62,8 @@ def _is_metric(entry: Any) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("metric"), str)
 
 
-def _is_pipeline(entry: Any) -> bool:
+def is_pipeline(entry: Any) -> bool:
+    """Whether a value has the shape of an entry of `filter_list`."""
     steps = entry.get("filter") if isinstance(entry, dict) else None
     is_named = isinstance(entry, dict) and entry.get("name") is not None
     return is_named and isinstance(steps, list) and all(isinstance(s, dict) and "function" in s for s in steps)

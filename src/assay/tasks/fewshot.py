@@ -232,6 +232,16 @@ class FirstSampler:
         return tuple(places)
 
 
+class ListedSampler:
+    """The same rows before every document, in the order in which they are listed."""
+
+    def __init__(self, listed: Sequence[int]) -> None:
+        self._listed = tuple(listed)
+
+    def places(self, document_id: int) -> tuple[int, ...]:
+        return self._listed
+
+
 class SeededSampler:
     """Draws with a generator of its own for every document, so that no document's examples depend on others.
 

@@ -35,6 +35,22 @@ _ARC_KEYS = {
     "doc_to_choice": "{{choices.text}}",
 }
 _STEM = {**_ARC_KEYS, "doc_to_text": "question"}
+
+
+def _story(label: str, begun: str, then: str, endings: list[str], right: str) -> dict[str, Any]:
+    """A row of HellaSwag with its own columns and those that lm-eval's code adds."""
+    return {
+        "activity_label": label,
+        "ctx_a": begun,
+        "ctx_b": then,
+        "ctx": f"{begun} {then}",
+        "endings": endings,
+        "label": right,
+        "query": f"{label}: {begun} {then.capitalize()}".strip(),
+        "choices": endings,
+    }
+
+
 _WINOGRANDE = {
     "training_split": "train",
     "doc_to_text": "{{(answer | int) - 1}}",
@@ -81,8 +97,8 @@ TASKS: dict[str, tuple[dict[str, Any], Rows, Rows]] = {
             "doc_to_target": "{{label}}",
             "doc_to_choice": "choices",
         },
-        [{"query": "Cooking: A man cuts. He", "choices": ["fries it.", "flies."], "label": "0"}],
-        [{"query": "Sport: A: b. She", "choices": ["sinks.", "runs."], "label": "1"}],
+        [_story("Cooking", "A man cuts.", "he", ["fries it.", "flies."], "0")],
+        [_story("Sport", "A: b.", "she", ["sinks.", "runs."], "1")],
     ),
     "winogrande": (
         _WINOGRANDE,
@@ -133,6 +149,7 @@ TASKS: dict[str, tuple[dict[str, Any], Rows, Rows]] = {
         [{"good": "He runs.", "bad": "He run."}],
     ),
     "medqa_4options": (_COMMONSENSE, *_ARC),
+    "race": (_ARC_KEYS, *_ARC),
     "truthfulqa_mc1": (_ARC_KEYS, *_ARC),
     "quiz": (_ARC_KEYS, *_ARC),
     "sums": (
@@ -145,6 +162,7 @@ TASKS: dict[str, tuple[dict[str, Any], Rows, Rows]] = {
         *_ARC,
     ),
 }
+TASKS["gsm8k"] = TASKS["sums"]
 
 
 @pytest.fixture

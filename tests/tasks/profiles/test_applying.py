@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import DataError, UserError
+from assay.run.opening import arguments_like, arguments_notices
+from assay.settings import make_spec
+from assay.tasks.profiles.reading import find_profile, profile_names
 
 Write = Callable[..., Path]
 Select = Callable[..., Any]
@@ -33,7 +36,7 @@ def shown(task: Any) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "primary"),
-    [("arc_challenge", "acc_mutual_phrase"), ("arc_easy", "acc_norm"), ("boolq", "acc"), ("quiz", "acc_norm")],
+    [("arc_challenge", "acc_mutual_phrase"), ("arc_easy", "acc_per_char"), ("boolq", "acc"), ("quiz", "acc_per_char")],
 )
 def test_olmes_has_a_normalisation_for_each_task(name: str, primary: str, write_task: Write, select: Select) -> None:
     write_task(name)
@@ -41,14 +44,88 @@ def test_olmes_has_a_normalisation_for_each_task(name: str, primary: str, write_
     assert (letters, cloze[0]) == (["acc"], primary)
 
 
-def test_olmes_takes_the_first_five_and_says_so(write_task: Write, select: Select) -> None:
-    write_task("arc_easy", train=EXAMPLES)
-    found = select("arc_easy", "olmes")
-    assert [shown(task) for task in found.tasks] == [["q0", "q1", "q2", "q3", "q4"]] * 2
-    assert found.notices == (
-        "olmes: its curated examples are not shipped; the first five rows stand in for them: arc_easy",
+def curated(task: str) -> list[dict[str, Any]]:
+    """Rows with the questions of the examples that OLMES shows before a task, in its order."""
+    rule = find_profile("olmes").rule(task)
+    assert rule is not None
+    return [{**EXAMPLES[0], **row} for row in rule.variants[0].rows]
+
+
+def test_olmes_shows_its_own_examples_wherever_they_stand(write_task: Write, select: Select) -> None:
+    own = curated("arc_easy")
+    write_task("arc_easy", train=[*EXAMPLES[:2], own[3], own[0], EXAMPLES[2], own[4], own[2], own[1]])
+    questions = [row["question"] for row in own]
+    assert [shown(task) for task in select("arc_easy", "olmes").tasks] == [questions] * 2
+    assert [task.notices() for task in select("arc_easy", "olmes").tasks] == [[], []]
+    assert shown(select("arc_easy", "olmes", num_fewshot=2).tasks[0]) == questions[:2]
+    assert shown(select("arc_easy", "olmes", num_fewshot=2, fewshot_sampler="first_n").tasks[0]) == ["q0", "q1"]
+
+
+def test_a_split_that_lacks_an_example_of_olmes_is_told(write_task: Write, select: Select) -> None:
+    write_task("arc_easy", train=[*EXAMPLES, *curated("arc_easy")[:4]])
+    letters, cloze = select("arc_easy", "olmes").tasks
+    assert shown(letters) == shown(cloze) == ["q0", "q1", "q2", "q3", "q4"]
+    assert letters.notices() == [
+        "arc_easy@olmes-mcf: the split holds 4 of the 5 examples that the tool shows; first_n chooses instead"
+    ]
+    assert shown(select("arc_easy", "olmes", num_fewshot=3).tasks[0]) == [
+        row["question"] for row in curated("arc_easy")[:3]
+    ]
+
+
+def test_more_examples_than_olmes_lists_are_told(write_task: Write, select: Select) -> None:
+    write_task("arc_easy", train=[*EXAMPLES, *curated("arc_easy")])
+    task = select("arc_easy", "olmes", num_fewshot=6).tasks[0]
+    assert shown(task) == [f"q{n}" for n in range(6)]
+    assert "holds 5 of the 6 examples" in task.notices()[0]
+
+
+@pytest.mark.parametrize("name", [name for name in profile_names() if find_profile(name).has_rules])
+def test_what_differs_from_a_tool_is_in_the_notices(name: str, write_task: Write, select: Select) -> None:
+    for task in ("mmlu_high_school_biology", "winogrande"):
+        write_task(task)
+    told = select("mmlu_high_school_biology,winogrande", name, num_fewshot=1).notices
+    profile = find_profile(name)
+    general = f"{name}: known differences from the tool: {' '.join(profile.deviations)}"
+    rule = profile.rule("winogrande")
+    own = [f"{name}: {text[:-1]}: winogrande" for text in (rule.deviations if rule else ())]
+    assert told[0] == general and set(own) <= set(told)
+
+
+def test_a_task_without_a_rule_is_told(write_task: Write, select: Select) -> None:
+    write_task("quiz")
+    assert select("quiz", "llama-3").notices == (
+        "llama-3: no rule for these tasks, which run as their files have them: quiz",
     )
-    assert select("arc_easy", "olmes", num_fewshot=0).notices == ()
+
+
+def test_a_free_answer_that_helm_asks_in_its_own_way_is_told(write_task: Write, select: Select) -> None:
+    write_task("gsm8k")
+    (line,) = select("gsm8k", "helm").notices
+    assert line.startswith('helm: HELM asks "Q: …", "A:"') and line.endswith("run as their files have them: gsm8k")
+
+
+def test_opencompass_leaves_out_questions_without_four_choices(write_task: Write, select: Select) -> None:
+    rows = [
+        {"question": f"q{size}", "choices": {"text": [*"wxyz!"[:size]], "label": [*"ABCDE"[:size]]}, "answerKey": "A"}
+        for size in (3, 4, 5, 4)
+    ]
+    write_task("arc_easy", test=rows)
+    (task,) = select("arc_easy", "opencompass").tasks
+    assert [document.fields["question"] for document in task.documents()] == ["q4", "q4"]
+    assert task.notices() == [
+        "arc_easy@opencompass: 2 of 4 documents are left out: the tool leaves out questions that do not have 4 choices "
+        "(the first: document 0)"
+    ]
+
+
+def test_olmes_opens_a_decoder_without_bos_and_says_so() -> None:
+    assert arguments_like("hf", "olmes") == {"add_bos_token": False}
+    assert arguments_like("ngram", "olmes") == arguments_like("hf", "helm") == {}
+    told = "olmes: the model is opened with add_bos_token=false, as the tool does; --model_args wins"
+    assert arguments_notices(make_spec("hf", ["t"], like="olmes")) == (told,)
+    assert arguments_notices(make_spec("hf", ["t"], like="olmes", model_args="add_bos_token=true")) == ()
+    assert arguments_notices(make_spec("hf", ["t"], like="lm-eval")) == ()
 
 
 def test_helm_balances_its_examples_by_the_text_of_the_right_choice(write_task: Write, select: Select) -> None:
@@ -87,25 +164,24 @@ def test_tasks_without_choices_run_as_they_are(write_task: Write, select: Select
     write_task("arc_easy")
     found = select("sums,arc_easy", "opencompass")
     assert names(found) == ["sums", "arc_easy@opencompass"]
-    assert found.notices == (
-        "opencompass: says nothing of tasks that are not multiple choice, which run as their files have them: sums",
-    )
+    told = "opencompass: says nothing of tasks that are not multiple choice, which run as their files have them: sums"
+    assert told in found.notices
 
 
 @pytest.mark.parametrize("like", ["olmes", "helm", "opencompass"])
 def test_answers_that_are_numbers_are_no_labels(like: str, write_task: Write, select: Select) -> None:
-    rows = [{"question": "1 + 1 =", "choices": {"text": ["1", "2"], "label": ["A", "B"]}, "answerKey": "B"}]
+    texts = ["1", "2", "3", "4"]
+    rows = [{"question": "1 + 1 =", "choices": {"text": texts, "label": [*"ABCD"]}, "answerKey": "B"}]
     write_task("arc_challenge", test=rows)
     for task in select("arc_challenge", like, num_fewshot=0).tasks:
         posed = task.pose(task.documents()[0])
-        assert posed.choices in (("1", "2"), ("A", "B")) and posed.gold in (1, "B")
+        assert posed.choices in (tuple(texts), (*"ABCD",)) and posed.gold in (1, "B")
 
 
 def test_the_general_rule_is_told(write_task: Write, select: Select) -> None:
     write_task("quiz")
-    assert select("quiz", "opencompass").notices == (
-        "opencompass: no rule for these tasks, its general one was used: quiz",
-    )
+    told = "opencompass: no rule for these tasks, its general one was used: quiz"
+    assert told in select("quiz", "opencompass").notices
 
 
 def test_what_cannot_be_repeated_runs_as_its_file_has_it(write_task: Write, select: Select) -> None:
@@ -147,7 +223,7 @@ def test_the_users_metrics_win(write_task: Write, select: Select) -> None:
     assert metrics(select("arc_easy", "opencompass", metrics="+acc_tokens"))[0][0] == "acc_opencompass"
 
 
-@pytest.mark.parametrize(("style", "metric"), [("cloze", "acc_norm"), ("letters", "acc")])
+@pytest.mark.parametrize(("style", "metric"), [("cloze", "acc_per_char"), ("letters", "acc")])
 def test_the_users_style_wins_and_keeps_the_scores_of_its_kind(
     style: str, metric: str, write_task: Write, select: Select
 ) -> None:
@@ -215,13 +291,40 @@ def test_a_group_reports_what_comes_first_and_weighs_as_the_tool_does(
     write_task("sums")
     write_group(tmp_path)
     expected = {
-        "olmes": ("acc_norm", ("none",), False),
+        "olmes": ("acc_per_char", ("none",), False),
         "opencompass": ("acc_opencompass", ("none",), True),
         "helm": ("exact_match", ("strict", "extract"), True),
     }
     for like, words in expected.items():
         (metric,) = select("mmlu", like, num_fewshot=1).groups[-1].metrics
         assert (metric.metric, metric.filters, metric.weight_by_size) == words
+
+
+def test_other_groups_than_mmlu_report_the_mean_of_each_tasks_best(
+    tmp_path: Path, write_task: Write, select: Select
+) -> None:
+    for name in ("arc_easy", "arc_challenge", "sums"):
+        write_task(name)
+    words = "group: g\ntask: [arc_easy, arc_challenge, sums]\naggregate_metric_list: [{metric: acc}]\n"
+    (tmp_path / "g.yaml").write_text(words, encoding="utf-8")
+    found = select("g", "olmes", num_fewshot=1)
+    # Their cloze forms have different first metrics, of which no average is made.
+    assert [(group.name, group.metrics) for group in found.groups] == [("g@olmes-mcf", ()), ("g@olmes-cf", ())]
+    assert [item.name for item in found.combined] == ["arc_easy", "arc_challenge", "g"]
+    assert [member.name for member in found.combined[-1].members] == ["arc_easy", "arc_challenge"]
+
+
+def test_members_with_different_first_metrics_are_not_averaged(
+    tmp_path: Path, write_task: Write, select: Select
+) -> None:
+    for name in ("piqa", "winogrande"):
+        write_task(name)
+    words = "group: g\ntask: [piqa, winogrande]\naggregate_metric_list: [{metric: acc}]\n"
+    (tmp_path / "g.yaml").write_text(words, encoding="utf-8")
+    found = select("g", "opencompass")
+    assert [group.metrics for group in found.groups] == [()]
+    told = "no average is reported, as the members' first metrics differ (acc_opencompass, acc)"
+    assert f"opencompass: {told}: g" in found.notices
 
 
 def test_the_best_is_taken_of_the_whole_group(tmp_path: Path, write_task: Write, select: Select) -> None:

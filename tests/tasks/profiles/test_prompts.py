@@ -124,7 +124,6 @@ def test_olmes_lists_the_choices_and_asks_for_their_texts(
 
 
 OPENCOMPASS: dict[str, Asked] = {
-    "arc_easy": ("Question: What burns?\nAnswer:", (" \nstone", " \nwood")),
     "piqa": ("The following makes sense: \nQ: To dry\nA:", (" use water.\n", " use a towel.\n")),
     "hellaswag": ("b. She", ("\nsinks.", "\nruns.")),
     "winogrande": ("Bob saw Tim as Bob", (" left.",)),
@@ -158,8 +157,17 @@ def test_opencompass_puts_five_fixed_examples_before_mmlu(
     assert select(MMLU, "opencompass").tasks[0].card.num_fewshot == 5
 
 
+FOUR = {"text": ["stone", "wood", "ash", "sand"], "label": ["A", "B", "C", "D"]}
+
+
+def test_opencompass_asks_arc_in_two_turns(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
+    write_task("arc_easy", test=[{"question": "What burns?", "choices": FOUR, "answerKey": "B"}])
+    (task,) = select("arc_easy", "opencompass").tasks
+    assert asked(task) == ("Question: What burns?\nAnswer:", (" \nstone", " \nwood", " \nash", " \nsand"))
+
+
 def test_opencompass_reads_the_whole_prompt(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
-    write_task("arc_easy")
+    write_task("arc_easy", test=[{"question": "What burns?", "choices": FOUR, "answerKey": "B"}])
     (task,) = select("arc_easy", "opencompass").tasks
     assert task.pose(task.documents()[0]).requests[-1] == RollingLoglikelihood(
         "Question: What burns?\nAnswer:", stands_on_prefix=False
@@ -173,9 +181,9 @@ def test_opencompass_examples_of_commonsense_qa_stand_line_by_line(
     found = select("commonsense_qa", "opencompass", num_fewshot=1)
     expected = "Question: What is ice?\nAnswer: \nwater\nQuestion: What burns?\nAnswer:"
     assert asked(found.tasks[0]) == (expected, (" \nstone", " \nwood"))
-    assert found.notices == (
-        "opencompass: its examples are chosen by description length, which is not repeated; "
-        "the first rows stand in for them: commonsense_qa",
+    assert found.notices[-1] == (
+        "opencompass: OpenCompass chooses the examples of CommonsenseQA by description length (MDLRetriever); here the "
+        "first rows are shown: commonsense_qa"
     )
 
 
@@ -202,6 +210,182 @@ def test_helm_lets_the_model_write_one_token(
     assert request.sampling.is_greedy
     assert (task.card.name, task.pose(task.documents()[0]).gold) == (f"{name}@helm", "B")
     assert (metrics(task), task.scoring.pipelines[0].name) == (["exact_match"], "strict")
+
+
+def test_helm_shows_no_examples_before_a_task_without_a_rule(
+    write_task: Callable[..., Any], select: Callable[..., Any]
+) -> None:
+    write_task("quiz")
+    (task,) = select("quiz", "helm").tasks
+    assert task.card.num_fewshot == 0
+    general = "The following are multiple choice questions (with answers).\n\n"
+    assert asked(task) == (general + BURNS + LISTED, ())
+
+
+def test_helm_asks_boolq_in_words(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
+    rows = [{"passage": "McCoy ran.", "question": "did McCoy run ", "label": 1}]
+    write_task("boolq", test=rows)
+    plain, (task,) = select("boolq", "helm", num_fewshot=0).tasks[0], select("boolq", "helm", num_fewshot=1).tasks
+    # Only the first letter is a capital, as str.capitalize leaves it.
+    end = "Passage: McCoy ran.\nQuestion: Did mccoy run?\nAnswer:"
+    assert asked(plain) == (end, ())
+    assert asked(task) == ("Passage: Ice is cold.\nQuestion: Is ice hot?\nAnswer: No\n\n" + end, ())
+    (request,) = task.pose(task.documents()[0]).requests
+    assert isinstance(request, Generation) and (request.max_tokens, request.stop) == (5, ("\n",))
+    assert select("boolq", "helm").tasks[0].card.num_fewshot == 5
+
+
+def test_helm_leaves_the_texts_of_hellaswag_as_they_are(
+    write_task: Callable[..., Any], select: Callable[..., Any]
+) -> None:
+    row = {"activity_label": "Sport", "ctx_a": "[header] A McCoy run.", "endings": ["[step] On.", "Off."], "label": "1"}
+    write_task("hellaswag", test=[{**row, "ctx_b": then} for then in ("she and McCoy", "")])
+    (task,) = select("hellaswag", "helm").tasks
+    texts = [
+        [request.prompt + request.continuation for request in task.pose(document).requests]
+        for document in task.documents()
+    ]
+    begin = "Sport: [header] A McCoy run. "
+    assert texts[0] == [begin + "She and McCoy [step] On.", begin + "She and McCoy Off."]
+    # Two blanks stand before an ending where ctx_b is empty.
+    assert texts[1] == [begin + " [step] On.", begin + " Off."]
+
+
+def test_olmes_cleans_hellaswag_its_own_way(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
+    row = {"activity_label": "Home", "ctx_a": "[header] How to dust. [title] Begin. [step] Wipe.", "ctx_b": ""}
+    write_task("hellaswag", test=[{**row, "endings": ["[step] Rest.", "Stop. [title] End."], "label": "0"}])
+    letters, cloze = select("hellaswag", "olmes", num_fewshot=0).tasks
+    # One full stop before a title, and the blank of an empty ctx_b before a line end.
+    begin = "Home: How to dust. Begin. Wipe."
+    listed = " \nChoose the best continuation:\n A. Rest.\n B. Stop. End.\nAnswer:"
+    assert asked(letters) == (begin + listed, (" A", " B"))
+    assert asked(cloze) == (begin, ("  Rest.", " Stop. End."))
+
+
+INSPECT = (
+    "Answer the following multiple choice question. The entire content of your response should be of the following "
+    "format: 'ANSWER: $LETTER' (without quotes) where LETTER is one of A,B.\n\n"
+)
+SIMPLE = (
+    "Answer the following multiple choice question. The last line of your response should be of the following format: "
+    "'Answer: $LETTER' (without quotes) where LETTER is one of ABCD. Think step by step before answering.\n\n"
+)
+GENE, CELL = "A gene is\n\nA) a stone\nB) a code", "A cell is\n\nA) alive\nB) dead"
+# Profile, task → the prompt without an example, with one, and most tokens.
+WRITTEN: dict[tuple[str, str], tuple[str, str, int]] = {
+    ("inspect", MMLU): (INSPECT + GENE, f"{INSPECT}{CELL}\nANSWER: A\n\n{INSPECT}{GENE}", 16),
+    ("inspect", "quiz"): (
+        INSPECT + "What burns?\n\nA) stone\nB) wood",
+        f"{INSPECT}What is ice?\n\nA) water\nB) fire\nANSWER: A\n\n{INSPECT}What burns?\n\nA) stone\nB) wood",
+        2048,
+    ),
+    ("simple-evals", MMLU): (SIMPLE + GENE, f"{SIMPLE}{CELL}\nAnswer: A\n\n{SIMPLE}{GENE}", 1024),
+    ("lighteval", MMLU): (
+        ABOUT + "high school biology.\n\n\n\nQuestion: A gene is\nA. a stone\nB. a code\nAnswer:",
+        ABOUT + "high school biology.\n\n\n\nQuestion: A cell is\nA. alive\nB. dead\nAnswer: A\n\n"
+        "Question: A gene is\nA. a stone\nB. a code\nAnswer:",
+        5,
+    ),
+    ("lighteval", "hellaswag"): (
+        SENSE + "\n\nQuestion: Sport: A: b. She\nA. sinks.\nB. runs.\nAnswer:",
+        SENSE + "\n\nQuestion: Cooking: A man cuts. He\nA. fries it.\nB. flies.\nAnswer: A\n\n"
+        "Question: Sport: A: b. She\nA. sinks.\nB. runs.\nAnswer:",
+        1,
+    ),
+    ("lighteval", "openbookqa"): (
+        SENSE + "\n" + BURNS + LISTED,
+        SENSE + "\nQuestion: What is ice?\nA. water\nB. fire\nAnswer: A\n\n" + BURNS + LISTED,
+        1,
+    ),
+    ("lighteval", "commonsense_qa"): (
+        SENSE + "\n" + BURNS + "A.  stone\nB.  wood\nAnswer:",
+        SENSE + "\nQuestion: What is ice?\nA.  water\nB.  fire\nAnswer: A\n\n" + BURNS + "A.  stone\nB.  wood\nAnswer:",
+        1,
+    ),
+    ("lighteval", "piqa"): (
+        SENSE + "\nQuestion: To dry\nA. use water.\nB. use a towel.\nAnswer:",
+        SENSE + "\nQuestion: To cut\nA. use a knife.\nB. use a pillow.\nAnswer: A\n\n"
+        "Question: To dry\nA. use water.\nB. use a towel.\nAnswer:",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("profile", "name"), WRITTEN)
+def test_what_is_written_is_asked_for_in_the_tools_words(
+    profile: str, name: str, write_task: Callable[..., Any], select: Callable[..., Any]
+) -> None:
+    write_task(name)
+    plain, example, most = WRITTEN[profile, name]
+    (task,) = select(name, profile).tasks
+    assert task.card.num_fewshot == 0 and asked(task) == (plain, ())
+    (request,) = task.pose(task.documents()[0]).requests
+    assert isinstance(request, Generation) and request.max_tokens == most and request.sampling.is_greedy
+    assert asked(select(name, profile, num_fewshot=1).tasks[0]) == (example, ())
+
+
+# Profile, task → examples that the tool shows, the prompt without one, with one, and what is scored.
+SCORED: dict[tuple[str, str], tuple[int, str, str, tuple[str, ...]]] = {
+    ("lighteval", "arc_easy"): (
+        0,
+        BURNS + "Answer:",
+        "Question: What is ice?\nAnswer: water\n\n" + BURNS + "Answer:",
+        (" stone", " wood"),
+    ),
+    ("lighteval", "winogrande"): (
+        0,
+        "Bob saw Tim as ",
+        "Ann met Eve and Ann smiled.\n\nBob saw Tim as ",
+        ("Bob left.", "Tim left."),
+    ),
+    ("llama-3", MMLU): (
+        5,
+        ABOUT + "high school biology.\n\nA gene is\nA. a stone\nB. a code\nAnswer:",
+        ABOUT + "high school biology.\n\nA cell is\nA. alive\nB. dead\nAnswer: A\n\n"
+        "A gene is\nA. a stone\nB. a code\nAnswer:",
+        (" A", " B"),
+    ),
+    ("llama-3", "arc_challenge"): (
+        25,
+        "What burns?\n" + LISTED,
+        "What is ice?\nA. water\nB. fire\nAnswer: A\n\nWhat burns?\n" + LISTED,
+        (" A", " B"),
+    ),
+    ("llama-3", "commonsense_qa"): (
+        7,
+        "What burns?\n" + LISTED,
+        "What is ice?\nA. water\nB. fire\nAnswer: A\n\nWhat burns?\n" + LISTED,
+        (" A", " B"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("profile", "name"), SCORED)
+def test_what_is_scored_is_asked_for_in_the_tools_words(
+    profile: str, name: str, write_task: Callable[..., Any], select: Callable[..., Any]
+) -> None:
+    write_task(name)
+    count, plain, example, scored = SCORED[profile, name]
+    assert select(name, profile).tasks[0].card.num_fewshot == count
+    without, (task,) = select(name, profile, num_fewshot=0).tasks[0], select(name, profile, num_fewshot=1).tasks
+    assert (asked(without), asked(task)) == ((plain, scored), (example, scored))
+    assert metrics(task) == ["acc"]
+
+
+def test_inspect_asks_boolq_and_piqa_with_templates_of_their_own(
+    write_task: Callable[..., Any], select: Callable[..., Any]
+) -> None:
+    for name in ("boolq", "piqa"):
+        write_task(name)
+    boolq, piqa = (select(name, "inspect").tasks[0] for name in ("boolq", "piqa"))
+    words = "answer the subsequent question with either Yes or No. Include nothing else in your response.\n\n"
+    passage = "Passage: Fire is hot.\n\nQuestion: is fire hot\n"
+    assert asked(boolq) == (f"\nGiven a passage, {words}{passage}", ())
+    prompt, _ = asked(piqa)
+    assert prompt.startswith(
+        "The entire content of your response should be of the following format: 'ANSWER:\n$LETTER'"
+    )
+    assert prompt.endswith("explain how to achieve the statement.\n\nTo dry\n\nA) use water.\nB) use a towel.")
 
 
 @pytest.mark.parametrize(

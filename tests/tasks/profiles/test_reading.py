@@ -13,7 +13,7 @@ from assay.settings import make_spec
 from assay.tasks.profiles.applying import check_metrics
 from assay.tasks.profiles.reading import find_profile, profile_names, read_profile
 
-TOOLS = ["helm", "lm-eval", "olmes", "opencompass"]
+TOOLS = ["helm", "inspect", "lighteval", "llama-3", "lm-eval", "olmes", "opencompass", "simple-evals"]
 
 
 def faults(folder: Path, text: str) -> list[str]:
@@ -24,7 +24,7 @@ def faults(folder: Path, text: str) -> list[str]:
     return [str(fault).replace(f"{folder}/", "") for fault in caught.value.faults]
 
 
-def test_there_are_four_tools() -> None:
+def test_there_are_eight_tools() -> None:
     assert profile_names() == TOOLS and LM_EVAL in TOOLS
 
 
@@ -35,6 +35,7 @@ def test_every_profile_names_its_source_and_its_deviations(name: str) -> None:
     assert {"repository", "version"} <= set(profile.source)
     check_metrics(profile, known_names().metrics)
     assert all(rule.source or rule.unfit for rule in profile.rules)
+    assert all(text.endswith(".") for text in profile.all_deviations)
 
 
 def test_the_first_rule_that_fits_counts(tmp_path: Path) -> None:

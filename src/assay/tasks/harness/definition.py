@@ -49,6 +49,8 @@ class FewshotDefinition:
         label: the text of a row's right answer, None where it has none: what `balanced` goes by, in place of the
             answer that an example shows.
         excludes: whether a document is never its own example. lm-eval's rule decides where this is false.
+        listed: the examples of a profile's tool in order, each as columns and their values; the sampler chooses where
+            the split lacks one of them.
     """
 
     sampler: Any
@@ -59,6 +61,7 @@ class FewshotDefinition:
     seed: int | None = None
     label: Callable[[Mapping[str, Any]], str | None] | None = None
     excludes: bool = False
+    listed: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

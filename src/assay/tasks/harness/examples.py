@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from assay.tasks.fewshot import (
     CodeSampler,
     Drawing,
     FewshotLabel,
+    ListedSampler,
     Sampler,
     make_sampler,
 )
@@ -34,6 +35,7 @@ def with_sampler(definition: TaskDefinition, options: TaskOptions) -> TaskDefini
     if name is not None:
         # A profile's seed and labels are those of its own sampler.
         kept = own if name == own.sampler else replace(own, sampler=name, seed=None, label=None)
+        kept = replace(kept, listed=())
         excludes = kept.excludes or (name != DEFAULT and shares_split(definition, kept))
         definition = replace(definition, fewshot=replace(kept, excludes=excludes))
     elif isinstance(own.sampler, str) and own.sampler not in LM_EVAL_SAMPLERS and not own.excludes:
@@ -63,12 +65,44 @@ def _check_labels(definition: TaskDefinition) -> None:
 def sampler_of(definition: TaskDefinition, pool: list[Row], drawing: Drawing) -> Sampler:
     """The sampler of a task."""
     fewshot = definition.fewshot
+    places = listed_places(fewshot, pool, drawing.count)
+    if places is not None and None not in places:
+        return ListedSampler([place for place in places if place is not None])
     if not isinstance(fewshot.sampler, str):
         return CodeSampler(fewshot.sampler, pool, drawing.count, drawing.seed, drawing.excluded, drawing.where)
     label = None
     if fewshot.sampler == BALANCED:
         label = fewshot.label or _shown_labels(definition, pool, drawing.where)
     return make_sampler(fewshot.sampler, pool, drawing, label)
+
+
+def listed_places(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> list[int | None] | None:
+    """Places in the pool of the first examples that a profile lists, None for one that the pool lacks.
+
+    None where the profile lists none, or where they could hold the answer of a document that is asked about.
+    """
+    if not fewshot.listed or fewshot.excludes:
+        return None
+    wanted: list[Mapping[str, Any]] = [*fewshot.listed[:count], *([{}] * (count - len(fewshot.listed)))]
+    return [
+        next((place for place, row in enumerate(pool) if _holds(row, columns)), None) if columns else None
+        for columns in wanted
+    ]
+
+
+def _holds(row: Row, columns: Mapping[str, Any]) -> bool:
+    return all(key in row and row[key] == value for key, value in columns.items())
+
+
+def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> str:
+    """What users must know where a profile's own examples are not shown; empty where they are."""
+    if fewshot.listed and fewshot.excludes:
+        return f"examples come from the evaluated split, so {fewshot.sampler} chooses them, not the tool's list"
+    places = listed_places(fewshot, pool, count)
+    if places is None or None not in places:
+        return ""
+    found = sum(place is not None for place in places)
+    return f"the split holds {found} of the {count} examples that the tool shows; {fewshot.sampler} chooses instead"
 
 
 def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -> FewshotLabel:

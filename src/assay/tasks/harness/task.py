@@ -22,7 +22,7 @@ from assay.tasks.corpora import KIND, asked_windows
 from assay.tasks.fewshot import BALANCED, FIRST, Drawing
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
-from assay.tasks.harness.examples import sampler_of, shares_split, with_sampler
+from assay.tasks.harness.examples import listed_notice, sampler_of, shares_split, with_sampler
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
 from assay.tasks.harness.lessons import head_lesson, language_lesson, sorted_out
@@ -67,6 +67,8 @@ class HarnessTask:
         sampler = definition.fewshot.sampler
         if self.num_fewshot and isinstance(sampler, str) and sampler != named_sampler(config):
             config["fewshot_sampler"] = sampler
+        if self.num_fewshot and definition.fewshot.listed:
+            config["fewshot_rows"] = [dict(row) for row in definition.fewshot.listed[: self.num_fewshot]]
         if definition.style is not None:
             config["style"] = definition.style
         if definition.example_limit is not None:
@@ -115,11 +117,14 @@ class HarnessTask:
         return self._left_out
 
     def notices(self) -> list[str]:
-        """What is left out of the documents and the lessons, and why."""
-        untaught = [line for lines in self._untaught.values() for line in lines]
+        """What is left out of documents, examples and lessons, and why."""
+        told = [line for lines in self._untaught.values() for line in lines]
+        if self.num_fewshot and self.definition.fewshot.listed:
+            lack = listed_notice(self.definition.fewshot, self._all_examples(), self.num_fewshot)
+            told += [f"{self.definition.name}: {lack}"] if lack else []
         if self.definition.passes_over is None:
-            return untaught
-        return [*left_out_notices(self.definition.name, self.left_out, len(self._documents)), *untaught]
+            return told
+        return [*left_out_notices(self.definition.name, self.left_out, len(self._documents)), *told]
 
     def pose(self, document: Document) -> Instance:
         return self._poser.pose(document)

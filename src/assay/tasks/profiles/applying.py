@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.formats import as_choices
 from assay.core.metric_names import family_of
 from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import BALANCED
 from assay.tasks.harness.definition import FewshotDefinition, Rendering, TaskDefinition
 from assay.tasks.harness.examples import shares_split
-from assay.tasks.harness.questions import QuestionReader
+from assay.tasks.harness.questions import QuestionReader, question_reader
 from assay.tasks.harness.rescored import rescored
 from assay.tasks.harness.styled import in_style, restyle
 from assay.tasks.profiles.reading import Profile, Rule, Variant
@@ -24,6 +25,7 @@ from assay.tasks.styles import Style
 
 NOT_CHOICE = "says nothing of tasks that are not multiple choice, which run as their files have them"
 GENERAL = "no rule for these tasks, its general one was used"
+NO_RULE = "no rule for these tasks, which run as their files have them"
 SAME_SPLIT = "no split but the evaluated one has examples, so other documents of it stand before a document"
 
 SAME_PLACE = (
@@ -95,7 +97,7 @@ def profiled(
         metrics: metric → shapes that it scores.
     """
     rule = profile.rule(definition.name)
-    if rule is None and (not profile.has_rules or definition.output_type == "multiple_choice"):
+    if rule is None and not profile.has_rules:
         return [Profiled(in_style(definition, wish.style))]
     unfit = _unfit(definition, profile, rule)
     if rule is None or unfit:
@@ -105,8 +107,10 @@ def profiled(
 
 def _unfit(definition: TaskDefinition, profile: Profile, rule: Rule | None) -> str:
     """Why a profile leaves a task as its file has it; empty where it does not."""
-    if rule is None or definition.output_type != "multiple_choice":
-        return NOT_CHOICE
+    is_choice = definition.output_type == "multiple_choice"
+    if rule is None or not is_choice:
+        own = f"{rule.unfit}; run as their files have them" if rule is not None and rule.unfit else ""
+        return own or (NO_RULE if is_choice else NOT_CHOICE)
     lists = any(variant.style is not None and variant.style.shows_options for variant in rule.variants)
     # A general rule knows nothing of the task: that the last choice is always right, say, a list would give away.
     is_same = definition.format is None and isinstance(definition.rendering.target, int)
@@ -146,12 +150,38 @@ def _in_variant(
         put = replace(plain, name=f"{definition.name}@{label}", alias=f"{definition.alias}@{label}")
     else:
         put = restyle(changed, replace(style, name=label))
-    scored = rescored(put, {"metric_list": list(variant.metrics)}, metrics) if variant.metrics else put
+    scored = _scored(put, variant, metrics, wish.is_styled)
+    if rule.choices is not None:
+        scored = replace(scored, passes_over=_another_number(scored, rule.choices))
     remarks = [GENERAL] if rule is profile.default else []
+    remarks += [text.rstrip(".") for text in rule.deviations]
     if wish.options.shots(scored.fewshot_count):
         remarks += [rule.notice] if rule.notice else []
         remarks += [SAME_SPLIT] if scored.fewshot.excludes else []
     return Profiled(scored, label, variant.name, bool(rule.combine) and not wish.is_styled, tuple(remarks))
+
+
+def _scored(
+    put: TaskDefinition, variant: Variant, metrics: Mapping[str, frozenset[str]], is_styled: bool
+) -> TaskDefinition:
+    """A definition with the variant's metrics, and its filters unless the user names a style, which has its own."""
+    changes: dict[str, Any] = {"metric_list": list(variant.metrics)} if variant.metrics else {}
+    if variant.filters and not is_styled:
+        changes["filter_list"] = list(variant.filters)
+    return rescored(put, changes, metrics)
+
+
+def _another_number(definition: TaskDefinition, size: int) -> Callable[[Mapping[str, Any]], str | None]:
+    """Why a tool that asks questions of so many choices leaves a row out; None for a row that it asks."""
+    read = question_reader(definition)
+
+    def reason(row: Mapping[str, Any]) -> str | None:
+        question = as_choices(read(row)) if read is not None else None
+        if question is None or len(question.choices) == size:
+            return None
+        return f"the tool leaves out questions that do not have {size} choices"
+
+    return reason
 
 
 def _changed(definition: TaskDefinition, profile: Profile, variant: Variant, options: TaskOptions) -> TaskDefinition:
@@ -190,8 +220,9 @@ def _fewshot(definition: TaskDefinition, variant: Variant) -> FewshotDefinition:
         sampler=variant.sampler or own.sampler,
         rendering=rendering,
         seed=variant.seed,
-        label=_label(definition, rendering) if variant.sampler == BALANCED else None,
+        label=_label(definition, rendering) if variant.sampler == BALANCED and variant.by == "text" else None,
         excludes=shares_split(definition, drawn),
+        listed=variant.rows,
     )
 
 

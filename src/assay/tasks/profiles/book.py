@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from assay.core.specs import GroupMetricSpec, GroupSpec
 from assay.tasks.harness.definition import TaskDefinition
@@ -18,17 +18,19 @@ _PYTHON = "says nothing of tasks that are written in Python, which run as they a
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """A task or group in several variants, of which a tool reports the best.
+    """A task or group in several variants, of which a tool reports the best; or a group of such.
 
     Attributes:
         tool: the profile's name.
         name: the task's or group's own name.
-        variants: variant → the name of its task or group in the run.
+        variants: variant → the name of its task or group in the run; empty for a group of such.
+        members: what the mean of the best is taken over, for a group of such.
     """
 
     tool: str
     name: str
-    variants: Mapping[str, str]
+    variants: Mapping[str, str] = field(default_factory=dict)
+    members: tuple[Combined, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class ProfileBook:
         self._profile = profile
         self._entries: dict[str, _Entry] = {}
         self._families: dict[str, dict[str, str]] = {}
+        self._means: dict[str, tuple[str, ...]] = {}
         self._inside: set[str] = set()
         self._remarks: dict[str, dict[str, None]] = {}
 
@@ -114,16 +117,32 @@ class ProfileBook:
             made.append(GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, reported, spec.version))
             self._entries[made[-1].name] = entry
             if entry.combines and spec.metrics:
-                self._families.setdefault(name, {})[entry.variant] = made[-1].name
-                self._inside |= {entry.own for entry in alike}
+                self._combine(entry, made[-1].name, [entry.own for entry in alike])
         return made or [spec]
+
+    def _combine(self, group: _Entry, name: str, members: Sequence[str]) -> None:
+        """Remembers what of a group is combined: its averages, or the best of each member."""
+        leaves = [leaf for member in members for leaf in self._means.get(member, (member,))]
+        if self._averages(group):
+            self._families.setdefault(group.own, {})[group.variant] = name
+            self._inside |= {*members, *leaves}
+        else:
+            self._means[group.own] = tuple(dict.fromkeys((*self._means.get(group.own, ()), *leaves)))
+
+    def _averages(self, group: _Entry) -> bool:
+        """Whether the members of a group are averaged in each variant."""
+        return not group.combines or (self._profile is not None and self._profile.averages_first(group.own))
 
     def _label(self, name: str) -> str:
         return self._entries[name].label if name in self._entries else ""
 
     def _group_metrics(self, spec: GroupSpec, entry: _Entry) -> tuple[GroupMetricSpec, ...]:
         """A group that reports something reports what comes first in its members, in their order of pipelines."""
-        if not spec.metrics or self._profile is None:
+        if not spec.metrics or self._profile is None or not self._averages(entry):
+            return ()
+        if len(entry.primary) > 1:
+            remark = f"no average is reported, as the members' first metrics differ ({', '.join(entry.primary)})"
+            self._remarks.setdefault(remark, {})[entry.own] = None
             return ()
         said = self._profile.weight_by_size
         weighs = spec.metrics[0].weight_by_size if said is None else said
@@ -132,16 +151,24 @@ class ProfileBook:
     def combined(self) -> tuple[Combined, ...]:
         """What is reported as the best of its variants; what a combined group holds counts in the group."""
         tool = self._profile.name if self._profile is not None else ""
-        return tuple(
-            Combined(tool, name, variants)
-            for name, variants in self._families.items()
-            if len(variants) > 1 and name not in self._inside
+        best = {name: Combined(tool, name, variants) for name, variants in self._families.items() if len(variants) > 1}
+        means = [
+            Combined(tool, name, members=tuple(best[leaf] for leaf in leaves if leaf in best))
+            for name, leaves in self._means.items()
+            if name not in self._inside
+        ]
+        return (
+            *(item for name, item in best.items() if name not in self._inside),
+            *(item for item in means if item.members),
         )
 
     def notices(self) -> tuple[str, ...]:
         """What users must know, each with the tasks that it is about."""
-        tool = self._profile.name if self._profile is not None else ""
-        return tuple(f"{tool}: {remark}: {_names(tasks)}" for remark, tasks in self._remarks.items())
+        if self._profile is None:
+            return ()
+        tool, general = self._profile.name, self._profile.deviations
+        known = (f"{tool}: known differences from the tool: {' '.join(general)}",) if general and self._entries else ()
+        return (*known, *(f"{tool}: {remark}: {_names(tasks)}" for remark, tasks in self._remarks.items()))
 
 
 def _names(names: Mapping[str, None]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
+from assay.tasks.changes import is_pipeline
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.harness.format_key import format_faults
 from assay.tasks.harness.read import KeyPath, TaskFile, read_task_file
@@ -21,7 +22,9 @@ from assay.tasks.styles import OWN, Style, find_style, style_of
 from assay.tasks.templates import check_syntax
 
 FOLDER = Path(__file__).parent
-_FEWSHOT_KEYS = ("sampler", "split", "seed")
+_FEWSHOT_KEYS = ("sampler", "split", "seed", "by", "rows")
+# What balanced examples go by: the text of the right choice, or the answer as an example shows it, such as its letter.
+_BALANCED_BY = ("text", "shown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,10 @@ class Variant:
         sampler: which examples: a name of `SAMPLERS`.
         split: where they are from.
         seed: start of their random stream, in place of the run's.
+        by: what balanced examples go by, `text` or `shown`.
+        rows: the tool's own examples in order, each as columns and their values in a row of the split. Where the split
+            lacks one, the sampler chooses instead.
+        filters: entries of a `filter_list` that read a written answer, in place of the style's.
         description: the text at the beginning of a prompt; a template over the document's columns.
         fewshot_delimiter: what stands behind an example.
         format: the parts of a question over the document's columns, where the task's own prompt does not show them.
@@ -49,6 +56,9 @@ class Variant:
     sampler: str | None = None
     split: str | None = None
     seed: int | None = None
+    by: str = "text"
+    rows: tuple[Mapping[str, Any], ...] = ()
+    filters: tuple[Mapping[str, Any], ...] = ()
     description: str | None = None
     fewshot_delimiter: str | None = None
     format: Mapping[str, Any] | None = None
@@ -59,7 +69,8 @@ class Variant:
         """The variant in half a line."""
         metrics = ", ".join(str(entry["metric"]) for entry in self.metrics) or "the task's own metrics"
         shots = "" if self.num_fewshot is None else f", {self.num_fewshot}-shot"
-        drawn = f" {self.sampler}" if self.sampler and self.num_fewshot else ""
+        sampler = "curated" if self.rows else self.sampler
+        drawn = f" {sampler}" if sampler and self.num_fewshot else ""
         return f"{self.name + ': ' if self.name else ''}{metrics}{shots}{drawn}"
 
 
@@ -72,7 +83,9 @@ class Rule:
         variants: the ways to ask.
         unfit: why the tool's way cannot be repeated, so that the task runs as its file has it; empty where it can.
         combine: `max` where the tool reports the best variant; empty where each stands for itself.
-        notice: what users must know when the rule is used.
+        choices: how many choices a question must have, where the tool leaves out all others; None for any number.
+        notice: what users must know about the examples when the rule is used with some.
+        deviations: what is known to differ from the tool on these tasks.
         source: the tool's own file.
     """
 
@@ -80,7 +93,9 @@ class Rule:
     variants: tuple[Variant, ...] = ()
     unfit: str = ""
     combine: str = ""
+    choices: int | None = None
     notice: str = ""
+    deviations: tuple[str, ...] = ()
     source: str = ""
 
     @property
@@ -105,6 +120,9 @@ class Profile:
         rules: in order; the first that fits a task counts.
         default: for all other multiple-choice tasks; None to leave them alone.
         weight_by_size: whether a group weighs tasks by their documents; None as the group's file says.
+        averaged_first: patterns of groups whose members are averaged before the best variant is taken. Of any other
+            group, the mean of each member's best is reported.
+        model_args: settings with which the tool opens a Hugging Face decoder; the user's own win.
     """
 
     name: str
@@ -115,6 +133,8 @@ class Profile:
     rules: tuple[Rule, ...] = ()
     default: Rule | None = None
     weight_by_size: bool | None = None
+    averaged_first: tuple[str, ...] = ()
+    model_args: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_rules(self) -> bool:
@@ -131,6 +151,16 @@ class Profile:
             if any(fnmatchcase(task, pattern) for pattern in rule.match):
                 return rule
         return self.default
+
+    def averages_first(self, group: str) -> bool:
+        """Whether the members of a group are averaged before the best variant is taken."""
+        return any(fnmatchcase(group, pattern) for pattern in self.averaged_first)
+
+    @property
+    def all_deviations(self) -> tuple[str, ...]:
+        """Everything that is known to differ from the tool, on all tasks and on some."""
+        rules = (*self.rules, *([self.default] if self.default is not None else []))
+        return tuple(dict.fromkeys((*self.deviations, *(text for rule in rules for text in rule.deviations))))
 
 
 def profile_names() -> list[str]:
@@ -163,14 +193,17 @@ _PROFILE_KEYS = {
     "deviations": ("a list of texts", list),
     "tasks": ("a list of rules", list),
     "default": ("a rule without match", dict),
-    "groups": ("weight_by_size: true or false", dict),
+    "groups": ("weight_by_size: true or false, averaged_first: a list of patterns", dict),
+    "model_args": ("settings of a Hugging Face decoder, such as add_bos_token: false", dict),
 }
 _RULE_KEYS = {
     "match": ("a pattern of task names, or a list of them", (str, list)),
     "variants": ("a list of variants", list),
     "unfit": ("text", str),
     "combine": ("max", str),
+    "choices": ("a whole number, 2 or more", int),
     "notice": ("text", str),
+    "deviations": ("a list of texts", list),
     "source": ("text", str),
 }
 _VARIANT_KEYS = {
@@ -178,7 +211,8 @@ _VARIANT_KEYS = {
     "style": ("a style's name, or prompt and answer templates", (str, dict)),
     "metrics": ("a list of metrics, the primary one first", list),
     "num_fewshot": ("a whole number, 0 or more", int),
-    "fewshot": ("sampler, split, seed", dict),
+    "filters": ("a list as filter_list in task files: [{name: …, filter: [{function: …}]}]", list),
+    "fewshot": ("sampler, split, seed, by, rows", dict),
     "description": ("text", str),
     "fewshot_delimiter": ("text", str),
     "format": ("question, choices and answer", dict),
@@ -202,8 +236,9 @@ class _Reader:
         rules = [self._rule(rule, ("tasks", place)) for place, rule in enumerate(_list(listed))]
         default = self._rule(data["default"], ("default",)) if "default" in data else None
         source = data.get("source")
-        weighs = self._weighs(data.get("groups", {}))
-        deviations = self._texts(data.get("deviations", []), ("deviations",))
+        groups = data.get("groups", {}) if isinstance(data.get("groups", {}), dict) else {}
+        weighs, averaged = self._weighs(groups), self._texts(groups.get("averaged_first", []), ("groups",))
+        deviations = self._prose(data, ())
         if self._faults:
             raise UserError(*self._faults)
         return Profile(
@@ -211,10 +246,12 @@ class _Reader:
             file=self._file,
             description=" ".join(data["description"].split()),
             source={str(key): str(value) for key, value in (source or {}).items()},
-            deviations=tuple(" ".join(text.split()) for text in deviations),
+            deviations=deviations,
             rules=tuple(rules),
             default=default,
             weight_by_size=weighs,
+            averaged_first=averaged,
+            model_args=dict(data.get("model_args", {})),
         )
 
     def _fault(self, keys: KeyPath, found: str, expected: str = "") -> None:
@@ -235,11 +272,13 @@ class _Reader:
             return ()
         return tuple(value)
 
-    def _weighs(self, data: Any) -> bool | None:
-        if not isinstance(data, dict):
-            return None
+    def _prose(self, data: Mapping[str, Any], above: KeyPath) -> tuple[str, ...]:
+        """The deviations that a profile or a rule names, each on one line."""
+        return tuple(" ".join(text.split()) for text in self._texts(data.get("deviations", []), (*above, "deviations")))
+
+    def _weighs(self, data: Mapping[str, Any]) -> bool | None:
         for key, value in data.items():
-            if key != "weight_by_size" or not isinstance(value, bool):
+            if key != "averaged_first" and (key != "weight_by_size" or not isinstance(value, bool)):
                 self._fault(("groups", key), f"is {value!r}", _PROFILE_KEYS["groups"][0])
         found = data.get("weight_by_size")
         return found if isinstance(found, bool) else None
@@ -255,6 +294,8 @@ class _Reader:
             self._fault((*above, "match"), found, "" if is_default else _RULE_KEYS["match"][0])
         if ("variants" in data) == ("unfit" in data):
             self._fault((*above, "variants"), "a rule has either variants or unfit", "one of the two")
+        if isinstance(data.get("choices"), int) and data["choices"] < 2:
+            self._fault((*above, "choices"), f"is {data['choices']}", _RULE_KEYS["choices"][0])
         if data.get("combine", "max") != "max":
             self._fault((*above, "combine"), f"is {data['combine']!r}", "max")
         listed = enumerate(_list(data.get("variants")))
@@ -267,6 +308,8 @@ class _Reader:
             variants=variants,
             unfit=str(data.get("unfit", "")),
             combine=str(data.get("combine", "")),
+            choices=data.get("choices"),
+            deviations=self._prose(data, above),
             notice=str(data.get("notice", "")),
             source=str(data.get("source", "")),
         )
@@ -298,6 +341,9 @@ class _Reader:
             sampler=drawn.get("sampler"),
             split=drawn.get("split"),
             seed=drawn.get("seed"),
+            by=drawn.get("by", "text"),
+            rows=tuple(_list(drawn.get("rows"))),
+            filters=self._filters(data.get("filters", []), (*above, "filters")),
             description=description,
             fewshot_delimiter=data.get("fewshot_delimiter"),
             format=stated,
@@ -325,6 +371,12 @@ class _Reader:
                 self._fault((*above, place), f"is {item!r}", "a metric's name, or {metric: NAME, …}")
         return tuple(entries)
 
+    def _filters(self, listed: Any, above: KeyPath) -> tuple[Mapping[str, Any], ...]:
+        for place, entry in enumerate(_list(listed)):
+            if not is_pipeline(entry):
+                self._fault((*above, place), f"is {entry!r}", "{name: …, filter: [{function: …}]}")
+        return tuple(_list(listed))
+
     def _check_fewshot(self, data: Any, above: KeyPath) -> None:
         if not isinstance(data, dict):
             return
@@ -336,8 +388,16 @@ class _Reader:
                 self._fault((*above, key), f"is {value!r}", "one of " + ", ".join(SAMPLERS))
             elif key == "split" and not isinstance(value, str):
                 self._fault((*above, key), f"is {value!r}", "a split's name")
+            elif key == "by" and value not in _BALANCED_BY:
+                self._fault((*above, key), f"is {value!r}", "one of " + ", ".join(_BALANCED_BY))
+            elif key == "rows" and not _are_rows(value):
+                self._fault((*above, key), f"is {value!r}", "a list of columns and their values: [{question: …}]")
             elif key == "seed" and (not isinstance(value, int) or isinstance(value, bool)):
                 self._fault((*above, key), f"is {value!r}", "a whole number")
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) and row for row in value)
 
 
 def _list(value: Any) -> list[Any]:
