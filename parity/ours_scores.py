@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
+from assay.core.errors import DataError
 from assay.core.protocols import Model
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
@@ -18,7 +19,8 @@ from assay.core.results import Answered, TaskResult
 from assay.core.specs import LM_EVAL, ModelSettings
 from assay.models.registry import open_model
 from assay.report.harness_shape import results_data
-from assay.run.posing import chosen_documents
+from assay.run.golds import check_golds
+from assay.run.posing import pose_task
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
 from assay.tasks.own_examples import REPLACED
@@ -99,15 +101,18 @@ def mended_settings(name: str, case: Case, job: Job) -> dict[str, Any]:
 
 
 def is_mended(name: str, settings: dict[str, Any]) -> bool:
-    """Whether Assay mends by default what lm-eval does with a task or group: documents among their own examples."""
+    """Whether Assay mends by default what lm-eval does with a task or group.
+
+    These are documents among their own examples, and tasks in which no document has a right answer.
+    """
     spec = make_spec("none", [name], **settings)
     tasks = resolve_tasks(spec, [name], open_catalog(spec.include_path)).tasks
-    return any(
-        REPLACED in task.pose(document).notes
-        for task in tasks
-        if task.card.num_fewshot
-        for document in chosen_documents(task, spec)
-    )
+    posed = [pose_task(task, spec, "parity") for task in tasks]
+    try:
+        check_golds(posed, spec)
+    except DataError:
+        return True
+    return any(REPLACED in instance.notes for item in posed for instance in item.instances)
 
 
 def group_of(name: str, case: Case, job: Job, model: Model) -> dict[str, Any]:

@@ -123,7 +123,8 @@ def test_nothing_differs(run: Run, why: Why) -> None:
 
 def test_another_model_is_named(run: Run, why: Why) -> None:
     def wrong(request: Request) -> Logprob:
-        return Logprob(-likelihood(str(request.prompt), request.continuation), 1, False)  # type: ignore[union-attr]
+        total = likelihood(str(request.prompt), request.continuation)  # type: ignore[union-attr]
+        return Logprob(-100 - total, 1, False)
 
     task = why(run(), run(model=ScriptedModel(wrong, name="other")))
     assert kinds(task) == ["model"]

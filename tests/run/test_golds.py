@@ -112,3 +112,11 @@ def test_one_right_answer_of_several_is_enough(run: Callable[..., RunResult]) ->
 def test_a_run_that_may_stop_is_refused_too(run: Callable[..., RunResult]) -> None:
     with pytest.raises(DataError, match="no document has a right answer"):
         run(CAPITALS, {"until_se": 0.1}, doc_to_choice=["Oslo"], doc_to_target="answer")
+
+
+@pytest.mark.parametrize("style", ["letters", "letters:rotated", "cloze"])
+def test_a_style_is_refused_too(run: Callable[..., RunResult], style: str) -> None:
+    rows = [{**row, "options": [row["A"], row["B"]], "place": -1} for row in CAPITALS]
+    keys = {"format": {"question": "q", "choices": "options", "answer": "place"}}
+    with pytest.raises(DataError, match="no document has a right answer"):
+        run(rows, {"style": style}, doc_to_choice="options", doc_to_target="place", **keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.own_examples import REPLACED, SHOWN
+from assay.tasks.sources import MemorySource
 from assay.testing import ScriptedModel
 
 Make = Callable[..., HarnessTask]
@@ -96,6 +98,13 @@ def test_copies_in_another_split_are_replaced_too(make_task: Make) -> None:
     for sampler in SAMPLERS:
         task = make_task(splits, TaskOptions(num_fewshot=4, fewshot_sampler=sampler), **KEYS, training_split="train")
         assert leaking(task) == []
+
+
+def test_rows_that_other_code_makes_of_the_split_are_told_by_their_place(make_task: Make) -> None:
+    task = make_task(ROWS, TaskOptions(**SIX), **KEYS, fewshot_split="test", test_split=None, validation_split="test")
+    made = replace(task.definition.fewshot, process=lambda rows: [{**row, "n": n} for n, row in enumerate(rows)])
+    task = HarnessTask(replace(task.definition, fewshot=made), TaskOptions(**SIX), MemorySource({"test": ROWS}))
+    assert all(place != example.place for place in range(40) for example in task.examples(task.documents()[place]))
 
 
 def test_the_first_rows_are_followed_by_the_next(make_task: Make) -> None:

@@ -100,7 +100,7 @@ class Denominators:
         truncated: documents with a prompt cut to fit the model.
         cut_off: documents with a written text that ran into the token limit.
         unparsed: per filter pipeline, documents in which no answer was found.
-        notes: per note of a model, requests that carry it.
+        notes: per note, the requests of a model or the documents of a task that carry it.
         draws: what became of single draws; None where each question is asked once.
         left_out: rows of the split that the prompt cannot put, which are not among `available`.
         misses_by_space: per filter pipeline, documents that `exact_match` counts as wrong (or partly wrong) only

@@ -18,7 +18,7 @@ from assay.tasks.harness.task import HarnessTask
 from assay.tasks.harness.values import template_choices
 
 # Shapes whose scorers look for the place of the right choice.
-_SHAPES = ("multiple_choice", "label_scores")
+_SHAPES = ("multiple_choice", "rotated_choice", "label_scores")
 _ANYWAY = "--predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
 _LONGEST = 200
 

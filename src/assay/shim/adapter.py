@@ -181,7 +181,7 @@ class ClassTask:
         gold = right_answer(str(task.OUTPUT_TYPE), target, choices, isinstance(target, list))
         # lm-eval poses the choices once more without a prompt where a metric asks for mutual information.
         nulls = ("",) if choices and len(requests) == 2 * len(choices) else ()
-        is_shown = bool(self._num_fewshot) and isinstance(task, ConfigurableTask)
+        notes = task.example_notes(document.id) if isinstance(task, ConfigurableTask) and self._num_fewshot else ()
         return Instance(
             document.task,
             document.id,
@@ -190,7 +190,7 @@ class ClassTask:
             target=target,
             gold=gold,
             nulls=nulls,
-            notes=task.example_notes(document.id) if is_shown else (),
+            notes=notes,
         )
 
     def _context(self, document: Document) -> Any:

@@ -34,11 +34,14 @@ class Leaks:
         is_own_split: whether the pool is the evaluated split. Then too few other rows are an error, as for every
             sampler. A list of chosen examples without a spare one is shown as it is, and counted.
         in_order: whether the next row of the pool replaces it, and not a random one.
+        by_place: whether the row at the document's own place is the document too, whatever its content: the same
+            split, made by other code for the examples.
     """
 
     replaces: bool
     is_own_split: bool
     in_order: bool = False
+    by_place: bool = False
 
 
 class CheckedSampler:
@@ -73,7 +76,8 @@ class CheckedSampler:
     def _checked(self, document_id: int) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
         if self._last[0] != document_id:
             drawn, document = self._inner.places(document_id), self._drawing.document(document_id)
-            kept = tuple(place for place in drawn if not is_same(self._pool[place], document))
+            own = document_id if self._leaks.by_place else None
+            kept = tuple(place for place in drawn if place != own and not is_same(self._pool[place], document))
             if len(kept) == len(drawn):
                 self._last = (document_id, drawn, ())
             else:
@@ -87,7 +91,8 @@ class CheckedSampler:
             return drawn, (SHOWN,)
         document, missing = self._drawing.document(document_id), len(drawn) - len(kept)
         chance = None if self._leaks.in_order else random.Random(f"{self._seed}:{document_id}")
-        others = other_places(self._pool, drawn, document, missing, chance)
+        taken = (*drawn, document_id) if self._leaks.by_place else drawn
+        others = other_places(self._pool, taken, document, missing, chance)
         if others is not None:
             return (*kept, *others), (REPLACED,)
         if self._leaks.is_own_split:
@@ -103,7 +108,7 @@ def other_places(
 
     Args:
         pool: the rows.
-        drawn: places that were drawn.
+        drawn: places that are taken.
         document: the document.
         count: how many rows.
         chance: draws them; None for the first ones.
