@@ -96,7 +96,8 @@ def level_text(level: float) -> str:
     """`95 %`, `99.17 %`: two digits of what is left out."""
     left = float(f"{100 * (1 - level):.2g}")
     digits = max(0, 1 - math.floor(math.log10(left)))
-    return f"{100 - left:.{digits}f}".rstrip("0").rstrip(".") + " %"
+    text = f"{100 - left:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if digits else text} %"
 
 
 def evidence(found: PairedScore | OverallScore, wish: CompareWish, tests: int, noun: str = "tests") -> str:
