@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.levels import pairs, scores, statistics, stopping
+from bench.levels import pairs, prompts, scores, statistics, stopping
 from bench.levels.evaluating import EVALUATIONS, Rate
 
 RESAMPLED = 500
@@ -119,8 +119,22 @@ def resampled(many: Many) -> str:
 
 
 def differences(many: Many) -> str:
-    rates = pairs.newcombe_coverages(many.plain)
-    return table("Difference of two shares (`newcombe`), coverage in %", rates)
+    rates = pairs.difference_coverages(many.plain)
+    return table("Difference of two shares (`mcnemar`, `mcnemar-midp`), coverage in %", rates)
+
+
+def measured(many: Many) -> str:
+    rates = pairs.different_coverages(many.resampled)
+    return table("Difference of other values (`sign-flip`), coverage in %", rates)
+
+
+def asked(many: Many) -> str:
+    rows = [
+        [str(count), f"{effect:g}", percent(rates.fixed.share), percent(rates.found.share)]
+        for count, effect, rates in prompts.all_prompt_rates(many.resampled)
+    ]
+    title = "Models that are equal over prompts, on 200 documents: false findings at 5 %, in %"
+    return drawn(title, ["prompts", "SD of a prompt's effect", "these prompts only", "as compared"], rows)
 
 
 def outcomes(many: Many) -> str:
@@ -179,7 +193,7 @@ SECTIONS: dict[str, Callable[[Many], str]] = {
     section.__name__: section
     for section in (
         shares, intervals, means, clusters, groups, draws, samples, ratios, resampled,
-        differences, outcomes, values, families, sequences,
+        differences, measured, outcomes, values, asked, families, sequences,
     )
 }  # fmt: skip
 

@@ -119,6 +119,7 @@ EQUAL: dict[str, tuple[str | None, str, Drawn]] = {
     "bootstrap of ECE, an unsure and a sure model": (None, "ece", _calibrated),
     "bootstrap of adaptive ECE, the same": (None, "ece_adaptive", _calibrated),
     "sign flips of bits per byte": (None, "bits_per_byte", _text_pairs),
+    "sign flips of perplexities per byte": (None, "weighted_perplexity", _text_pairs),
 }
 PAIR_SIZES = (30, 100)
 _SLOW = ("bootstrap of MCC",)
@@ -169,21 +170,67 @@ def clustered_rates(evaluations: int) -> Iterator[tuple[Rate, Rate]]:
         yield clustered_rate(clusters, evaluations)
 
 
-# The interval of a difference of shares
+# The interval of a difference
 
 
-def newcombe_coverage(n: int, discordance: float, difference: float, evaluations: int = EVALUATIONS) -> Rate:
+def difference_coverage(
+    test: str, n: int, discordance: float, difference: float, evaluations: int = EVALUATIONS
+) -> Rate:
+    """How often the interval of two shares that differ by so much holds that."""
+
     def evaluate(generator: np.random.Generator) -> Estimate:
-        return comparison_of(*outcomes(generator, n, discordance, difference)).difference
+        first, second = (np.array(side) for side in outcomes(generator, n, discordance, difference))
+        return _outcome_difference(test, int((second > first).sum()), int((second < first).sum()), n)
 
-    name = f"{discordance:.0%} discordant, difference {difference:g}"
+    name = f"{test}, {discordance:.0%} discordant, difference {difference:g}"
     return coverage(name, n, difference, evaluate, evaluations)
 
 
-def newcombe_coverages(evaluations: int) -> Iterator[Rate]:
-    for discordance, difference in ((0.1, 0.0), (0.1, 0.05), (0.3, 0.0), (0.3, 0.1)):
-        for n in (30, 100, 1000):
-            yield newcombe_coverage(n, discordance, difference, evaluations)
+@cache
+def _outcome_difference(test: str, wins: int, losses: int, n: int) -> Estimate:
+    """The difference as `assay compare` gives it; of outcomes it depends on these counts alone."""
+    same = [1.0] * (n - wins - losses)
+    first, second = [0.0] * wins + [1.0] * losses + same, [1.0] * wins + [0.0] * losses + same
+    return comparison_of(first, second, CompareWish(test=test)).difference
+
+
+def difference_coverages(evaluations: int) -> Iterator[Rate]:
+    for test in ("exact", "midp"):
+        for discordance, difference in ((0.1, 0.0), (0.1, 0.05), (0.1, 0.1), (0.3, 0.0), (0.3, 0.1), (0.3, 0.25)):
+            for n in (30, 100, 1000):
+                yield difference_coverage(test, n, discordance, difference, evaluations)
+
+
+def _with_equals(generator: np.random.Generator, n: int) -> Pair:
+    """Values of which three in ten differ at all, by 0.2 on average."""
+    first = generator.random(n)
+    moved = np.where(generator.random(n) < 0.3, generator.normal(0.2, 0.3, size=n), 0.0)
+    return first.tolist(), (first + moved).tolist()
+
+
+def _worse_texts(generator: np.random.Generator, n: int) -> Pair:
+    """Texts whose log-likelihood per byte is lower by 0.05 in the second."""
+    first, second = _text_pairs(generator, n)
+    return first, [(sum_ - 0.05 * length, length) for sum_, length in second]
+
+
+# Setting → (aggregation, true difference, runs).
+DIFFERENT: dict[str, tuple[str, float, Drawn]] = {
+    "symmetric differences, 0.5": ("mean", 0.5, _measured(lambda own, n: own.laplace(0.5, size=n))),
+    "skewed differences, 0.5": ("mean", 0.5, _measured(lambda own, n: own.exponential(size=n) - 0.5)),
+    "three in ten differ, 0.06": ("mean", 0.06, _with_equals),
+    "bits per byte, 0.05 nats": ("bits_per_byte", 0.05 / math.log(2), _worse_texts),
+}
+
+
+def different_coverages(evaluations: int) -> Iterator[Rate]:
+    for name, (aggregation, truth, law) in DIFFERENT.items():
+        for n in PAIR_SIZES:
+            yield coverage(name, n, truth, _differing(aggregation, law, n), evaluations)
+
+
+def _differing(aggregation: str, law: Drawn, n: int) -> Callable[[np.random.Generator], Estimate]:
+    return lambda generator: comparison_of(*law(generator, n), aggregation=aggregation).difference
 
 
 # Many tests, margins, power
@@ -214,5 +261,5 @@ def shown_effect(n: int, discordance: float) -> float:
     """The difference that n documents show with 80 % power, as `assay compare` tells it."""
     wins = round(n * discordance / 2)
     first, second = [0.0] * wins + [1.0] * (n - wins), [1.0] * wins + [0.0] * wins + [1.0] * (n - 2 * wins)
-    found = comparison_of(first, second, CompareWish(effect=0.1))
+    found = comparison_of(first, second)
     return math.nan if found.detectable is None else found.detectable

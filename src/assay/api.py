@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from assay.core.arguments import parse_arguments
+from assay.core.comparisons import DetectWish
 from assay.core.errors import Fault, UserError
 from assay.core.fitting import read_fit
 from assay.core.protocols import Model, Task
@@ -386,15 +387,27 @@ def plan_run(
     model: str | Model,
     tasks: Tasks,
     *,
+    detect: float | DetectWish | None = None,
     store: str | Path | None = None,
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> PlanReport:
-    """What a run would ask, without asking it. No weights are loaded."""
+    """What a run would ask, without asking it. No weights are loaded.
+
+    Args:
+        model: as in `evaluate`.
+        tasks: as in `evaluate`.
+        detect: a difference between two runs: every task says whether its documents suffice to find it (0.02 is 2
+            points); a `DetectWish` says what to assume.
+        store: the store that knows earlier answers.
+        listener: is told what happens.
+        settings: those of the run.
+    """
     wanted = _split_tasks(tasks)
     spec = _specified(model, wanted, settings)
     with _store(store) as opened:
-        return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model)
+        wish = DetectWish(detect) if isinstance(detect, (int, float)) else detect
+        return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model, wish)
 
 
 def show_document(

@@ -10,7 +10,7 @@ import math
 
 import pytest
 
-from bench.levels import pairs, scores, statistics, stopping
+from bench.levels import pairs, prompts, scores, statistics, stopping
 from bench.levels.__main__ import SECTIONS, Many, main, table
 from bench.levels.evaluating import Rate, comparison_of, score_of
 
@@ -149,9 +149,16 @@ def test_flips_of_clusters_err_in_5_percent() -> None:
     assert covered.share >= 0.93 - noise(0.05, 400)
 
 
-def test_newcombes_interval_covers() -> None:
+def test_the_interval_that_inverts_mcnemars_test_covers() -> None:
     for n in (30, 100, 1000):
-        assert 0.93 - noise(0.95, 400) <= pairs.newcombe_coverage(n, 0.3, 0.1, 400).share <= 0.99
+        assert pairs.difference_coverage("exact", n, 0.3, 0.1, 400).share >= 0.95 - noise(0.95, 400)
+        assert 0.93 - noise(0.95, 400) <= pairs.difference_coverage("midp", n, 0.3, 0.1, 400).share
+
+
+def test_models_that_are_equal_over_prompts_are_rarely_told_apart() -> None:
+    rates = prompts.prompt_rates(4, 0.4, 150)
+    assert rates.fixed.share > 0.3
+    assert rates.found.share <= 0.05 + noise(0.05, 150)
 
 
 def test_holm_keeps_any_false_finding_among_ten_tasks_at_5_percent() -> None:

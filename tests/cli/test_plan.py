@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 Cli = Callable[..., Any]
 
@@ -59,3 +62,45 @@ def test_nothing_to_ask_takes_no_tokens(process: Cli, task_folder: Path) -> None
     assert "tokens:   none\nforecast: nothing to ask" in process("plan", *words).out
     report = json.loads(process("plan", *words, "--json").out)
     assert (report["tokens"], report["tokens_alone"], report["seconds"]) == (0, 0, 0.0)
+
+
+def test_a_plan_says_whether_the_documents_suffice_to_detect_a_difference(cli: Cli) -> None:
+    words = ["plan", "--model", "dummy", "--tasks", "demo_questions,demo_text", "--detect"]
+    shown = cli(*words, "0.1").out
+    # (1.95996·√0.5 + 0.84162·√(0.5 − 0.1²))²/0.1² + 1/0.1
+    assert re.search(r"demo_questions, acc +120 +401 +no +0\.1832", shown) and re.search(
+        r"demo_text +\d+ +– +– +–", shown
+    )
+    assert "two independent runs that are right half of the time" in " ".join(shown.split())
+    assert re.search(r"demo_questions, acc +120 +45 +yes ", cli(*words, "0.3").out)
+
+
+def test_what_a_plan_assumes_can_be_given(cli: Cli) -> None:
+    words = ["plan", "--model", "dummy", "--tasks", "demo_questions", "--detect", "0.1", "--json"]
+
+    def needed(*given: str) -> int:
+        return int(json.loads(cli(*words, *given).out)["tasks"][0]["detection"]["needed"])
+
+    assert needed() == 401 > needed("--discordance", "0.2") == needed("--correlation", "0.6") == 165
+    assert needed("--sd", "0.3", "--correlation", "0.5") == 71  # 7.84888 · 2·0.09·0.5 / 0.01
+    assert needed("--alpha", "0.01") > 401
+
+
+def test_a_plan_of_a_part_says_what_there_is(cli: Cli) -> None:
+    shown = cli("plan", "--model", "dummy", "--tasks", "demo_questions", "--limit", "50", "--detect", "0.19").out
+    assert "Available" in shown and re.search(r"demo_questions, acc +50 +120 +\d+ +no ", shown)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--detect", "2"], "--detect: 2; expected a difference above 0 and below 1"),
+        (["--detect", "0.1", "--discordance", "20"], "--discordance: 20; expected a share"),
+        (["--detect", "0.1", "--discordance", "0.2", "--sd", "0.3"], "--discordance: given together with --sd"),
+        (["--detect", "0.1", "--correlation", "1"], "--correlation: 1; expected"),
+        (["--sd", "0.3"], "--sd: given without --detect"),
+    ],
+)
+def test_assumptions_that_mean_nothing_are_refused(cli: Cli, given: list[str], told: str) -> None:
+    done = cli("plan", "--model", "dummy", "--tasks", "demo_questions", *given)
+    assert done.code == 2 and told in done.err

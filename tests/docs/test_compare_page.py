@@ -20,7 +20,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store.db"))
     lines = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.strip().split("\n")]
-    assert len(lines) == 12
+    assert len(lines) == 14
     said = []
     for line in lines:
         program, *arguments = shlex.split(line)
@@ -33,8 +33,10 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "; not worse by more than 5 points" in said[3] and "\n  document 0: 0 → 1: " in said[3]
     assert Path("compared.md").read_text(encoding="utf-8").startswith("# ngram and dummy\n")
     assert ElementTree.parse("compared.xml").getroot().get("failures") == "0"
-    assert "systems that share a letter cannot be told apart" in said[9]
-    assert "differs: style: own → letters" in said[11]
+    assert "systems that share a letter cannot be told apart" in said[11]
+    assert "differs: style: own → letters" in said[13]
+    for row in re.findall(r"^ demo_questions, acc .*", PAGE, re.MULTILINE):
+        assert row.split() in [line.split() for line in said[8].split("\n")]
     (agreed,) = re.findall(r"```text\n(  the same outcome.*?)```", PAGE, re.DOTALL)
     assert agreed in said[5]
     (failed,) = re.findall(r"```text\n(gate failed.*?)```", PAGE, re.DOTALL)

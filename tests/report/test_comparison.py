@@ -129,7 +129,7 @@ def test_a_narrow_terminal_has_narrow_tables_and_wrapped_sentences() -> None:
     assert max(map(len, text.split("\n"))) <= 60
     rows = [line.split()[2:] for line in text.split("\n") if line.startswith("t, acc ")]
     wide = [line.split()[2:] for line in comparison_text(made()).split("\n") if line.startswith("t, acc ")]
-    assert len(rows) > len(wide) == 2 and list(chain(*rows)) == list(chain(*wide))
+    assert len(rows) > len(wide) == 3 and list(chain(*rows)) == list(chain(*wide))
 
 
 def test_names_too_long_for_a_terminal_have_lines_of_their_own_and_stay_whole() -> None:
@@ -174,3 +174,28 @@ def test_a_sentence_that_the_verdict_goes_on_from_stands_once() -> None:
     over = OverallScore("a", "b", ("t", "u"), own.pairs[0].difference, 0.5, 0.5, "none", "Over 2 tasks, nothing.")
     found = replace(own, overall=(over,), verdict="Over 2 tasks, nothing; 1 of 2 single comparisons differs.")
     assert comparison_text(found).count("Over 2 tasks") == 1
+
+
+def test_errors_with_and_without_pairing_stand_beside_their_correlation() -> None:
+    found = made()
+    pair = replace(found.pairs[0], unpaired=0.14, correlation=0.49, needed=900, needed_to_detect=1234)
+    lines = comparison_text(replace(found, pairs=(pair,))).split("\n")
+    (place,) = [place for place, line in enumerate(lines) if line.endswith("SE      SE unpaired  Correlation")]
+    assert lines[place + 1].endswith("0.1000  0.1400       0.49")
+
+
+def test_the_documents_needed_say_for_which_difference() -> None:
+    found = made()
+    pair = replace(found.pairs[0], detectable=0.2, needed=900, needed_to_detect=1234)
+    observed = comparison_text(replace(found, pairs=(pair,)))
+    assert "Detectable with n  n, observed effect\n" in observed and "n to detect" not in observed
+    wished = comparison_text(replace(found, pairs=(pair,), wish=CompareWish(detect=0.02)))
+    assert "Detectable with n  n, observed effect  n to detect 0.02\n" in wished
+    assert "0.2000             900                 1,234" in wished
+
+
+def test_an_interval_says_its_level_and_no_end_looks_like_0_that_is_not() -> None:
+    found = made()
+    ends = Estimate(0.1, 0.05, 0.000012, 0.2, 10, "mcnemar", 1 - 0.05 / 6)
+    text = comparison_text(replace(found, pairs=(replace(found.pairs[0], difference=ends),)))
+    assert "1e-05 … 0.2000  99.17 %" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -228,7 +229,7 @@ def test_texts_that_many_share_are_told_where_they_make_the_error_larger() -> No
     result = run(right_for(*BY_PASSAGE), clustered(PASSAGES))
     grouped = run(right_for(*BY_PASSAGE), clustered(PASSAGES), cluster="passage")
     errors = [item.tasks[0].metric("exact_match").estimate.stderr for item in (grouped, result)]
-    told = '40 documents share 10 texts in the column "passage"; the standard error of exact_match is '
+    told = '40 documents share 10 values of the column "passage"; the standard error of exact_match is '
     (notice,) = [line for line in result.notices if "share" in line]
     assert told + "{:.4f} by these and not {:.4f}: say --cluster passage".format(*errors) in notice
     assert not [line for line in grouped.notices if "share" in line]
@@ -236,7 +237,7 @@ def test_texts_that_many_share_are_told_where_they_make_the_error_larger() -> No
 
 def test_a_document_without_a_text_stands_alone_among_shared_ones() -> None:
     result = run(right_for(*BY_PASSAGE), clustered([*PASSAGES[:38], ["no", "text"], None]))
-    assert [line for line in result.notices if "40 documents share 12 texts" in line]
+    assert [line for line in result.notices if "40 documents share 12 values" in line]
 
 
 def test_shared_texts_are_told_once_for_all_ways_of_asking() -> None:
@@ -265,7 +266,8 @@ def test_shared_texts_that_change_no_error_are_not_told() -> None:
             [f"A text of more than forty characters, the {place}th." for place in range(40)], id="all different"
         ),
         pytest.param(["Answer the following question with one word, please."] * 40, id="an instruction"),
-        pytest.param([f"topic {place // 4}" for place in range(40)], id="short names"),
+        pytest.param([f"topic {place % 4}" for place in range(40)], id="labels"),
+        pytest.param([True, False] * 20, id="truths"),
         pytest.param([None] * 40, id="no text"),
         pytest.param([*PASSAGES[:39], ["a", "list"]], id="a list at the end"),
     ],
@@ -282,6 +284,35 @@ def test_the_column_with_the_fewest_texts_is_the_passage() -> None:
     ]
     assert shared_column(rows) == "passage"
     assert shared_column(rows[:19]) is None  # too few to tell
+
+
+@pytest.mark.parametrize("column", ["passage_id", "docId", "article", "idx"])
+@pytest.mark.parametrize("value", [str, int, "p{}".format])
+def test_short_ids_that_group_documents_are_noticed(column: str, value: Callable[[int], Any]) -> None:
+    """Also where rows are shuffled: the name of the column says it."""
+    task = toy_generation_task(40)
+    rows = [Document(row.task, row.id, {**row.fields, column: value(row.id * 7 % 40 // 4)}) for row in task.rows]
+    right = [row.id for row in rows if row.id * 7 % 40 // 4 % 2]
+    (notice,) = [line for line in run(right_for(*right), replace(task, rows=tuple(rows))).notices if "share" in line]
+    assert f'40 documents share 10 values of the column "{column}"; the standard error of exact_match is ' in notice
+    assert notice.endswith(f": say --cluster {column}, or --cluster auto")
+
+
+def with_column(column: str, values: list[Any]) -> list[Document]:
+    rows = toy_generation_task(len(values)).rows
+    return [Document("toy", row.id, {column: value}) for row, value in zip(rows, values, strict=True)]
+
+
+def test_numbers_in_blocks_are_ids_whatever_their_column_is_called() -> None:
+    assert shared_column(with_column("about", [f"wiki-{place // 4}" for place in range(40)])) == "about"
+    assert shared_column(with_column("about", [place // 4 for place in range(40)])) == "about"
+    assert shared_column(with_column("about", [place * 7 % 40 // 4 for place in range(40)])) is None  # an answer, say
+    assert shared_column(with_column("subject", [f"topic {'abcdefghij'[place // 4]}" for place in range(40)])) is None
+
+
+def test_a_large_group_is_a_property_and_no_document() -> None:
+    assert shared_column(with_column("group", [place // 60 for place in range(600)])) is None
+    assert shared_column(with_column("group", [place // 40 for place in range(600)])) == "group"
 
 
 def test_auto_takes_the_column_found_and_leaves_other_tasks_alone() -> None:

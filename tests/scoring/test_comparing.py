@@ -118,7 +118,9 @@ def test_no_verdict_after_correction_contradicts_its_interval(correction: str, a
             assert pair.effect.low is not None and pair.effect.high is not None
             assert (pair.outcome in ("none", "same")) == (pair.effect.low <= 1 <= pair.effect.high)
             levels.add(round(pair.difference.level, 6))
-    assert len(levels) > 2 and max(levels) == pytest.approx(1 - alpha / 8)
+    assert len(levels) > 2 and max(levels) <= 1 - alpha / 8 + 1e-6
+    if correction == "holm":
+        assert max(levels) == pytest.approx(1 - alpha / 8, abs=1e-6)
 
 
 @pytest.mark.parametrize("aggregation", ["mean", "perplexity", "bits_per_byte", "weighted_perplexity", "f1", "ece"])

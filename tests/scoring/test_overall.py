@@ -109,7 +109,7 @@ def test_prompts_are_a_sample_where_there_are_three_or_more() -> None:
     assert {score.random for score in found} == {("4 prompts of t",)}
     assert sum(score.outcome != "none" for score in found) <= 4
     assert found[0].verdict.startswith(
-        "Over 4 ways of asking t, each counted once, with 4 prompts of t as a sample of others, "
+        "Over 4 ways of asking t, each counted once, taking the 4 prompts of t as a random sample, "
     )
 
 

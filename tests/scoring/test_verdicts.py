@@ -9,7 +9,17 @@ import pytest
 
 from assay.core.comparisons import CompareWish, Margin, OverallScore, PairedScore
 from assay.core.scores import Estimate
-from assay.scoring.verdicts import amount, are_too_few, conclusion, corrected, judged, p_text, table
+from assay.scoring.verdicts import (
+    amount,
+    are_too_few,
+    conclusion,
+    corrected,
+    judged,
+    level_text,
+    p_text,
+    signed,
+    table,
+)
 
 
 def score(value: float | None) -> Estimate:
@@ -191,3 +201,12 @@ def test_findings_of_single_tasks_are_told_beside_all_tasks() -> None:
     assert conclusion(many, [overall]) == (
         "Over 2 tasks, nothing; 2 of 3 single comparisons are more than chance explains."
     )
+
+
+def test_levels_in_words_have_two_digits_of_what_is_left_out() -> None:
+    shown = [level_text(1 - alpha) for alpha in (0.05, 0.2, 0.1, 0.5, 0.05 / 2, 0.05 / 6, 0.05 / 4950)]
+    assert shown == ["95 %", "80 %", "90 %", "50 %", "97.5 %", "99.17 %", "99.999 %"]
+
+
+def test_an_end_that_is_not_0_does_not_look_like_it() -> None:
+    assert [signed(end, True) for end in (0.0004, -0.00001, 0.0, 1e-17)] == ["+0.04", "-0.001", "0", "0"]

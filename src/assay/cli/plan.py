@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from assay.api import plan_run
 from assay.cli.options import add_run_options, add_store_option, ignored, make_parser, run_settings, split_names
-from assay.report.tables import format_seconds
+from assay.core.comparisons import DetectWish
+from assay.core.errors import Fault, UserError
+from assay.report.tables import format_number, format_seconds
 from assay.report.terminal import make_console, plain_table, show_notices
 from assay.run.forecast import EARLIER_RUNS, MEASUREMENT, PlanReport
 
@@ -18,7 +21,9 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     show_notices(ignored(options), make_console(stderr=True))
     settings = run_settings(options)
-    report = plan_run(options.model, split_names(options.tasks), store=options.store, **settings)
+    report = plan_run(
+        options.model, split_names(options.tasks), detect=_detect(options), store=options.store, **settings
+    )
     if options.json:
         print(json.dumps(asdict(report), indent=2))
         return 0
@@ -28,7 +33,54 @@ def main(arguments: list[str]) -> int:
     console.print(plain_table(headings, rows))
     for line in _lines(report):
         console.print(line, markup=False)
+    if report.detect is not None:
+        console.print()
+        console.print(plain_table(*_detection_table(report, report.detect)))
+        console.print(_assumptions(report.detect), markup=False)
     return 0
+
+
+def _detect(options: argparse.Namespace) -> DetectWish | None:
+    """What is to be found, and what is assumed; assumptions alone mean nothing."""
+    if options.detect is None:
+        given = [name for name in ("discordance", "sd", "correlation") if getattr(options, name) is not None]
+        if given:
+            raise UserError(Fault(f"--{given[0]}", "given without --detect", "--detect D, the difference to find"))
+        return None
+    assumed = (options.alpha, options.discordance, options.sd, options.correlation or 0.0)
+    return DetectWish(options.detect, *assumed)
+
+
+def _detection_table(report: PlanReport, wish: DetectWish) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    found = [(task, task.detection) for task in report.tasks if task.detection is not None]
+    is_limited = any(task.documents < own.available for task, own in found)
+    available = ("Available",) if is_limited else ()
+    headings = ("Task, metric", "Documents", *available, f"To detect {wish.difference:g}", "Enough", "Detectable")
+    rows = []
+    for task, own in found:
+        counts = (f"{task.documents:,}", *((f"{own.available:,}",) if is_limited else ()))
+        if own.metric is None or own.needed is None:
+            rows.append((task.name, *counts, *"–––"))
+            continue
+        least = "none" if own.detectable is None else format_number(own.detectable)
+        rows.append((f"{task.name}, {own.metric}", *counts, f"{own.needed:,}", "yes" if own.is_enough else "no", least))
+    return headings, rows
+
+
+def _assumptions(wish: DetectWish) -> str:
+    if wish.discordance is not None:
+        assumed = f"one of the two alone is right on {100 * wish.discordance:g} % of the documents"
+    elif wish.deviation is None and not wish.correlation:
+        assumed = "two independent runs that are right half of the time, the most that scores from 0 to 1 can vary"
+    else:
+        deviation = 0.5 if wish.deviation is None else wish.deviation
+        assumed = f"a document's score has a standard deviation of {deviation:g}, and correlates by "
+        assumed += f"{wish.correlation:g} between the two"
+    return (
+        f"assumed:  a paired test of two runs at the level of {100 * wish.alpha:g} % with a power of 80 %, on "
+        f"independent documents and one prompt; {assumed}. --discordance, or --sd and --correlation, take what "
+        "`assay compare` shows of runs like these."
+    )
 
 
 def _lines(report: PlanReport) -> list[str]:
@@ -71,4 +123,18 @@ def _parser() -> argparse.ArgumentParser:
     add_run_options(parser)
     add_store_option(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
+    power = parser.add_argument_group("enough documents?")
+    power.add_argument(
+        "--detect", type=float, metavar="D", help="difference between two runs to find: are the documents enough?"
+    )
+    power.add_argument("--alpha", type=float, default=0.05, metavar="A", help="level of the test (default 0.05)")
+    power.add_argument(
+        "--discordance", type=float, metavar="S", help="share of documents that one run alone has right (default 0.5)"
+    )
+    power.add_argument(
+        "--sd", type=float, metavar="SD", help="standard deviation of a document's score, for scores other than 0 and 1"
+    )
+    power.add_argument(
+        "--correlation", type=float, metavar="R", help="of the two runs' scores over documents (default 0)"
+    )
     return parser

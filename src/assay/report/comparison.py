@@ -15,6 +15,7 @@ from assay.core.scores import Estimate
 from assay.report.names import printable
 from assay.report.sections import markdown_table
 from assay.report.tables import format_number
+from assay.scoring.verdicts import level_text
 
 FORMATS = ("table", "markdown", "json", "junit")
 # Beyond so many pairs a reader wants the ranks; the data has them all.
@@ -22,6 +23,8 @@ _MOST_PAIRS = 60
 _MOST_FAILURES = 10
 # Blanks between columns.
 _GAP = 2
+# What rounding leaves of an end that is 0.
+_HAIR = 1e-12
 _SUITE = "assay compare"
 # Headings of what a row is about.
 _NAMES = ("Task, metric", "Systems", "Rank", "System")
@@ -96,7 +99,7 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
         yield ""
         yield from layout(*_places(table))
     shown = found.pairs[:_MOST_PAIRS]
-    for rows_of in (_scores, _sizes, _agreements):
+    for rows_of in (_scores, _sizes, partial(_sight, detect=found.wish.detect), _agreements):
         heads, rows = rows_of(shown, not is_pair)
         # A screen has room for one pair's agreement, which is a line below.
         if rows_of is not _agreements or (rows and heading):
@@ -158,26 +161,54 @@ def _interval(estimate: Estimate) -> str:
     return f"{format_number(estimate.low)} … {format_number(estimate.high)}"
 
 
+def _difference_interval(estimate: Estimate) -> str:
+    """The same of a difference, of which an end that is not 0 must not look as if it were."""
+    if estimate.low is None or estimate.high is None:
+        return "–"
+    return " … ".join(map(_end, (estimate.low, estimate.high)))
+
+
+def _end(value: float) -> str:
+    text = format_number(value)
+    return f"{value:.1g}" if value and abs(value) > _HAIR and not float(text.replace(",", "")) else text
+
+
 def _scores(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
     """What each scored, how far they are apart, and whether chance explains it."""
-    heads = ["n", "First", "Second", "Second − first", "Interval", "Test", "p", "Adjusted p"]
+    heads = ["n", "First", "Second", "Second − first", "Interval", "Level", "Test", "p", "Adjusted p"]
     rows = []
     for pair in pairs:
         values = [pair.scores[0].value, pair.scores[1].value, pair.difference.value]
+        ends = [_difference_interval(pair.difference), level_text(pair.difference.level)]
         test = [pair.test, _p(pair.p), _p(pair.adjusted)]
-        rows.append([f"{pair.n:,}", *map(format_number, values), _interval(pair.difference), *test])
+        rows.append([f"{pair.n:,}", *map(format_number, values), *ends, *test])
     return _with_names(pairs, names_pairs, heads, rows)
 
 
 def _sizes(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
-    """Documents won and lost, how large the difference is, and what so many documents can show."""
-    heads = ["Higher", "Lower", "Equal", "Effect", "Shown by n with 80 %", "n to show the difference"]
+    """Documents won and lost, how large the difference is, and how sure: with the same documents, and without."""
+    heads = ["Higher", "Lower", "Equal", "Effect", "SE", "SE unpaired", "Correlation"]
     rows = []
     for pair in pairs:
-        counts = ["–" if count is None else f"{count:,}" for count in (pair.wins, pair.losses, pair.ties)]
-        tail = [_effect(pair), format_number(pair.detectable), "–" if pair.needed is None else f"{pair.needed:,}"]
-        rows.append([*counts, *tail])
+        errors = [format_number(pair.difference.stderr), format_number(pair.unpaired)]
+        link = "–" if pair.correlation is None else f"{pair.correlation:.2f}"
+        rows.append([*map(_count, (pair.wins, pair.losses, pair.ties)), _effect(pair), *errors, link])
     return _with_names(pairs, names_pairs, heads, rows)
+
+
+def _sight(pairs: Sequence[PairedScore], names_pairs: bool, detect: float | None) -> tuple[list[str], list[list[str]]]:
+    """What so many documents can show, and how many it takes to show a difference, with a power of 80 %."""
+    heads = ["Detectable with n", "n, observed effect"]
+    heads += [] if detect is None else [f"n to detect {detect:g}"]
+    rows = []
+    for pair in pairs:
+        wished = [] if detect is None else [_count(pair.needed_to_detect)]
+        rows.append([format_number(pair.detectable), _count(pair.needed), *wished])
+    return _with_names(pairs, names_pairs, heads, rows)
+
+
+def _count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
 
 
 def _agreements(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:

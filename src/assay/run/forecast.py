@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from assay.core.comparisons import DetectWish
 from assay.core.protocols import Measures, Model, Workload
 from assay.core.requests import Request
 from assay.plan.planning import Plan
@@ -13,18 +15,23 @@ from assay.run.posing import PosedTask
 from assay.run.session import Session, prepared
 from assay.tasks.selection import Wanted
 
+if TYPE_CHECKING:
+    from assay.run.detecting import Detection
+
 EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one task would ask: `missing` counts requests that no earlier task of the run asks too."""
+    """What one task would ask: `missing` counts requests that no earlier task of the run asks too; `detection` says
+    whether its documents suffice to find a wished difference, where one is."""
 
     name: str
     documents: int
     posed: int
     unique: int
     missing: int
+    detection: Detection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class PlanReport:
         seconds: forecast of the time; None when nothing is known of the model's speed.
         seconds_from: where the forecast comes from: `earlier runs` in the store, or a `measurement` of this machine.
         tasks: the same per task.
+        detect: the difference that a comparison is to find, with its assumptions; None where none was asked for.
     """
 
     posed: int
@@ -60,10 +68,24 @@ class PlanReport:
     seconds: float | None
     seconds_from: str | None
     tasks: tuple[TaskPlan, ...]
+    detect: DetectWish | None = None
 
 
-def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> PlanReport:
-    """Resolves, poses and plans a run, and measures what is left to ask. No weights are loaded."""
+def forecast(
+    session: Session, tasks: Sequence[Wanted], model: Model | None, detect: DetectWish | None = None
+) -> PlanReport:
+    """Resolves, poses and plans a run, and measures what is left to ask. No weights are loaded.
+
+    Args:
+        session: the run.
+        tasks: what it asks.
+        model: opened already, or None for the one that the run names.
+        detect: the difference that its documents are to show in a comparison.
+    """
+    if detect is not None:
+        from assay.run.detecting import check_detection  # most plans have no use for it
+
+        check_detection(detect)
     with prepared(session, tasks, model) as (setup, posed, plan):
         missing = list(plan.missing.values())
         load = _workload(setup.model, missing)
@@ -81,7 +103,8 @@ def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> 
             work=sum(plan.works),
             seconds=seconds,
             seconds_from=source,
-            tasks=tuple(_task_plans(posed, plan)),
+            tasks=tuple(_task_plans(posed, plan, detect)),
+            detect=detect,
         )
 
 
@@ -102,12 +125,15 @@ def _seconds(session: Session, model: Model, plan: Plan, load: Workload | None) 
     return None, None
 
 
-def _task_plans(posed: Sequence[PosedTask], plan: Plan) -> list[TaskPlan]:
+def _task_plans(posed: Sequence[PosedTask], plan: Plan, detect: DetectWish | None) -> list[TaskPlan]:
+    from assay.run.detecting import detection
+
     seen: set[bytes] = set()
     found = []
     for item in posed:
         own = item.keys.requests.keys()
         new = sum(key in plan.missing and key not in seen for key in own)
         seen.update(own)
-        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new))
+        shown = None if detect is None else detection(item, detect)
+        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new, shown))
     return found

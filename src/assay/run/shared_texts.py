@@ -1,6 +1,6 @@
-"""Tells of documents that share a text and were yet counted as if each stood for itself.
+"""Notices of documents that share a text, or the id of one, and were counted as if each stood for itself.
 
-Takes tasks' results, gives a notice where the error by the shared texts would be clearly larger.
+Takes tasks' results, gives a notice where the error by the shared values would be clearly larger.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from assay.core.results import TaskResult
 from assay.core.scores import Estimate, MetricResult
 from assay.core.variance_axes import task_family
-from assay.tasks.clusters import shared_column
+from assay.tasks.clusters import group_value, shared_column
 
 # Means of documents, whose error clusters change.
 _METHODS = ("wilson", "wilson-t", "t")
@@ -39,7 +39,7 @@ def _notice(result: TaskResult) -> str | None:
     found, own = _clustered(result, metric, column), metric.estimate.stderr or 0.0
     if found is None or found.stderr is None or found.stderr < _LARGER * own:
         return None
-    told = f'{found.n:,} documents share {found.clusters:,} texts in the column "{column}"'
+    told = f'{found.n:,} documents share {found.clusters:,} values of the column "{column}"'
     errors = f"the standard error of {metric.metric} is {found.stderr:.4f} by these and not {own:.4f}"
     if result.spared is not None and result.spared.stop is not None:  # which knows no clusters
         way_out = (
@@ -59,8 +59,8 @@ def _clustered(result: TaskResult, metric: MetricResult, column: str) -> Estimat
 
     texts: dict[int, Hashable] = {}
     for document in (item.document for item in result.answered):
-        text = document.fields.get(column)
-        texts[document.id] = text if text and isinstance(text, str) else document.id
+        value = group_value(document.fields.get(column))
+        texts[document.id] = ("alone", document.id) if value is None else value
     own = [sample for sample in result.samples if sample.filter == metric.filter and metric.metric in sample.values]
     values = [sample.values[metric.metric] for sample in own]
     if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in values):

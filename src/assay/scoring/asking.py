@@ -12,6 +12,7 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,9 +126,9 @@ def _taken_apart(
     clusters: list[Hashable] = [None] * len(documents)
     for item, way in zip(items, ways, strict=True):
         assert item.differences is not None
-        cell = tuple(own.index(way.get(axis)) for axis, own in levels.items())
         rows = [documents[document] for document in item.documents]
-        table[(rows, *cell)] = item.differences
+        cell: Any = (rows, *(own.index(way.get(axis)) for axis, own in levels.items()))
+        table[cell] = item.differences
         for row, cluster in zip(rows, item.clusters or (), strict=False):
             clusters[row] = cluster
     means: NDArray[np.float64] = table.mean(axis=tuple(1 + axes.index(axis) for axis in axes if axis not in random))

@@ -335,8 +335,8 @@ class _Whole:
             difference = replace(difference, method=test)
         one, other = self.match.values
         counts = (0, 0, n) if one == other else None
-        errors = [_redrawn_error(own.replicates) for own in self.drawn]
-        return _Found(difference, test, p, ends, counts, 0.0, *_correlated(*errors, difference.stderr))
+        first, second = (_redrawn_error(own.replicates) for own in self.drawn)
+        return _Found(difference, test, p, ends, counts, 0.0, *_correlated(first, second, difference.stderr))
 
 
 def _redrawn_error(replicates: Floats) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.core.comparisons import CompareWish
-from assay.scoring.matching import Matched
+from assay.scoring.matching import Matched, cluster_sums
 from assay.stats.flips import FlipTest, flip_table, flip_test, flip_tests
 
 # Fewer pairs than this are flipped one by one.
@@ -69,7 +69,7 @@ def _table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, FlipTest]
     units, (_, weights) = matches[0].units, matches[0].flipped_parts
     values = [entry.addends for entry in entries.values()]
     # A cluster's documents turn together: as many signs as clusters, of their sums.
-    rows = [own if units is None else np.bincount(units, own) for own in values if own is not None]
+    rows = [own if units is None else cluster_sums(units, own) for own in values if own is not None]
     order = {name: place for place, name in enumerate(entries)}
     pairs = [(order[id(match.first)], order[id(match.second)]) for match in matches]
     tests = flip_table(rows, weights, pairs, np.random.default_rng(wish.seed), most_alpha(wish))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
-from assay.scoring.matching import Matched
+from assay.scoring.matching import Matched, cluster_sums
 from assay.scoring.redrawing import Redrawn, difference_test
 from assay.stats.flips import FlipTest
 from assay.stats.means import t_quantile
@@ -117,7 +117,7 @@ class _Perplexities:
         sums, weights = -(sides[0] + sides[1]) / 2, np.ones(len(sides[0])) if lengths is None else lengths
         mean = float(sums.sum() / weights.sum())
         rest = sums - mean * weights
-        rest = rest if units is None else np.bincount(units, rest)
+        rest = rest if units is None else cluster_sums(units, rest)
         count = len(rest)
         error = math.sqrt(count / (count - 1) * float(rest @ rest)) / float(weights.sum())
         return cls(flipped, mean, error, count)

@@ -161,7 +161,7 @@ class Matched:
         if units is None:
             return gaps, lengths
         own = np.ones(len(gaps)) if lengths is None else lengths
-        return np.bincount(units, gaps), np.bincount(units, own)
+        return cluster_sums(units, gaps), cluster_sums(units, own)
 
     def _own(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Of all documents of both systems, those in common."""
@@ -217,6 +217,11 @@ def matched(first: Entry, second: Entry, common: Mapping[int, int] | None = None
     if not is_known:
         pairs = [(mine, theirs) for mine, theirs in pairs if first.has_value[mine] and second.has_value[theirs]]
     return Matched(first, second, [mine for mine, _ in pairs], [theirs for _, theirs in pairs])
+
+
+def cluster_sums(units: NDArray[np.int64], values: Floats) -> Floats:
+    """Per cluster, the sum over its documents."""
+    return np.asarray(np.bincount(units, values), dtype=np.float64)
 
 
 def _is_binary(values: Floats) -> bool:

@@ -19,7 +19,7 @@ _TEST_NAMES = {
     "cluster-sign-flip": "sign-flip by cluster",
     "bootstrap": "bootstrap",
     "cluster-bootstrap": "bootstrap by cluster",
-    "random-effects-t": "t with random prompts, seeds or orders",
+    "random-effects-t": "random-effects t",
 }
 # Sets redrawn by a bootstrap: its p can be no smaller than two in so many.
 REPLICATES = 10_000
@@ -96,7 +96,8 @@ def level_text(level: float) -> str:
     """`95 %`, `99.17 %`: two digits of what is left out."""
     left = float(f"{100 * (1 - level):.2g}")
     digits = max(0, 1 - math.floor(math.log10(left)))
-    return f"{100 - left:.{digits}f}".rstrip("0").rstrip(".") + " %"
+    text = f"{100 - left:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if digits else text} %"
 
 
 def evidence(found: PairedScore | OverallScore, wish: CompareWish, tests: int, noun: str = "tests") -> str:
@@ -206,7 +207,7 @@ def _asking(score: OverallScore) -> str:
     """For which prompts, seeds or orders the sentence holds."""
     parts = []
     if score.random:
-        parts.append(f"with {' and '.join(score.random)} as a sample of others")
+        parts.append(f"taking the {' and the '.join(score.random)} as a random sample")
     if score.fixed:
         parts.append(f"for these {' and '.join(score.fixed)} alone")
     return "".join(f"{part}, " for part in parts)

@@ -1,13 +1,15 @@
 """Which documents of a task belong together: those on one passage, variants of one item.
 
 Takes the column or template that a task's key `cluster` or the run names, gives a reader of a document's cluster.
-Where nobody names one, a column of texts that several documents share tells it as well.
+Where nobody names one, a column of texts or ids that several documents share tells it as well.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from assay.core.documents import Document
@@ -25,6 +27,14 @@ _PASSAGE = 40
 # So many of the documents share theirs with another, and so many at most have the same: an instruction is no passage.
 _SHARED, _LARGEST = 0.3, 0.2
 _FEW_DOCUMENTS = 20
+# Documents that share an id are so many at most on average: a subject or a label has more.
+_LARGEST_MEAN = 50
+# Names of columns that hold ids of what documents are about.
+_ID_NAME = re.compile(
+    r"(?:^|[_\-. ])(?:id|idx|uid|uuid|guid|pid|docid|group|cluster|passage|paragraph|document|doc|article|story|title"
+    r"|page|chapter|section|dialogue|dialog|conversation|thread|context|video|image|table|family|template)s?$|(?-i:[a-z]I[dD]$)",
+    re.IGNORECASE,
+)
 
 
 def cluster_reader(
@@ -54,33 +64,62 @@ def cluster_reader(
 
 
 def shared_column(documents: Sequence[Document]) -> str | None:
-    """The column of texts that many documents share with another, such as a passage; None where there is none.
+    """The column that says which documents belong together, such as a passage or its id; None where there is none.
 
-    Of several it is the one with the fewest texts: questions on one passage may share the question, too.
+    Columns of texts come before those of ids, which are told by their names, or by numbers in blocks of rows. Of
+    several it is the one with the fewest values: questions on one passage may share the question, too.
     """
     if len(documents) < _FEW_DOCUMENTS:
         return None
-    found = {}
+    texts, ids = {}, {}
     for column, first in documents[0].fields.items():
-        if isinstance(first, str):
-            texts = [document.fields.get(column) for document in documents]
-            count = _passages(texts)
-            if count:
-                found[column] = count
+        if isinstance(first, (str, int)) and not isinstance(first, bool):
+            values = [document.fields.get(column) for document in documents]
+            groups = _groups(values)
+            if groups and _are_passages(values):
+                texts[column] = groups
+            elif groups and groups * _LARGEST_MEAN >= len(values) and _are_ids(column, values, documents):
+                ids[column] = groups
+    found = texts or ids
     return min(found, key=found.__getitem__, default=None)
 
 
-def _passages(texts: Sequence[Any]) -> int:
-    """How many different passages a column has; 0 where it holds none, or few documents share theirs."""
-    some = texts[:: max(1, len(texts) // 100)]  # enough to tell names from passages
-    if sum(len(text) for text in some if isinstance(text, str)) < _PASSAGE * len(some):
-        return 0
-    known = [text for text in texts if text and isinstance(text, str)]
-    if len(set(known)) > (1 - _SHARED / 2) * len(texts):  # so many different ones leave too few shared
+def group_value(value: Any) -> str | int | None:
+    """What a column says of a document's group; None where it says nothing."""
+    return value if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "" else None
+
+
+def _are_passages(values: Sequence[Any]) -> bool:
+    some = values[:: max(1, len(values) // 100)]  # enough to tell names from passages
+    return sum(len(text) for text in some if isinstance(text, str)) >= _PASSAGE * len(some)
+
+
+def _are_ids(column: str, values: Sequence[Any], documents: Sequence[Document]) -> bool:
+    """Whether short values name groups of documents, not a property that documents happen to share, as a label is."""
+    if _ID_NAME.search(column):
+        return True
+    by_place = [
+        value for _, value in sorted(zip((document.id for document in documents), values, strict=True), key=_first)
+    ]
+    blocks = sum(one != other for one, other in pairwise(by_place)) + 1
+    has_numbers = all(
+        isinstance(value, int) or any(map(str.isdigit, value or "")) for value in map(group_value, values)
+    )
+    return has_numbers and blocks == len(set(map(group_value, values)))
+
+
+def _first(item: tuple[int, Any]) -> int:
+    return item[0]
+
+
+def _groups(values: Sequence[Any]) -> int:
+    """How many different values a column has; 0 where few documents share theirs, or many the same."""
+    known = [value for value in map(group_value, values) if value is not None]
+    if len(set(known)) > (1 - _SHARED / 2) * len(values):  # so many different ones leave too few shared
         return 0
     counts = Counter(known)
     shared = sum(count for count in counts.values() if count > 1)
-    is_shared = shared >= _SHARED * len(texts) and max(counts.values(), default=0) <= _LARGEST * len(texts)
+    is_shared = shared >= _SHARED * len(values) and max(counts.values(), default=0) <= _LARGEST * len(values)
     return len(counts) if is_shared else 0
 
 
