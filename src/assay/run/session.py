@@ -201,7 +201,7 @@ def make_result(
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
     notices += (*task_notices(results), *part_notices(results, session.spec))
-    notices += tuple(ignored_notices(setup.tasks, results, session.spec.options))
+    notices += tuple(ignored_notices(setup.tasks, results, session.spec))
     notices += best_of(setup.combined, results, groups)
     notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(
