@@ -54,6 +54,7 @@ def said(tasks: Any, folder: Path, **settings: Any) -> list[str]:
         ({"apply_chat_template": True}, "whole", "its requests have no prompt (whole texts)"),
         ({"gen_kwargs": {"temperature": 1}}, "whole", "it asks for no generated text"),
         ({"text_column": "body"}, "sums", "no task of this run is text:PATH"),
+        ({"metadata": {"length": 4}}, "sums", "no task of this run makes its own data"),
         ({"original_task": True}, "sums", "no task of this run has several prompts"),
     ],
 )

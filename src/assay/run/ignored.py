@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from assay.core.protocols import Task
 from assay.core.requests import Demonstrated, Generation, Instance, Prompt, Request
 from assay.core.results import TaskResult
-from assay.core.specs import TaskOptions, TextOptions
+from assay.core.specs import RunSpec, TaskOptions, TextOptions
 from assay.core.variance_axes import base_name
 from assay.run.changing import Rescored, Windowed
 from assay.tasks.corpora import KIND, TextTask
@@ -23,15 +23,16 @@ _MOST_NAMES = 5
 _OF_CLASS = "class"
 
 
-def ignored_notices(tasks: Sequence[Task], results: Sequence[TaskResult], options: TaskOptions) -> list[str]:
+def ignored_notices(tasks: Sequence[Task], results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     """A line for every option that some tasks do not follow, and why."""
+    options = spec.options
     found: dict[tuple[str, str], dict[str, None]] = {}
     for task, result in zip(tasks, results, strict=True):
         first = result.answered[0].instance if result.answered else None
         for line in _of_task(task, first, options):
             found.setdefault(line, {})[base_name(task.card.name)] = None
     lines = [f"{flag} has no effect on {_listed(list(names))}: {why}" for (flag, why), names in found.items()]
-    return lines + list(_of_all(tasks, options))
+    return lines + list(_of_all(tasks, spec))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -100,12 +101,16 @@ def _texts(prompt: Prompt) -> list[str]:
     return [prompt.opening] if isinstance(prompt, Demonstrated) else [message.text for message in prompt]
 
 
-def _of_all(tasks: Sequence[Task], options: TaskOptions) -> Iterator[str]:
+def _of_all(tasks: Sequence[Task], spec: RunSpec) -> Iterator[str]:
     """Options that are for some kinds of tasks, where the run has none of them."""
-    texts, default = options.texts, TextOptions()
+    options, texts, default = spec.options, spec.options.texts, TextOptions()
+    definitions = [task.definition for task in tasks if isinstance(task, HarnessTask)]
     is_of_columns = (texts.text_column, texts.domain_column) != (default.text_column, default.domain_column)
     if is_of_columns and not any(isinstance(task, TextTask) for task in tasks):
         yield "--text_column and --domain_column have no effect: no task of this run is text:PATH"
-    has_prompts = any(isinstance(task, HarnessTask) and task.definition.prompt is not None for task in tasks)
-    if options.original_task and not has_prompts:
+    if options.original_task and not any(definition.prompt is not None for definition in definitions):
         yield "--original_task has no effect: no task of this run has several prompts"
+    # A run hands the model's settings to such tasks, too.
+    given = options.metadata.keys() - spec.model_args.keys()
+    if given and not any(definition.custom_dataset is not None for definition in definitions):
+        yield "--metadata has no effect: no task of this run makes its own data (custom_dataset)"

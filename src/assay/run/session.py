@@ -203,7 +203,7 @@ def make_result(
     is_trained = setup.model.fingerprint.parent is not None
     notices += (*task_notices(results, is_trained), *group_notices(groups, results))
     notices += tuple(part_notices(results, session.spec))
-    notices += tuple(ignored_notices(setup.tasks, results, session.spec.options))
+    notices += tuple(ignored_notices(setup.tasks, results, session.spec))
     notices += best_of(setup.combined, results, groups)
     notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(
