@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,9 @@ def test_trained_models_are_listed_and_a_lost_folder_is_told(
         f"  in {gone}",
         "use it: assay run --model my-model --tasks a,b",
     ]
+    decided = replace(record, report={**report, "metric": "mcc", "loss": 0.25, "tied": 2})
+    told = "  12 steps; kept: step 8 with mcc 0.8750, loss 0.2500 (2 other checks have the same mcc; lowest loss)"
+    assert told in fitted_lines(decided)
 
 
 def test_looking_at_models_makes_no_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -132,6 +132,14 @@ def test_the_examination_is_what_asking_gives(encoders: Encoders, fitted: Fit, t
     assert course.examine(course.load().module, "cpu", True).loss == pytest.approx(loss, rel=1e-5)
 
 
+def test_a_head_is_kept_by_the_correlation_of_its_labels(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
+    options = {"metric": "mcc", "check_every": 4, "max_steps": 12}
+    report = fitted(encoders("Bert", "Model", **YOUNG), tmp_path / "new", labelled(), labelled(), **options)
+    assert (report.metric, report.value) == ("mcc", max(entry["mcc"] for entry in report.history))
+    with pytest.raises(ModelError, match='found "f1", but validation lesson 1 has no choices'):
+        fitted(encoders("Bert", "Model"), tmp_path / "other", spans(), spans(), metric="f1")
+
+
 def test_a_head_with_the_same_labels_is_kept_in_its_own_order(encoders: Encoders, tensors: Tensors) -> None:
     folder = encoders("Bert", "ForSequenceClassification", id2label=dict(enumerate(NAMES)))
     course = course_of(folder, labelled(NAMES[::-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,14 @@ def test_the_examination_is_what_asking_gives(
     loss = -sum(entry.total for entry in gold) / sum(entry.token_count for entry in gold)
     picks = [max(range(4), key=lambda place: row[place].total) for row in totals]
     accuracy = sum(pick == lesson.right for pick, lesson in zip(picks, choices, strict=True)) / 32
-    course = course_of(model, choices)
+    sizes = (1, 5, 2, 3)
+    normed = [max(range(4), key=lambda place: row[place].total / sizes[place]) for row in totals]
+    course = course_of(model, [replace(lesson, lengths=sizes) for lesson in choices])
     scores = course.examine(course.load().module, "cpu", True)
     assert scores.loss == pytest.approx(loss, rel=1e-4)
     assert scores.accuracy == accuracy
+    rights = sum(pick == lesson.right for pick, lesson in zip(normed, choices, strict=True))
+    assert scores.values["acc_norm"] == rights / 32
 
 
 def test_a_single_answer_is_right_when_greedy_decoding_gives_it(llama: Path, prompts: list[str]) -> None:

@@ -13,6 +13,7 @@ from assay import evaluate, rescore
 from assay.core.errors import TaskFileError, UserError
 from assay.core.requests import Generation, Loglikelihood
 from assay.core.results import RunResult, TaskResult
+from assay.report.harness_shape import results_data
 from assay.testing import toy_choice_task
 
 Write = Callable[..., Path]
@@ -124,6 +125,9 @@ def test_what_a_template_cannot_put_is_counted_and_named(run: Callable[..., RunR
     assert "1 of 3 documents are left out: the prompt fails: " in failed and "document 1)" in failed
     acc = next(axis for axis in result.prompts if axis.metric == "acc")
     assert acc.left_out == {"pick_one": 1, "fails": 1} and acc.documents == {"pick_one": 2, "fails": 2}
+    counts = result.task("colour@pick_one").denominators
+    assert (counts.left_out, counts.available, counts.scored) == (1, 2, 2)
+    assert results_data(result, {})["n-samples"]["colour@pick_one"] == {"original": 3, "effective": 2}
 
 
 def test_a_prompt_that_fits_no_document_has_no_score(run: Callable[..., RunResult], write_yaml: Write) -> None:
