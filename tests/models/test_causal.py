@@ -25,6 +25,8 @@ from assay.core.requests import Generation, Loglikelihood, Message, RollingLogli
 from assay.core.responses import Failure, Logprob
 from assay.core.specs import ModelSettings
 from assay.models.causal import CausalModel, open_causal
+from assay.run.opening import opened_model
+from assay.settings import make_spec
 from assay.testing.contracts import answers
 
 Opened = Callable[..., CausalModel]
@@ -223,6 +225,20 @@ def test_add_bos_token_is_obeyed(llama: Path, plain: Path, opened: Opened) -> No
     assert opened(plain).view(request).context_ids[0] != 0
     assert opened(plain, add_bos_token=True).view(request).context_ids[0] == 0
     assert opened(llama, add_bos_token=False).view(request).context_ids[0] != 0
+
+
+@pytest.mark.parametrize(
+    ("like", "settings", "has_bos"),
+    [(None, {}, True), ("olmes", {}, False), ("olmes", {"add_bos_token": True}, True), ("helm", {}, True)],
+)
+def test_olmes_sends_no_bos_unless_the_user_wants_it(
+    like: str | None, settings: dict[str, Any], has_bos: bool, llama: Path
+) -> None:
+    spec = make_spec("hf", ["t"], model_args={"pretrained": str(llama), **settings}, like=like)
+    model = opened_model(spec, lambda event: None)
+    assert isinstance(model, CausalModel)
+    assert (model.view(Loglikelihood("The answer", " is")).context_ids[0] == 0) == has_bos
+    model.close()
 
 
 def test_nan_weights_are_failures_of_every_kind(copied: Path, opened: Opened) -> None:

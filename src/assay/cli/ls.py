@@ -124,7 +124,7 @@ def _profiles(options: argparse.Namespace) -> Listing:
     for name in profile_names():
         profile = find_profile(name)
         source = "\n".join(f"{key}: {value}" for key, value in profile.source.items())
-        rows.append((name, source, profile.description, "\n".join(profile.lines()), "\n".join(profile.deviations)))
+        rows.append((name, source, profile.description, "\n".join(profile.lines()), "\n".join(profile.all_deviations)))
     return ("Name", "Source", "Description", "Rules", "Deviations"), rows
 
 

@@ -116,3 +116,21 @@ def test_all_faults_of_a_profile_come_together(tmp_path: Path) -> None:
     assert [
         line for line, (where, what) in zip(found, expected, strict=True) if where not in line or what not in line
     ] == []
+
+
+def test_what_a_rule_says_of_choices_filters_and_rows_is_checked(tmp_path: Path) -> None:
+    text = (
+        "description: d\nsource: {}\ngroups: {averaged_first: 3}\ntasks:\n"
+        "  - match: a\n    choices: 1\n    variants:\n"
+        "      - filters: [{name: x}]\n"
+        "        fewshot: {by: letters, rows: [What burns?]}\n"
+    )
+    found = faults(tmp_path, text)
+    expected = "a list of columns and their values: [{question: …}]"
+    assert found == [
+        "mine.yaml:6  tasks[0].choices: is 1; expected a whole number, 2 or more",
+        "mine.yaml:9  tasks[0].variants[0].fewshot.by: is 'letters'; expected one of text, shown",
+        f"mine.yaml:9  tasks[0].variants[0].fewshot.rows: is ['What burns?']; expected {expected}",
+        "mine.yaml:8  tasks[0].variants[0].filters[0]: is {'name': 'x'}; expected {name: …, filter: [{function: …}]}",
+        "mine.yaml:3  groups.averaged_first: is 3; expected a list of texts",
+    ]

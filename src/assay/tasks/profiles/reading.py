@@ -237,7 +237,7 @@ class _Reader:
         default = self._rule(data["default"], ("default",)) if "default" in data else None
         source = data.get("source")
         groups = data.get("groups", {}) if isinstance(data.get("groups", {}), dict) else {}
-        weighs, averaged = self._weighs(groups), self._texts(groups.get("averaged_first", []), ("groups",))
+        weighs, averaged = self._weighs(groups), self._patterns(groups)
         deviations = self._prose(data, ())
         if self._faults:
             raise UserError(*self._faults)
@@ -275,6 +275,9 @@ class _Reader:
     def _prose(self, data: Mapping[str, Any], above: KeyPath) -> tuple[str, ...]:
         """The deviations that a profile or a rule names, each on one line."""
         return tuple(" ".join(text.split()) for text in self._texts(data.get("deviations", []), (*above, "deviations")))
+
+    def _patterns(self, groups: Mapping[str, Any]) -> tuple[str, ...]:
+        return self._texts(groups.get("averaged_first", []), ("groups", "averaged_first"))
 
     def _weighs(self, data: Mapping[str, Any]) -> bool | None:
         for key, value in data.items():
