@@ -15,8 +15,9 @@ from assay.core.errors import DataError, ModelError, StoreError, UserError
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.fitting import FitListener, FitProgress, FitReport, FitSettings, Lesson
 from assay.core.requests import Loglikelihood
-from assay.core.specs import MetricSpec, Scoring
+from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.run.events import Event, Noticed, Trained
+from assay.run.opening import trained_notices
 from assay.store.fitted import FittedModel
 from assay.store.store import Store
 from assay.testing import ScriptedModel, toy_choice_task
@@ -120,6 +121,24 @@ def test_documents_that_are_kept_back_and_evaluated_are_counted_as_such(tmp_path
     assert [event.text.partition(" documents")[0] for event in events if isinstance(event, Noticed)][1:3] == [
         "sums: training: 16 of 16",
         "sums: validation: 4 of 4",
+    ]
+
+
+def test_a_run_of_a_trained_model_says_what_its_score_owes_to_evaluated_documents() -> None:
+    data = {"lessons": 20, "lessons_evaluated": 3, "checks": 5, "checks_evaluated": 2}
+    record = FittedModel("new", "k", "folder", {}, {}, {}, ("sums",), data, {}, {})
+    with Store(":memory:") as store:
+        store.fitted.add(record)
+        spec = RunSpec("new", ("sums",))
+        told = trained_notices(spec, store, ["sums", "other"])
+        assert (
+            trained_notices(spec, store, ["other"])
+            == trained_notices(RunSpec("ngram", ("sums",)), store, ["sums"])
+            == []
+        )
+    assert told == [
+        "new learnt 3 documents that its tasks evaluate: a score on these is recall",
+        "new was chosen among its checkpoints by 2 documents that its tasks evaluate: this flatters their score",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,21 @@ def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
     told = ", ".join(f"{key}={str(value).lower()}" for key, value in found.items() if key not in spec.model_args)
     tool = find_profile(str(spec.options.like)).name
     return (f"{tool}: the model is opened with {told}, as the tool does; --model_args wins",) if told else ()
+
+
+def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[str]:
+    """What a score of a model that was trained here owes to evaluated documents, on tasks that it learnt."""
+    fitted = None if is_known(spec.model) else store.fitted.get(spec.model)
+    if fitted is None or not set(fitted.tasks) & set(tasks):
+        return []
+    learnt, chosen = (fitted.data.get(name, 0) for name in ("lessons_evaluated", "checks_evaluated"))
+    told = [(learnt, "learnt", "a score on these is recall")]
+    told += [(chosen, "was chosen among its checkpoints by", "this flatters their score")]
+    return [
+        f"{fitted.name} {verb} {count} documents that its tasks evaluate: {effect}"
+        for count, verb, effect in told
+        if count
+    ]
 
 
 def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str, Any]:

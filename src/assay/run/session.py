@@ -24,6 +24,7 @@ from assay.run.golds import check_golds
 from assay.run.ignored import ignored_notices
 from assay.run.manifest import make_manifest, redacted
 from assay.run.notices import group_notices, part_notices, task_notices
+from assay.run.opening import trained_notices
 from assay.run.posing import PosedTask, pose_task
 from assay.run.prompting import prompt_axes
 from assay.run.resolve import Setup, resolve
@@ -202,6 +203,7 @@ def make_result(
     notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
     is_trained = setup.model.fingerprint.parent is not None
     notices += (*task_notices(results, is_trained), *group_notices(groups, results))
+    notices += tuple(trained_notices(session.spec, session.store, [result.name for result in results]))
     notices += tuple(part_notices(results, session.spec))
     notices += tuple(ignored_notices(setup.tasks, results, session.spec))
     notices += best_of(setup.combined, results, groups)
