@@ -92,7 +92,7 @@ def test_changed_documents_are_counted_and_listed_up_to_a_number() -> None:
 
 def test_a_ranking_that_turns_is_told_with_its_tests() -> None:
     (compared,) = [section for section in sections(study("a", "b")) if section.title.startswith("Models")]
-    assert compared.rows[0] == ("t", "raw@own", "a − b", "100.0", "[60.8, 100.0]", "0.004", "10")
+    assert compared.rows[0] == ("t", "raw@own", "a − b", "100.0", "[24.8, 100.0]", "97.5 %", "0.004", "10")
     assert compared.notes == (
         "t: a scores 100.0 points more than b under raw@own (p 0.004), but 100.0 less under byte@own (p 0.004). "
         "The ranking depends on the method, beyond chance.",

@@ -10,6 +10,7 @@ from assay.core.scores import Estimate, MetricResult
 from assay.core.studies import ALPHA, NONE_PICKED, Cell, Changes, Comparison, RankChange, Spread, Study
 from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import format_number
+from assay.scoring.verdicts import level_text
 
 _CHANGES_SHOWN = 10
 
@@ -182,7 +183,7 @@ def _comparisons(study: Study) -> Section:
         (item.task, item.cell, f"{item.first} − {item.second}", *_difference(item), p_value(item.adjusted), str(item.n))
         for item in study.comparisons
     )
-    headings = ("Task", "Method@style", "Models", "Difference in points", "95 % interval", "p (Holm)", "n")
+    headings = ("Task", "Method@style", "Models", "Difference in points", "Interval", "Level", "p (Holm)", "n")
     notes = tuple(rank_sentence(item) for item in study.rank_changes)
     if rows and not notes:
         notes = ("No two models change places between methods or styles.",)
@@ -192,9 +193,9 @@ def _comparisons(study: Study) -> Section:
     return Section("Models compared on the same documents", headings, rows, notes)
 
 
-def _difference(item: Comparison) -> tuple[str, str]:
+def _difference(item: Comparison) -> tuple[str, str, str]:
     interval = "–" if item.low is None or item.high is None else f"[{percent(item.low)}, {percent(item.high)}]"
-    return percent(item.difference), interval
+    return percent(item.difference), interval, level_text(item.level)
 
 
 def rank_sentence(change: RankChange) -> str:

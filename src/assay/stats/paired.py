@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from assay.core.errors import DataError, Fault
 from assay.stats.inputs import finite, is_binary, unequal
@@ -134,6 +135,7 @@ def product_interval(factor: Ranged, scale: Ranged) -> tuple[float, float]:
     return (towards / (product + below) if product + below else 0.0), high
 
 
+@lru_cache(maxsize=4096)  # a hundred systems have thousands of pairs, and few numbers of documents that differ
 def mid_p_interval(successes: int, n: int, level: float = LEVEL) -> tuple[float, float]:
     """Interval for a proportion that inverts the mid-p binomial test: the observed count has half its weight."""
     from scipy.optimize import brentq
