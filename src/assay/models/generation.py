@@ -6,7 +6,7 @@ on what else is in its batch, up to the rounding of the arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -145,7 +145,7 @@ def _write_batch(batch: Sequence[EncodedPrompt], writer: Writer) -> list[Written
     watch = StopWatch(writer.rule(request), start, is_single_line)
     guard = FiniteGuard(start)
     with _random_stream(batch[0], writer.network.device if options["do_sample"] else None):
-        rows = _generate(writer, inputs, {"max_new_tokens": most, **options}, watch, guard)
+        rows = generate_rows(writer, inputs, {"max_new_tokens": most, **options}, watch, guard)
     results: list[Written] = []
     for number, prompt in enumerate(batch):
         ids = rows[number][start:]
@@ -162,14 +162,22 @@ def _length(ids: Sequence[int], end_ids: Sequence[int]) -> int:
     return next((place + 1 for place, identifier in enumerate(ids) if identifier in end_ids), len(ids))
 
 
-def _generate(
+def generate_rows(
     writer: Writer,
     inputs: dict[str, Any],
     options: dict[str, Any],
     watch: StopWatch,
-    guard: FiniteGuard,
+    guard: Callable[[Tensor, Tensor], Tensor],
 ) -> list[list[int]]:
-    """Ids of each row: what stands before the answer, and the answer."""
+    """Ids of each row: what stands before the answer, and the answer.
+
+    Args:
+        writer: the model.
+        inputs: see `Writer.inputs`.
+        options: settings for `generate`.
+        watch: tells when a row ends.
+        guard: given the ids so far and the scores of the next ones; gives the scores to pick from.
+    """
     import torch
     from transformers import LogitsProcessorList, StoppingCriteriaList
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +17,7 @@ from assay.core.errors import Fault, ModelError, missing_extra
 from assay.models.batches import CPU_GENERATION_TOKENS, CPU_TOKENS, BatchLimit
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint, precision
+from assay.models.config_values import config_number
 from assay.models.logs import unlogged
 from assay.models.quantizing import quantize
 from assay.models.threads import wait_briefly
@@ -220,7 +221,7 @@ def automatic_limit(network: Network, for_generation: bool) -> BatchLimit:
 def _tokens_for(free: int, module: Any, for_generation: bool) -> int:
     """Tokens that fit into some bytes: states, caches and logits. Rough; the back-off mends the rest."""
     config = module.config.get_text_config()
-    number: Callable[[str], int] = lambda name: int(getattr(config, name, 0) or 0)  # noqa: E731
-    width, layers, vocabulary = number("hidden_size"), number("num_hidden_layers"), number("vocab_size")
+    names = ("hidden_size", "num_hidden_layers", "vocab_size")
+    width, layers, vocabulary = (int(config_number(config, name)) for name in names)
     per_token = 4 * (2 * width * layers if for_generation else 16 * width + 3 * vocabulary)
     return max(min(int(free * MEMORY_SHARE) // max(per_token, 1), MOST_TOKENS), CPU_TOKENS)

@@ -60,3 +60,8 @@ def is_plain(weight: Any) -> bool:
     import torch
 
     return type(weight.data) is torch.Tensor
+
+
+def rounds_inputs(module: Any) -> bool:
+    """Whether layers round what goes into them (`int8_dynamic`), so that the last bit of a number moves answers."""
+    return any(getattr(part, "act_quant_kwargs", None) is not None for part in module.parameters())

@@ -65,7 +65,6 @@ def dense(tree: PrefixTree, rule: Any = None, scaling: float | None = None, **op
             path.append(row)
             at = len(path) - 1
             seen = [place for place in range(at + 1) if rule is None or bool(rule(0, 0, at, place))]
-            seen = [place for place in seen if at - place < (options.get("sliding_window") or math.inf)]
             rows = [path[place] for place in seen]
             lines.append([one_row(query[head, row], key, value, head, rows, scaling, options) for head in range(HEADS)])
     return torch.stack([torch.stack(line) for line in lines])
@@ -88,16 +87,21 @@ def chunk(batch: Any, head: Any, asking: Any, key: Any) -> Any:
     return asking // 8 == key // 8
 
 
+def window(batch: Any, head: Any, asking: Any, key: Any) -> Any:
+    """Rows look back at 9 positions, their own included."""
+    return asking - key < 9
+
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "scaling": {"scaling": 0.9},
     "soft-capped": {"softcap": 1.5},
     "sinks": {"s_aux": torch.tensor([0.5, -1.0, 3.0, 0.0])},
-    "window": {"sliding_window": 9},
-    "window and sinks": {"sliding_window": 9, "s_aux": torch.tensor([0.5, -1.0, 3.0, 0.0])},
-    "window and soft-capped": {"sliding_window": 9, "softcap": 1.5},
+    "window": {"rule": window},
+    "window and sinks": {"rule": window, "s_aux": torch.tensor([0.5, -1.0, 3.0, 0.0])},
+    "window and soft-capped": {"rule": window, "softcap": 1.5},
+    "window that is not in the mask": {"sliding_window": 9},
     "chunks": {"rule": chunk},
-    "wide window": {"sliding_window": 10_000},
     "narrow values": {"value_width": 5},
     "harmless": {"position_ids": torch.zeros(1), "use_cache": False, "is_causal": True, "indices": None},
 }
@@ -112,7 +116,7 @@ def test_every_row_sees_its_path(name: str, size: int) -> None:
     assert torch.allclose(found, dense(tree, **known), atol=1e-12, rtol=0)
 
 
-WORDS = ("scaling", "softcap", "s_aux", "sliding_window", "rule", "value_width")
+WORDS = ("scaling", "softcap", "s_aux", "rule", "value_width")
 
 
 @pytest.mark.parametrize("size", [17, 1000])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.core.protocols import Progress
+from assay.models.config_values import config_number
 from assay.models.engine.tree import PrefixTree
 from assay.models.tokens import EncodedText
 
@@ -77,25 +78,22 @@ def rates_of(module: Any) -> Rates:
     inputs = module.get_input_embeddings()
     outputs = module.get_output_embeddings()
     skipped = {id(layer.weight) for layer in (inputs, outputs) if layer is not None}
-    experts, chosen = (int(_first(config, names)) for names in (_EXPERTS, _CHOSEN))
+    experts, chosen = (int(config_number(config, *names)) for names in (_EXPERTS, _CHOSEN))
     share = chosen / experts if experts and chosen else 1.0
     weights = 0.0
     for parameter in module.parameters():
         if id(parameter) not in skipped and parameter.ndim >= 2:
             weights += parameter.numel() * (share if parameter.ndim == 3 else 1.0)
-    width, heads = _first(config, ("hidden_size",)), _first(config, ("num_attention_heads",))
-    head_width = _first(config, ("head_dim",)) or width / max(heads, 1)
-    pair = 4.0 * _first(config, ("num_hidden_layers",)) * heads * head_width
+    width, heads, layers = (
+        config_number(config, name) for name in ("hidden_size", "num_attention_heads", "num_hidden_layers")
+    )
+    pair = 4.0 * layers * heads * (config_number(config, "head_dim") or width / max(heads, 1))
     row = 2.0 * outputs.weight.numel() if outputs is not None else 0.0
     return Rates(2.0 * weights, row, pair)
 
 
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _CHOSEN = ("num_experts_per_tok", "top_k_experts")
-
-
-def _first(config: Any, names: tuple[str, ...]) -> float:
-    return next((float(value) for name in names if isinstance(value := getattr(config, name, None), (int, float))), 0.0)
 
 
 @dataclass(slots=True)

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NAME = "assay_tree"
-# Arguments that change nothing here: what they say is in the masks, in the positions, or asks for extra outputs.
+# Arguments that change nothing here: what they say is in the masks, in the positions, or asks for extra outputs. A
+# window counts where the mask has it: OLMoE names one that its mask, and so a plain forward pass, does not heed.
 HARMLESS = frozenset(
-    {"position_ids", "cache_position", "use_cache", "output_attentions", "output_router_logits", "output_hidden_states"}
+    {
+        *("position_ids", "cache_position", "use_cache", "sliding_window"),
+        *("output_attentions", "output_router_logits", "output_hidden_states"),
+    }
 )
 # Most tokens that a path grows ahead of its need.
 ROOM = 1024
@@ -122,7 +126,6 @@ class Reading:
     loops: Loops | None = None
     plans: dict[int | None, Plan] = field(default_factory=dict)
     masks: list[Tensor] = field(default_factory=list)
-    windows: dict[int, Tensor] = field(default_factory=dict)
 
     def plan(self, mask: Tensor | None) -> Plan:
         """The kernel calls under a mask over (rows, path + rows); None for plain causal attention."""
@@ -158,7 +161,7 @@ class Reading:
 
         query, key, value, kernel = asked.query, asked.key, asked.value, asked.kernel
         path_key, path_value = self._remembered(key, value)
-        mask = self._windowed(asked.mask, asked.window)
+        mask = asked.mask
         common = self.common if mask is None else 0
         weight = None
         if asked.sinks is not None or common:
@@ -218,14 +221,6 @@ class Reading:
         import torch
 
         return torch.cat([torch.arange(self.path.length, device=self.device), self.positions])
-
-    def _windowed(self, mask: Tensor | None, window: int | None) -> Tensor | None:
-        """The mask, with a window that only the attention arguments tell of."""
-        if mask is not None or window is None or int(self.positions.max()) < window:
-            return mask
-        if window not in self.windows:
-            self.windows[window] = (self.positions[:, None] - self._key_positions()[None, :] < window)[None, None]
-        return self.windows[window]
 
     def _call(self, block: Block) -> Call:
         common = self.common
@@ -326,7 +321,6 @@ class Asked:
         mask: what `Entry.mask` gave for this layer's type.
         kernel: scale and soft-capping.
         sinks: one weight per head that takes its share and gives nothing.
-        window: most tokens a row looks back to, itself included.
     """
 
     query: Tensor
@@ -335,7 +329,6 @@ class Asked:
     mask: Tensor | None
     kernel: Kernel
     sinks: Tensor | None = None
-    window: int | None = None
 
 
 _ENTRY: ContextVar[Entry | None] = ContextVar("entry", default=None)
@@ -376,13 +369,12 @@ def attend(
     dropout: float = 0.0,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    sliding_window: int | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """transformers' calling convention for attention."""
     _refuse(module, dropout, others)
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    asked = Asked(query, key, value, attention_mask, Kernel(scale, softcap), s_aux, sliding_window)
+    asked = Asked(query, key, value, attention_mask, Kernel(scale, softcap), s_aux)
     return _current().attend(asked).transpose(1, 2).contiguous(), None
 
 

@@ -1,52 +1,41 @@
 """Which way a model is asked: the prefix tree, padded batches, or row by row; decided by asking it in all of them.
 
 Takes a network and the user's wish; gives a choice with its reason. Every row of the probe is compared with a plain
-forward pass of that text alone, so a wrong mask, position or cache shows before any number is made with it.
+forward pass of that text alone, so a wrong mask, position or cache shows before any number is made with it. How it
+writes is tried in `dictation.py`, when it first writes.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import Fault, ModelError
-from assay.core.responses import Failure, Logprob
-from assay.models.batches import Batching, BatchLimit, attempt
 from assay.models.causal_arguments import PADDED, TREE
 from assay.models.engine.attention import Unsupported
 from assay.models.engine.head import ReadyLogits
+from assay.models.engine.limits import Limit, find_limit
 from assay.models.engine.loops import Loops, find_loops
-from assay.models.engine.reader import (
-    TreeReader,
-    forget_lengths,
-    make_reader,
-    minds_length,
-    using_attention,
-)
-from assay.models.engine.scoring import TreeScorer
+from assay.models.engine.memory import LEAST_PACK
+from assay.models.engine.probe import Gap, Read, compare, make_probe, read_rows, read_tree
+from assay.models.engine.reader import TreeReader, forget_lengths, make_reader, minds_length
 from assay.models.engine.tuning import is_tunable, tune
-from assay.models.likelihood import Scored, score_pairs
 from assay.models.network import Network
+from assay.models.quantizing import rounds_inputs
 from assay.models.tokens import EncodedText
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SINGLE = "single"
 
 # Per scored token: what float32 may differ by. A wrong mask shows as a hundred times that and more.
 TOLERANCE = 1e-4
+# Of a row of logits: what float32 may differ by, as a share of the row's spread.
+LOGITS_TOLERANCE = 3e-4
 # Narrow formats round by far more: by some units of their last digit, or by several times what padding alone changes.
-ROUNDING = 2.0
+ROUNDING, LOGITS_ROUNDING = 2.0, 16.0
 NOISE_FACTOR = 8.0
-# The probe: a trunk, branches and twigs, longer than a window where that is affordable.
-TRUNK, BRANCH, TWIG = 72, 5, 4
-LONGEST_TRUNK = 320
-PACK = 48
+# Tokens of a probe of which nothing is known.
+SHORT_PROBE = 32
 BY_LENGTH = "its positions depend on the longest text in a batch"
 
 
@@ -59,12 +48,20 @@ class Choice:
         reason: why.
         reader: reads packs; None for the other ways.
         worst: largest difference per token from a plain forward pass in the probe; None when nothing was compared.
+        limit: most tokens of a text that may stand beside others; None when any may.
+        longest: most tokens of a text of the probe.
     """
 
     engine: str
     reason: str
     reader: TreeReader | None = None
     worst: float | None = None
+    limit: Limit | None = None
+    longest: int = SHORT_PROBE
+
+    def is_alone(self, tokens: int) -> bool:
+        """Whether a text of this length is asked by itself."""
+        return self.limit is not None and tokens > self.limit.tokens
 
 
 def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Choice:
@@ -79,32 +76,51 @@ def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Ch
     Raises:
         ModelError: when the tree is demanded and cannot be had.
     """
-    is_mixable = not minds_length(network)
-    if not is_mixable:
+    limit = find_limit(network.module.config.get_text_config())
+    longest = max_length if limit is None else max(min(max_length, limit.tokens), 1)
+    return replace(_choose(network, asked, arithmetic, limit, longest), limit=limit, longest=longest)
+
+
+def _choose(network: Network, asked: str, arithmetic: str, limit: Limit | None, longest: int) -> Choice:
+    if minds_length(network):
         forget_lengths(network)
-    if asked == PADDED:
-        return Choice(PADDED, "asked for") if is_mixable else Choice(SINGLE, f"padded was asked for, but {BY_LENGTH}")
+        if asked == PADDED:
+            return Choice(SINGLE, f"padded was asked for, but {BY_LENGTH}")
     if arithmetic == "lm_eval" and asked != TREE:
-        return Choice(PADDED, "lm-eval's arithmetic, which belongs to its batches")
-    probe = make_probe(network, max_length)
-    truth = _differences(probe, lambda: _by_batches(network, probe, 1))
+        return Choice(PADDED, "asked for" if asked == PADDED else "lm-eval's arithmetic, which belongs to its batches")
+    if asked == PADDED and rounds_inputs(network.module):
+        return Choice(PADDED, "asked for")
+    probe = make_probe(network, longest)
+    truth = read_rows(network, probe, 1)
     if isinstance(truth, str):
         _demand(asked, truth)
         return Choice(SINGLE, f"the probe failed: {truth}")
-    noise = _compare(truth, _differences(probe, lambda: _by_batches(network, probe, len(probe))))
-    # When padding itself goes wrong, it is no measure of rounding.
-    is_padding_sound = noise <= _most_noise(network)
-    least = max(TOLERANCE, ROUNDING * _precision(network))
-    tolerance = max(least, NOISE_FACTOR * noise) if is_padding_sound else least
-    found = _try_tree(network, probe, truth, tolerance)
+    padding = compare(truth, read_rows(network, probe, len(probe)))
+    if asked == PADDED:
+        return _without_packs(network, padding, "asked for")
+    found = _try_tree(network, probe, truth, _allowed(network, padding), limit)
     if isinstance(found, Choice):
         return found
     _demand(asked, found)
-    if is_padding_sound and is_mixable:
-        return Choice(PADDED, found, worst=noise)
-    if not is_padding_sound:
-        found = f"{found}; padded batches differ from single rows by {noise:.1g} per token"
-    return Choice(SINGLE, found, worst=0.0)
+    return _without_packs(network, padding, found)
+
+
+def _without_packs(network: Network, padding: Gap, reason: str) -> Choice:
+    """Padded batches where they agree with single rows; else single rows."""
+    if not _is_sound(network, padding):
+        found = f"padded batches differ from single rows by {padding.value:.1g} per token"
+        return Choice(SINGLE, f"{reason}; {found} and by {padding.logits:.1g} of the spread of logits", worst=0.0)
+    if minds_length(network):
+        return Choice(SINGLE, reason, worst=0.0)
+    return Choice(PADDED, reason, worst=padding.value)
+
+
+def padding_noise(network: Network, max_length: int) -> tuple[float, int]:
+    """The largest difference per token between padded batches and single rows of the probe; tokens of its texts."""
+    probe = make_probe(network, max_length)
+    truth = read_rows(network, probe, 1)
+    worst = math.inf if isinstance(truth, str) else compare(truth, read_rows(network, probe, len(probe))).value
+    return worst, max(text.scored for text in probe)
 
 
 def padding_noise(network: Network, max_length: int) -> tuple[float, int]:
@@ -126,22 +142,28 @@ def _demand(asked: str, reason: str) -> None:
         raise ModelError(Fault("engine", 'found "tree"', "a model that packs can be read with", f"{reason}. Use: auto"))
 
 
-def _try_tree(network: Network, probe: Sequence[EncodedText], truth: Sequence[float], limit: float) -> Choice | str:
+def _try_tree(
+    network: Network, probe: Sequence[EncodedText], truth: Read, allowed: Gap, limit: Limit | None
+) -> Choice | str:
     """The tree in the fastest form that agrees; else why none can be used."""
+    if limit is not None and limit.tokens < LEAST_PACK:
+        return f"{limit.reason} from {limit.tokens + 1} tokens on, which is less than a pack"
     try:
         reader = make_reader(network)
     except Unsupported as error:
         return str(error)
     reason = ""
     for candidate in _forms(reader):
-        found = _differences(probe, partial(_by_tree, candidate, probe))
+        found = read_tree(candidate, probe)
         if isinstance(found, str):
-            reason = reason or found
+            reason = reason or f"packs cannot be read: {found.removeprefix('Unsupported: ')}"
             continue
-        worst = _compare(truth, found)
-        if worst <= limit:
-            return Choice(TREE, f"agrees with single forward passes within {worst:.1g} per token", candidate, worst)
-        reason = f"packs differ from single forward passes by {worst:.1g} per token"
+        gap = compare(truth, found)
+        if gap.value <= allowed.value and gap.logits <= allowed.logits:
+            agrees = f"agrees with single forward passes within {gap.value:.1g} per token"
+            return Choice(TREE, agrees, candidate, gap.value)
+        differs = f"{gap.value:.1g} per token and {gap.logits:.1g} of the spread of logits"
+        reason = f"packs differ from single forward passes by {differs}"
     return reason
 
 
@@ -158,74 +180,26 @@ def _forms(reader: TreeReader) -> Iterator[TreeReader]:
     yield replace(reader, head=ReadyLogits(reader.head.columns))
 
 
-def make_probe(network: Network, max_length: int) -> list[EncodedText]:
-    """Texts of random tokens with two levels of branches, every token scored."""
-    config = network.module.config.get_text_config()
-    generator = random.Random(0)
-    vocabulary = int(config.vocab_size)
-    window = _window(config)
-    trunk = 2 * window if window is not None and 2 * window <= LONGEST_TRUNK else TRUNK
-    trunk = max(min(trunk, max_length - BRANCH - TWIG - 1), 1)
-
-    def draw(count: int) -> tuple[int, ...]:
-        return tuple(generator.randrange(vocabulary) for _ in range(count))
-
-    stem = draw(trunk)
-    texts: list[EncodedText] = []
-    for branch in (draw(BRANCH), draw(BRANCH - 2)):
-        for twig in (draw(TWIG), draw(TWIG - 1)):
-            ids = (*stem, *branch, *twig)[: max_length + 1]
-            texts.append(EncodedText(len(texts), ids, len(ids) - 1))
-    return texts
+def _is_sound(network: Network, padding: Gap) -> bool:
+    """Whether padding changes no more than rounding does."""
+    step = precision(network)
+    return padding.value <= max(TOLERANCE, 6.0 * step) and padding.logits <= logits_tolerance(network)
 
 
-def _window(config: Any) -> int | None:
-    for name in ("sliding_window", "attention_chunk_size", "sliding_window_size", "window_size"):
-        value = getattr(config, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    return None
+def _allowed(network: Network, padding: Gap) -> Gap:
+    """What packs may differ by. When padding itself goes wrong, it is not a measure of rounding."""
+    value, logits = max(TOLERANCE, ROUNDING * precision(network)), logits_tolerance(network)
+    if not _is_sound(network, padding):
+        return Gap(value, logits)
+    return Gap(max(value, NOISE_FACTOR * padding.value), max(logits, NOISE_FACTOR * padding.logits))
 
 
-def _by_batches(network: Network, probe: Sequence[EncodedText], rows: int) -> list[Scored]:
-    return list(score_pairs(probe, network.logits, Batching(BatchLimit(rows=rows))))
+def logits_tolerance(network: Network) -> float:
+    """What a row of logits may change by rounding alone, as a share of its spread."""
+    return max(LOGITS_TOLERANCE, LOGITS_ROUNDING * precision(network))
 
 
-def _by_tree(reader: TreeReader, probe: Sequence[EncodedText]) -> list[Scored]:
-    with using_attention(reader.network):
-        scorer = TreeScorer(reader, Batching(BatchLimit(tokens=PACK)))
-        return list(scorer.score(scorer.plan(probe)))
-
-
-def _differences(probe: Sequence[EncodedText], ask: Callable[[], list[Scored]]) -> list[float] | str:
-    """Log-likelihoods per token, or what went wrong."""
-    answers = attempt(ask)
-    if isinstance(answers, Failure):
-        return answers.message
-    values = [math.nan] * len(probe)
-    for place, answer in answers:
-        if isinstance(answer, Failure):
-            return answer.message
-        assert isinstance(answer, Logprob)
-        values[place] = answer.total / answer.token_count
-    return values
-
-
-def _compare(truth: Sequence[float], found: Sequence[float] | str) -> float:
-    """The largest difference; infinite where a number is missing or none."""
-    if isinstance(found, str):
-        return math.inf
-    return max(
-        abs(left - right) if math.isfinite(right) else math.inf for left, right in zip(truth, found, strict=True)
-    )
-
-
-def _most_noise(network: Network) -> float:
-    """What padding may change by rounding alone, per token."""
-    return max(TOLERANCE, 6.0 * _precision(network))
-
-
-def _precision(network: Network) -> float:
+def precision(network: Network) -> float:
     """The step from 1 to the next number in the format of the weights."""
     import torch
 

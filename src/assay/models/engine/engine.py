@@ -14,10 +14,12 @@ from typing import Any, TypeVar, cast
 from assay.core.protocols import Progress
 from assay.core.responses import Text
 from assay.models.batches import Batching, BatchLimit
+from assay.models.causal_arguments import PADDED
 from assay.models.encoding import Job
 from assay.models.engine import memory
 from assay.models.engine.account import Amount, Meter, Rates, alone_amount, tree_amount
 from assay.models.engine.choosing import SINGLE, Choice
+from assay.models.engine.dictation import check_padding, check_slots
 from assay.models.engine.picking import Picker, picker_for
 from assay.models.engine.reader import using_attention
 from assay.models.engine.scoring import Grove, Scored, TreeScorer
@@ -27,11 +29,14 @@ from assay.models.engine.tuning import Tuning, pack_reading, pack_steps, undo_al
 from assay.models.generation import Writer, Written, write_texts
 from assay.models.likelihood import score_pairs
 from assay.models.network import Network, automatic_limit
+from assay.models.quantizing import rounds_inputs
 from assay.models.tokens import EncodedPrompt, EncodedText, as_texts
 
 Entry = TypeVar("Entry")
 # Full packs that must be ahead before weights are packed for reading them: packing takes what a few of them gain.
 WORTH_PACKING = 6
+# Ways of writing, and the kind of batch that holds one row.
+SLOTS, ALONE = "slots", "alone"
 # By how much a pack may be larger than what memory and speed suggest.
 STRETCH = 1.1
 
@@ -57,6 +62,7 @@ class Engine:
     on_notice: Callable[[str, str], None] = lambda topic, text: None
     meter: Meter = field(init=False)
     _limits: dict[str, BatchLimit] = field(default_factory=dict)
+    _writing: dict[str, str | None] = field(default_factory=dict)
     _for_steps: Tuning | None = None
     _for_reading: Tuning | None = None
 
@@ -87,7 +93,7 @@ class Engine:
             return None
         # A size by which the largest tree is cut evenly, so that its last pack is not a short one.
         even = -(-max(sizes) // max(round(max(sizes) / rows), 1))
-        if even <= STRETCH * rows:
+        if even <= STRETCH * rows and not self.choice.is_alone(even):
             rows = even
             self._limits["loglikelihood"] = BatchLimit(tokens=rows)
         return pack_reading(self.network.module, rows)
@@ -97,14 +103,25 @@ class Engine:
         return alone_amount(texts) if self.choice.reader is None else tree_amount(build_tree(texts))
 
     def _plan(self, texts: Sequence[EncodedText]) -> list[Grove]:
-        if self.choice.reader is None:
-            return [Grove(texts, None, alone_amount(texts))]
-        return self._scorer().plan(texts)
+        """Trees, or rows for batches; then the texts that are read alone."""
+        together = [text for text in texts if not self.choice.is_alone(len(text.inputs))]
+        alone = [text for text in texts if self.choice.is_alone(len(text.inputs))]
+        trees = [] if self.choice.reader is None else self._scorer().plan(together)
+        rows = [together, alone] if self.choice.reader is None else [alone]
+        return [*trees, *(Grove(group, None, alone_amount(group)) for group in rows if group)]
 
     def score(self, groves: Iterable[Sequence[Grove]]) -> Iterator[Scored]:
         """The log-likelihood of every text, as batches finish."""
-        ask = self._by_batches if self.choice.reader is None else self._by_tree
-        return self._timed(answer for group in groves for answer in ask(group))
+        return self._timed(answer for group in groves for answer in self._score(group))
+
+    def _score(self, groves: Sequence[Grove]) -> Iterator[Scored]:
+        trees = [grove for grove in groves if grove.tree is not None]
+        if trees:
+            yield from self._by_tree(trees)
+        for grove in groves:
+            if grove.tree is None:
+                is_alone = self.choice.is_alone(len(grove.texts[0].inputs))
+                yield from self._by_batches(grove.texts, ALONE if is_alone else "loglikelihood")
 
     def write(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> Iterator[Written]:
         """The answer to every prompt."""
@@ -121,6 +138,8 @@ class Engine:
             "engine": choice.engine,
             "why": choice.reason,
             "probe_difference": choice.worst,
+            "alone_from": None if choice.limit is None else choice.limit.tokens + 1,
+            "writing": self._writing_description(),
             "compiled_loops": choice.reader is not None and choice.reader.loops is not None,
             "forwarded_tokens": meter.done.tokens,
             "written_tokens": meter.written,
@@ -136,42 +155,71 @@ class Engine:
 
     def _scorer(self) -> TreeScorer:
         assert self.choice.reader is not None
-        batching = self._batching("loglikelihood")
-        return TreeScorer(self.choice.reader, batching, self.meter.read, arithmetic=self.arithmetic)
+        batching, limit = self._batching("loglikelihood"), self.choice.limit
+        most = memory.CPU_PACK if limit is None else min(memory.CPU_PACK, limit.tokens)
+        return TreeScorer(self.choice.reader, batching, self.meter.read, most, self.arithmetic)
 
-    def _by_batches(self, groves: Sequence[Grove]) -> Iterator[Scored]:
-        for grove in groves:
-            # By number: windows of one text share an index.
-            numbered = [replace(text, index=number) for number, text in enumerate(grove.texts)]
-            batching = self._batching("loglikelihood")
-            for number, answer in score_pairs(numbered, self.network.logits, batching, self.arithmetic):
-                self.meter.read(alone_amount([numbered[number]]))
-                yield grove.texts[number].index, answer
+    def _by_batches(self, texts: Sequence[EncodedText], kind: str) -> Iterator[Scored]:
+        # By number: windows of one text share an index.
+        numbered = [replace(text, index=number) for number, text in enumerate(texts)]
+        for number, answer in score_pairs(numbered, self.network.logits, self._batching(kind), self.arithmetic):
+            self.meter.read(alone_amount([numbered[number]]))
+            yield texts[number].index, answer
 
     def _write(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> Iterator[Written]:
         """In slots where the model and the request's settings allow it; else by transformers' own `generate`."""
-        others: list[EncodedPrompt] = []
-        tasks: list[Task] = []
-        for prompt in prompts:
-            pick = partial(picker_for, prompt, self.network.module.generation_config, self.network.device)
-            if self.choice.reader is None or self._may_cross(prompt) or pick() is None:
-                others.append(prompt)
-            else:
-                tasks.append(Task(prompt, cast("Callable[[], Picker]", pick)))
-        if tasks:
+        alone = [prompt for prompt in prompts if self._is_alone(prompt)]
+        others = [prompt for prompt in prompts if not self._is_alone(prompt)]
+        if others and self.choice.reader is not None and self._may_write(SLOTS, writer):
+            pickers = {prompt.index: partial(picker_for, prompt, *self._settings()) for prompt in others}
+            plain = [prompt for prompt in others if pickers[prompt.index]() is not None]
+            others = [prompt for prompt in others if pickers[prompt.index]() is None]
+            tasks = [Task(prompt, cast("Callable[[], Picker]", pickers[prompt.index])) for prompt in plain]
             yield from self._slots(writer).write(tasks)
-        known = {prompt.index: prompt for prompt in others}
-        for place, answer in write_texts(others, writer, self._batching("generate")):
+        if len(others) > 1 and self.choice.engine != SINGLE and not self._may_write(PADDED, writer):
+            alone, others = [*alone, *others], []
+        yield from self._generate(others, writer, "generate")
+        yield from self._generate(alone, writer, ALONE)
+
+    def _generate(self, prompts: Sequence[EncodedPrompt], writer: Writer, kind: str) -> Iterator[Written]:
+        known = {prompt.index: prompt for prompt in prompts}
+        for place, answer in write_texts(prompts, writer, self._batching(kind)):
             self.meter.read(alone_amount(as_texts([known[place]])))
             if isinstance(answer, Text):
                 self.meter.write(answer.token_count)
                 self.meter.end(answer.token_count, known[place].max_tokens)
             yield place, answer
 
-    def _may_cross(self, prompt: EncodedPrompt) -> bool:
+    def _settings(self) -> tuple[Any, Any]:
+        return self.network.module.generation_config, self.network.device
+
+    def _is_alone(self, prompt: EncodedPrompt) -> bool:
         """Whether an answer may pass the length at which the model changes its ways, and its neighbours' with it."""
         threshold = None if self.choice.reader is None else self.choice.reader.length_threshold
-        return threshold is not None and len(prompt.ids) + prompt.max_tokens > threshold
+        length = len(prompt.ids) + prompt.max_tokens
+        return self.choice.is_alone(length) or (threshold is not None and length > threshold)
+
+    def _may_write(self, way: str, writer: Writer) -> bool:
+        """Whether answers may be written this way; tried by dictation at first use, and said when not."""
+        if way not in self._writing:
+            longest = self.choice.longest
+            if way == SLOTS:
+                found = check_slots(replace(self._slots(writer), meter=Meter(self.rates)), longest)
+            else:
+                found = None if rounds_inputs(self.network.module) else check_padding(writer, longest)
+            self._writing[way] = found
+            if found is not None:
+                instead = "padded batches" if way == SLOTS else "one by one"
+                self.on_notice(f"writing {way}", f"writes {instead} because {found}")
+        return self._writing[way] is None
+
+    def _writing_description(self) -> str | None:
+        """How answers were written, and why not otherwise; None before any was."""
+        refused = "; ".join(reason for reason in self._writing.values() if reason is not None)
+        ways = [way for way, reason in self._writing.items() if reason is None]
+        if not self._writing:
+            return None
+        return f"{' and '.join(ways) or 'one by one'}{f' because {refused}' if refused else ''}"
 
     def _slots(self, writer: Writer) -> SlotWriter:
         assert self.choice.reader is not None
@@ -184,8 +232,13 @@ class Engine:
             self._batching("generation"),
             self.meter,
             lambda room, count: memory.slots_for(module, device, room, count),
-            memory.pack_tokens(module, device),
+            self._pack_tokens(),
         )
+
+    def _pack_tokens(self) -> int:
+        """Tokens of a pack: what fits, and no more than may stand together."""
+        most = memory.pack_tokens(self.network.module, self.network.device)
+        return most if self.choice.limit is None else min(most, self.choice.limit.tokens)
 
     def _timed(self, answers: Iterable[Entry]) -> Iterator[Entry]:
         """Adds up the time between answers; what others do with one is not counted."""
@@ -208,8 +261,7 @@ class Engine:
         return Batching(self._limits[kind], remember)
 
     def _first_limit(self, kind: str) -> BatchLimit:
-        crosses = self.choice.reader is not None and self.choice.reader.length_threshold is not None
-        if self.choice.engine == SINGLE or (crosses and kind == "generate"):
+        if self.choice.engine == SINGLE or kind == ALONE:
             return BatchLimit(rows=1)
         if self.limit is not None:
             return self.limit
@@ -217,4 +269,4 @@ class Engine:
             return automatic_limit(self.network, kind != "loglikelihood")
         if kind == "generation":
             return BatchLimit()  # as many rows as fit
-        return BatchLimit(tokens=memory.pack_tokens(self.network.module, self.network.device))
+        return BatchLimit(tokens=self._pack_tokens())

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Columns of the vocabulary at once, and numbers of one block of logits: 16 MB, which caches hold.
 COLUMNS = 4096
 ELEMENTS = 1 << 22
+# Logits that a cap or a limit must change, and how near they come, as a share of that, by rounding alone.
+LOUD, NEAR = 1000.0, 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,56 @@ class ReadyLogits:
 
 
 def find_head(module: Any) -> Head | None:
-    """The model's head, when it is a plain matrix."""
+    """The model's head, when it is a plain matrix and all that happens to the last states."""
     import torch
 
     layer = module.get_output_embeddings()
     if type(layer) is not torch.nn.Linear:
         return None
-    return Head(layer.weight, layer.bias)
+    head = Head(layer.weight, layer.bias)
+    return head if _is_all(module, layer, head) else None
+
+
+def _is_all(module: Any, layer: Any, head: Head) -> bool:
+    """Whether logits are the head's product with the last states and nothing else.
+
+    The model is given other states before its head, so large that a cap, scale or limit of the logits shows, however
+    small the logits of real texts are.
+    """
+    import torch
+
+    inputs: list[Tensor] = []
+    before: list[Tensor] = []
+    loud: list[Tensor] = []
+
+    def swap(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        inputs.append(given[0])
+        states = torch.linspace(-1.0, 1.0, given[0].numel()).cos().mul(7919.0).sin().to(given[0]).view_as(given[0])
+        largest = head.block(states.flatten(0, -2), 0, head.columns).float().abs().amax()
+        loud.append(states * (LOUD / largest.clamp(min=1e-3)).to(states))
+        return (loud[0],)
+
+    hooks = (
+        layer.register_forward_pre_hook(swap),
+        module.base_model.register_forward_hook(lambda _, __, output: before.append(output[0])),
+    )
+    try:
+        with torch.inference_mode():
+            ids = torch.zeros(1, 2, dtype=torch.long, device=head.weight.device)
+            logits = module(input_ids=ids).logits
+    except Exception:  # the probe tells what is wrong with such a model
+        return False
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if len(inputs) != 1 or len(before) != 1 or not torch.equal(inputs[0], before[0]):
+        return False
+    with torch.inference_mode():
+        expected = head.block(loud[0].flatten(0, -2), 0, head.columns).float()
+    near = LOUD * max(NEAR, 4.0 * torch.finfo(head.weight.dtype).eps)
+    return logits.numel() == expected.numel() and bool(
+        (logits.float().view_as(expected) - expected).abs().amax() < near
+    )
 
 
 @dataclass(frozen=True, slots=True)

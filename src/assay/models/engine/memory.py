@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.models.config_values import config_number, config_value
+
 if TYPE_CHECKING:
     import torch
 
@@ -71,9 +73,10 @@ def peak_bytes(device: torch.device) -> int | None:
 def token_bytes(module: Any) -> int:
     """Keys and values of one token in all layers."""
     config = module.config.get_text_config()
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(2 * config.num_hidden_layers * heads * width * module.dtype.itemsize)
+    all_heads = config_number(config, "num_attention_heads")
+    heads = config_number(config, "num_key_value_heads") or all_heads
+    width = config_number(config, "head_dim") or config_number(config, "hidden_size") // max(all_heads, 1)
+    return int(2 * config_number(config, "num_hidden_layers") * heads * width * module.dtype.itemsize)
 
 
 def pack_tokens(module: Any, device: torch.device, free: int | None = None) -> int:
@@ -85,10 +88,11 @@ def pack_tokens(module: Any, device: torch.device, free: int | None = None) -> i
         free: bytes that can be had there; None to measure them.
     """
     config = module.config.get_text_config()
-    wide = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    width = int(config_number(config, "hidden_size"))
+    wide = config_value(config, "intermediate_size") or 4 * width
     widest = max(wide) if isinstance(wide, (list, tuple)) else wide
     # Keys and values to stage, a few states, the widest layer twice, and scores over a few thousand keys.
-    each = token_bytes(module) + module.dtype.itemsize * (12 * config.hidden_size + 3 * int(widest) + 4096)
+    each = token_bytes(module) + module.dtype.itemsize * (12 * width + 3 * int(widest) + 4096)
     most = CPU_PACK if device.type == "cpu" else GPU_PACK
     room = free_bytes(device) if free is None else free
     return max(min(int(room * SHARE) // int(each), most), LEAST_PACK)

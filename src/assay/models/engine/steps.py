@@ -137,19 +137,17 @@ class Step:
         """Softmax over what a row may look at, and over its head's sink, which is dropped again by the caller."""
         import torch
 
-        scores = asked.kernel.scores(scores) + self._bias(asked.mask, asked.window)
+        scores = asked.kernel.scores(scores) + self._bias(asked.mask)
         if asked.sinks is not None:
             sinks = asked.sinks.to(scores.dtype).view(1, scores.shape[1], -1, 1).expand(len(scores), -1, -1, 1)
             scores = torch.cat([scores, sinks], dim=-1)
         return scores.softmax(dim=-1)
 
-    def _bias(self, mask: Tensor | None, window: int | None) -> Tensor:
-        name = id(mask) if mask is not None else None if window is None else -window
+    def _bias(self, mask: Tensor | None) -> Tensor:
+        name = None if mask is None else id(mask)
         if name not in self.biases:
             keys = self._key_positions()
             allowed = keys[None, :] <= self.positions[:, None]
-            if window is not None:
-                allowed = allowed & (self.positions[:, None] - keys[None, :] < window)
             if mask is not None:
                 allowed = allowed & mask[0, 0]
                 self.masks.append(mask)  # keeps its id from being given to another

@@ -1,0 +1,167 @@
+"""Dictation: whether a model that writes beside others has the logits that it has alone.
+
+Takes a way of writing; gives the reason why it cannot be used, or None. A few given tokens are written after prompts of
+different lengths, and the logits before each of them are compared, so that padding, masks, positions and caches that
+leak from one row into another show before any text is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from assay.core.requests import Generation
+from assay.core.responses import Failure
+from assay.models.batches import attempt
+from assay.models.engine.choosing import NOISE_FACTOR, logits_tolerance
+from assay.models.engine.picking import Picker
+from assay.models.engine.probe import Rows, has_window, logits_gap, make_probe
+from assay.models.engine.slots import SlotWriter, Task
+from assay.models.generation import Writer, generate_rows
+from assay.models.network import Network
+from assay.models.stops import StopWatch
+from assay.models.tokens import EncodedPrompt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Tokens that are dictated, and the lengths of the shortest prompt and of the others, where no window is longer.
+DICTATED = 3
+SHORT, LONG = 9, 36
+# Settings of generation_config.json that would change the logits by what stands in the padding.
+PLAIN: dict[str, Any] = {"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Stands for a tokenizer while dictated tokens, which are not text, are written."""
+
+    pad_token_id: int
+    eos_token_id: int | None = None
+
+    def decode(self, token_ids: Sequence[int], **_: Any) -> str:
+        return ""
+
+
+@dataclass(slots=True)
+class Dictation:
+    """A batch of `generate` that is given its tokens.
+
+    Attributes:
+        texts: ids of prompts and of what is dictated, one per row.
+        found: logits by the ids that they follow.
+    """
+
+    texts: Sequence[tuple[int, ...]]
+    found: Rows = field(default_factory=dict)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """The scores of `generate`, with all tokens ruled out but the dictated ones; rows are padded on the left."""
+        import torch
+
+        count = input_ids.shape[1] - max(len(text) for text in self.texts) + DICTATED
+        forced = torch.full_like(scores, -torch.inf)
+        for row, text in enumerate(self.texts):
+            place = len(text) - DICTATED + count
+            self.found[text[:place]] = scores[row].float().cpu().clone()
+            forced[row, text[place]] = 0.0
+        return forced
+
+
+@dataclass(slots=True)
+class Dictated(Picker):
+    """Picks what is dictated to one row, in slots; keeps the logits by the ids that they follow."""
+
+    text: tuple[int, ...] = ()
+    found: Rows = field(default_factory=dict)
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+    def pick(self, ids: Sequence[int], logits: Tensor) -> int:
+        self.found[tuple(ids)] = logits.float().cpu().clone()
+        return self.text[len(ids)]
+
+
+def make_texts(network: Network, max_length: int, ends: Collection[int]) -> list[tuple[int, ...]]:
+    """A long row, one as long, one that shares most with the first, and a short one; none where rows are too short."""
+    probe = make_probe(network, max_length)
+    if min(len(text.ids) for text in probe) < SHORT + DICTATED:
+        return []
+    columns = int(network.module.config.get_text_config().vocab_size)
+    spare = next(token for token in range(columns) if token not in ends)
+    rows = [tuple(spare if token in ends else token for token in text.ids) for text in probe]
+    if has_window(network):  # the whole of the probe is longer than that
+        first, second = rows[0], rows[1]
+    else:
+        start = max(len(rows[0]) - LONG - DICTATED, 0)
+        first, second = rows[0][start:], rows[1][start:]
+    return [first, first[::-1], second, rows[-1][-SHORT - DICTATED :]]
+
+
+def check_slots(writer: SlotWriter, max_length: int) -> str | None:
+    """Why answers cannot be written in slots; the logits must be those of plain forward passes."""
+    network = writer.reader.network
+    texts = make_texts(network, max_length, writer.writer.end_ids)
+    truth: Rows = {}
+    for text in texts:
+        places = range(len(text) - DICTATED - 1, len(text) - 1)
+        for place, line in zip(places, network.logits([text[:-1]], places)[0], strict=True):
+            truth[text[: place + 1]] = line.float().cpu()
+    kept: Rows = {}
+    silent = replace(writer, writer=replace(writer.writer, tokenizer=Silent(writer.writer.pad_id)))
+    tasks = [Task(_prompt(number, text), partial(Dictated, text=text, found=kept)) for number, text in enumerate(texts)]
+    answers = attempt(lambda: list(silent.write(tasks)))
+    found = answers if isinstance(answers, Failure) else kept
+    return _reason("slots differ from single forward passes", truth, found, logits_tolerance(network))
+
+
+def check_padding(writer: Writer, max_length: int) -> str | None:
+    """Why prompts cannot be padded on the left; the logits must be those of the same prompts alone.
+
+    Rows of one length, which need no padding, show what rounding alone changes.
+    """
+    texts = make_texts(writer.network, max_length, writer.end_ids)
+    if not texts:
+        return None
+    silent = replace(writer, tokenizer=Silent(writer.pad_id))
+    alone: Rows = {}
+    for text in texts:
+        own = attempt(partial(_dictate, silent, [text]))
+        if isinstance(own, Failure):
+            return f"writing fails: {own.message}"
+        alone |= own
+    allowed = logits_tolerance(writer.network)
+    level, uneven = (attempt(partial(_dictate, silent, rows)) for rows in (texts[:2], texts))
+    noise = 0.0 if isinstance(level, Failure) else _gap(alone, level)
+    allowed = max(allowed, NOISE_FACTOR * noise) if noise <= allowed else allowed
+    return _reason("left-padded batches differ from single rows", alone, uneven, allowed)
+
+
+def _dictate(writer: Writer, texts: Sequence[tuple[int, ...]]) -> Rows:
+    """The logits before each dictated token, by transformers' own `generate` over one batch."""
+    batch = [_prompt(number, text) for number, text in enumerate(texts)]
+    inputs, start = writer.inputs(batch)
+    dictation = Dictation(texts)
+    watch = StopWatch(writer.rule(batch[0].request), start)
+    generate_rows(writer, inputs, {"max_new_tokens": DICTATED, **PLAIN}, watch, dictation)
+    return dictation.found
+
+
+def _prompt(number: int, text: tuple[int, ...]) -> EncodedPrompt:
+    return EncodedPrompt(number, text[:-DICTATED], Generation("", max_tokens=DICTATED), DICTATED)
+
+
+def _gap(truth: Rows, found: Rows) -> float:
+    return logits_gap({ids: truth[ids] for ids in found if ids in truth}, found)
+
+
+def _reason(what: str, truth: Rows, found: Rows | Failure, allowed: float) -> str | None:
+    """What is wrong with logits; None when they are near enough."""
+    if isinstance(found, Failure):
+        return f"writing fails: {found.message}"
+    gap = logits_gap(truth, found)
+    return None if gap <= allowed else f"{what} by {gap:.1g} of the spread of logits"

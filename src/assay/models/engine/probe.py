@@ -1,0 +1,221 @@
+"""The probe: texts of random tokens, read in every way that a model may be asked.
+
+Takes a network; gives, for each way, log-likelihoods and logits that can be compared. Logits are compared row by row
+and in proportion to their own spread, so that a wrong mask, position or scale shows in a model whose logits are small.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.core.responses import Failure, Logprob
+from assay.models.batches import Batching, BatchLimit, attempt
+from assay.models.config_values import config_number, config_value
+from assay.models.engine.head import token_values
+from assay.models.engine.packs import cut
+from assay.models.engine.reader import TreeReader, using_attention
+from assay.models.engine.scoring import TreeScorer
+from assay.models.engine.tree import PrefixTree, Whole
+from assay.models.likelihood import score_pairs
+from assay.models.network import Network
+from assay.models.tokens import EncodedText
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# A trunk, branches and twigs, longer than a window where that is affordable.
+TRUNK, BRANCH, TWIG = 72, 5, 4
+LONGEST_TRUNK = 320
+PACK = 48
+# Numbers of logits that are kept of one way of reading: 16 MB.
+ELEMENTS = 1 << 22
+LEAST_ROWS = 8
+
+# Logits by the ids that they follow.
+Rows = dict[tuple[int, ...], "Tensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one way of reading gave.
+
+    Attributes:
+        values: log-likelihood per token of every text.
+        logits: logits by the ids that they follow.
+    """
+
+    values: Sequence[float]
+    logits: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How far two ways of reading differ.
+
+    Attributes:
+        value: largest difference of a text's log-likelihood per token.
+        logits: mean difference of a row of logits: its root mean square as a share of the row's spread. The mean, as in
+            narrow formats rounding sends a token to other experts now and then, which changes its row altogether.
+    """
+
+    value: float
+    logits: float
+
+
+def make_probe(network: Network, max_length: int) -> list[EncodedText]:
+    """Texts of random tokens with two levels of branches, every token scored."""
+    config = network.module.config.get_text_config()
+    generator = random.Random(0)
+    vocabulary = int(config_number(config, "vocab_size"))
+    window = _window(config)
+    trunk = 2 * window if window is not None and 2 * window <= LONGEST_TRUNK else TRUNK
+    trunk = max(min(trunk, max_length - BRANCH - TWIG - 1), 1)
+
+    def draw(count: int) -> tuple[int, ...]:
+        return tuple(generator.randrange(vocabulary) for _ in range(count))
+
+    stem = draw(trunk)
+    texts: list[EncodedText] = []
+    for branch in (draw(BRANCH), draw(BRANCH - 2)):
+        for twig in (draw(TWIG), draw(TWIG - 1)):
+            ids = (*stem, *branch, *twig)[: max_length + 1]
+            texts.append(EncodedText(len(texts), ids, len(ids) - 1))
+    return texts
+
+
+def has_window(network: Network) -> bool:
+    """Whether the probe is longer than a window of the model."""
+    window = _window(network.module.config.get_text_config())
+    return window is not None and 2 * window <= LONGEST_TRUNK
+
+
+def _window(config: Any) -> int | None:
+    for name in ("sliding_window", "attention_chunk_size", "sliding_window_size", "window_size"):
+        value = config_value(config, name)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> Read | str:
+    """In batches of some rows, padded on the right; or what went wrong."""
+    kept: Rows = {}
+
+    def logits_of(inputs: Sequence[Sequence[int]], positions: Sequence[int]) -> Tensor:
+        found = network.logits(inputs, positions)
+        for ids, lines in zip(inputs, found, strict=True):
+            _keep(kept, tuple(ids), lines[: len(ids)])
+        return found
+
+    batching = Batching(BatchLimit(rows=rows))
+    answers = attempt(lambda: list(score_pairs(texts, logits_of, batching)))
+    if isinstance(answers, Failure):
+        return answers.message
+    values = [math.nan] * len(texts)
+    for place, answer in answers:
+        if isinstance(answer, Failure):
+            return answer.message
+        assert isinstance(answer, Logprob)
+        values[place] = answer.total / answer.token_count
+    return Read(values, kept)
+
+
+def _keep(kept: Rows, ids: tuple[int, ...], lines: Tensor) -> None:
+    """Keeps the last rows of a text, as many as are affordable; one line per position."""
+    for place in _kept_places(len(ids), lines.shape[-1]):
+        kept[ids[: place + 1]] = lines[place].float().cpu()
+
+
+def _kept_places(length: int, columns: int) -> range:
+    return range(max(length - max(ELEMENTS // (4 * columns), LEAST_ROWS), 0), length)
+
+
+def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int = PACK) -> Read | str:
+    """In packs of a few tokens; or what went wrong.
+
+    Args:
+        reader: reads them.
+        texts: all of whose tokens are scored.
+        most_tokens: most tokens of a pack.
+    """
+    kept: Rows = {}
+    values = [math.nan] * len(texts)
+
+    def work() -> None:
+        for grove in TreeScorer(reader, Batching(BatchLimit())).plan(texts):
+            assert grove.tree is not None
+            scores, logits = _read_packs(reader, grove.tree, min(PACK, most_tokens))
+            for number, place in enumerate(grove.tree.order):
+                text, own = grove.texts[int(place)], slice(*grove.tree.bounds[number : number + 2])
+                values[text.index] = math.fsum(scores[own]) / text.scored
+                for position in _kept_places(len(text.inputs), reader.head.columns):
+                    kept[text.inputs[: position + 1]] = logits[int(grove.tree.rows[own][position])]
+
+    with using_attention(reader.network):
+        failure = attempt(work)
+    reader.path.clear()
+    return failure.message if isinstance(failure, Failure) else Read(values, kept)
+
+
+def _read_packs(
+    reader: TreeReader, tree: PrefixTree, most_tokens: int
+) -> tuple[npt.NDArray[np.float64], dict[int, Tensor]]:
+    """The log-probability of every scored token of a tree, and the logits of the rows that are kept."""
+    import torch
+
+    scores = np.zeros(len(tree.rows))
+    lines: dict[int, Tensor] = {}
+    wanted = _kept_rows(tree, reader.head.columns)
+    reader.path.clear()
+    for low in range(0, len(tree), most_tokens):
+        high = min(low + most_tokens, len(tree))
+        states = reader.read(cut(tree, low, high), np.arange(high - low), reach=tree.depth)
+        # A copy: what a model has made itself is worked on in place by `token_values`.
+        rows = wanted[(wanted >= low) & (wanted < high)]
+        with torch.inference_mode():
+            logits = reader.head.block(states[torch.from_numpy(rows - low)], 0, reader.head.columns).float().cpu()
+        lines |= dict(zip(rows.tolist(), logits.clone(), strict=True))
+        pairs = np.flatnonzero((tree.rows >= low) & (tree.rows < high))
+        pairs = pairs[np.argsort(tree.rows[pairs], kind="stable")]
+        which, targets = torch.from_numpy(tree.rows[pairs] - low), torch.from_numpy(tree.targets[pairs])
+        scores[pairs] = token_values(reader.head, states, which, targets, loops=reader.loops).values.numpy()
+    return scores, lines
+
+
+def _kept_rows(tree: PrefixTree, columns: int) -> Whole:
+    """The rows of a tree, all of whose tokens are scored, whose logits are kept."""
+    ends = zip(tree.bounds[:-1], tree.bounds[1:], strict=True)
+    kept = [tree.rows[low:high][_kept_places(high - low, columns)] for low, high in ends]
+    return np.unique(np.concatenate(kept))
+
+
+def compare(truth: Read, found: Read | str) -> Gap:
+    """How far one way of reading is from another; infinitely far where a number is missing."""
+    if isinstance(found, str):
+        return Gap(math.inf, math.inf)
+    differences = (abs(left - right) for left, right in zip(truth.values, found.values, strict=True))
+    value = max(difference if math.isfinite(difference) else math.inf for difference in differences)
+    return Gap(value, logits_gap(truth.logits, found.logits))
+
+
+def logits_gap(truth: Rows, found: Rows) -> float:
+    """The mean difference of a row of logits, as a share of that row's spread; infinite when a row is missing."""
+    import torch
+
+    if truth.keys() - found.keys():
+        return math.inf
+    shares: list[float] = []
+    for ids, right in truth.items():
+        # Infinite logits rule tokens out; less each other they would be no number.
+        off = torch.where(found[ids] == right, 0.0, found[ids] - right)
+        spread = float(right[right.isfinite()].std()) if len(right) > 1 else 1.0
+        shares.append(float(off.square().mean().sqrt()) / max(spread, 1e-30))
+    share = math.fsum(shares) / max(len(shares), 1)
+    return share if math.isfinite(share) else math.inf
