@@ -123,15 +123,6 @@ def padding_noise(network: Network, max_length: int) -> tuple[float, int]:
     return worst, max(text.scored for text in probe)
 
 
-def padding_noise(network: Network, max_length: int) -> tuple[float, int]:
-    """The largest difference per token between padded batches and single rows of the probe; tokens of its texts."""
-    probe = make_probe(network, max_length)
-    truth = _differences(probe, lambda: _by_batches(network, probe, 1))
-    batched = _differences(probe, lambda: _by_batches(network, probe, len(probe)))
-    worst = math.inf if isinstance(truth, str) else _compare(truth, batched)
-    return worst, max(text.scored for text in probe)
-
-
 def may_share(asked: str, arithmetic: str) -> bool:
     """Whether `choose` tries to read what texts share only once."""
     return asked == TREE or (asked != PADDED and arithmetic != "lm_eval")
