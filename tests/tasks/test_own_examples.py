@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay import evaluate
+from assay import evaluate, rescore
 from assay.core.errors import DataError
 from assay.core.responses import Logprob
 from assay.core.specs import TaskOptions
@@ -142,6 +144,23 @@ def test_a_run_says_how_many(folder: Path, like: str | None, said: str) -> None:
     result = evaluate(ScriptedModel(answer), str(folder / "odd.yaml"), store=":memory:", like=like, **SIX)
     (line,) = [line for line in result.notices if "few-shot" in line]
     assert line.startswith("odd: documents ") and said in line and line.endswith(" (10)")
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+def test_runs_of_before_are_rescored_as_they_were_asked(folder: Path, is_older: bool) -> None:
+    store = folder / "s.db"
+    evaluate(ScriptedModel(answer), str(folder / "odd.yaml"), store=store, like="lm-eval", **SIX)
+    with closing(sqlite3.connect(store)) as connection, connection:
+        spec = json.loads(connection.execute("SELECT spec FROM runs").fetchone()[0])
+        spec["options"]["like"] = None
+        if is_older:
+            del spec["options"]["own_examples"]
+        connection.execute("UPDATE runs SET spec = ?", (json.dumps(spec),))
+    if is_older:
+        assert rescore("last", store=store).tasks[0].denominators.notes == {SHOWN: 10}
+    else:
+        with pytest.raises(DataError, match="but not its prompts"):
+            rescore("last", store=store)
 
 
 CLASS = """

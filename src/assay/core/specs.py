@@ -98,6 +98,8 @@ class TaskOptions:
         texts: how whole texts are read.
         fewshot_sampler: which examples stand before a document, by name; None as the tasks have it.
         axes: what is varied.
+        own_examples: whether a document that is drawn among its own few-shot examples is shown there, as lm-eval does
+            and Assay did; for runs that were recorded so.
     """
 
     num_fewshot: int | None = None
@@ -119,6 +121,12 @@ class TaskOptions:
     texts: TextOptions = field(default_factory=TextOptions)
     fewshot_sampler: str | None = None
     axes: Axes = field(default_factory=Axes)
+    own_examples: bool = False
+
+    @property
+    def shows_itself(self) -> bool:
+        """Whether a document may be its own example."""
+        return self.own_examples or self.like == LM_EVAL
 
     def shots(self, own: int | None) -> int:
         """Examples per prompt of a task with a number of its own. The run's number wins, except over a 0."""

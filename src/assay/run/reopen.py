@@ -66,7 +66,10 @@ def recorded_spec(record: RunRecord) -> RunSpec:
     if spec.sparing.may_stop:  # which documents were enough was known at its end only
         spec = replace(spec, samples={name: tuple(entry["sample"]) for name, entry in known.items()})
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
-    return replace(spec, include_path=folders, tasks=tasks, options=replace(spec.options, texts=texts))
+    # Older records do not name it: then documents were shown among their own examples.
+    shown = "own_examples" not in (record.spec.get("options") or {}) or spec.options.own_examples
+    options = replace(spec.options, texts=texts, own_examples=shown)
+    return replace(spec, include_path=folders, tasks=tasks, options=options)
 
 
 def _from(base: Path, name: str) -> str:

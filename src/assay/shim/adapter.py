@@ -22,7 +22,7 @@ from assay.core.requests import (
     Request,
     RollingLoglikelihood,
 )
-from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions
+from assay.core.specs import MetricSpec, Scoring, TaskCard, TaskOptions
 from assay.shim.metrics import AGGREGATIONS
 from assay.shim.task import ConfigurableTask, Task, beside
 from assay.tasks.fewshot import BALANCED
@@ -117,7 +117,7 @@ class ClassTask:
             )
         task.config.task = self._file.data["task"]
         task.config.num_fewshot = self._num_fewshot
-        task.shows_itself = self._options.like == LM_EVAL
+        task.shows_itself = self._options.shows_itself
         if task.config.generation_kwargs is not None:
             task.config.generation_kwargs = {**task.config.generation_kwargs, **self._options.generation}
         if self._num_fewshot:

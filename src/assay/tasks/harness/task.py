@@ -338,7 +338,7 @@ class HarnessTask:
         drawing = Drawing(self.num_fewshot, seed, excluded, where, self._row, order)
         is_own_split, is_made_alike = shares_split(self.definition, fewshot), fewshot.process is self.definition.process
         by_place = is_own_split and not is_made_alike and len(pool) == len(self._documents)
-        leaks = Leaks(not self._is_like_lm_eval, is_own_split, fewshot.sampler == FIRST, by_place)
+        leaks = Leaks(not self.options.shows_itself, is_own_split, fewshot.sampler == FIRST, by_place)
         return CheckedSampler(sampler_of(self.definition, pool, drawing), pool, drawing, leaks)
 
     def _row(self, place: int) -> Row:
