@@ -145,17 +145,17 @@ CASES: dict[str, Case] = {
                 "olmo",
             ),
             *("olmo2", "olmo3", "phimoe", "qwen2_moe", "seed_oss", "smollm3", "starcoder2", "vaultgemma", "xglm"),
+            *("ctrl", "gpt_bigcode"),
         ),
         tree(),
     ),
-    "olmoe": tree(sliding_window=WINDOW),
+    # A window in the cache of `generate` and not in the mask: scored as a tree, written as `generate` does.
+    "olmoe": Case({"sliding_window": WINDOW}, TREE, "padded because slots differ"),
     "gemma4_text": tree(layer_types=ALTERNATING),
     "llama4_text": tree(layer_types=CHUNKED, no_rope_layers=[1, 0, 1], attn_temperature_tuning=True, attn_scale=1.0),
     "stablelm": tree(hidden_size=64, head_dim=16, num_key_value_heads=4),
     "deepseek_v2": tree(**LATENT),
-    **dict.fromkeys(
-        ("codegen", "ctrl", "diffllama", "doge", "gpt_bigcode", "falcon_mamba", "nemotron_h", "openai-gpt"), padded()
-    ),
+    **dict.fromkeys(("codegen", "diffllama", "doge", "falcon_mamba", "nemotron_h", "openai-gpt"), padded()),
     "jamba": padded(attn_layer_offset=1, attn_layer_period=2, expert_layer_period=2, expert_layer_offset=1),
     "qwen3_next": padded(layer_types=LINEAR),
     "deepseek_v32": padded(**LATENT),
@@ -164,7 +164,7 @@ CASES: dict[str, Case] = {
     "rwkv": leaky(),
     "recurrent_gemma": leaky(),
     "roformer": leaky(),
-    "deepseek_v4": leaky(),
+    "deepseek_v4": Case({}, PADDED, "one by one because it compresses blocks of tokens"),
     "minimax": leaky(layer_types=LINEAR),
     "prophetnet": single(),
 }
@@ -252,12 +252,20 @@ def plain_scores(module: Any) -> dict[int, float]:
     return found
 
 
+def reference_scores(module: Any) -> dict[int, float]:
+    """In float64 where the model allows it."""
+    try:
+        return plain_scores(in_float64(module))
+    except RuntimeError:
+        return plain_scores(module)
+
+
 def plain_text(module: Any, prompt: EncodedPrompt) -> str:
     """What `generate` writes after one prompt."""
     ids = torch.tensor([prompt.ids])
     given = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, "eos_token_id": 2, "do_sample": False}
     found = module.generate(ids, max_new_tokens=prompt.max_tokens, **given)[0, ids.shape[1] :].tolist()
-    return Letters().decode(found)
+    return Letters().decode(found).removesuffix(Letters().decode([Letters.eos_token_id]))
 
 
 def answers(network: Network, asked: str) -> tuple[Engine, dict[int, float], dict[int, str]]:
@@ -275,7 +283,7 @@ def check(model_type: str, case: Case) -> Engine:
     """Asks a model as `auto` and as `padded`; both must be right."""
     with quiet():
         module = module_of(model_type, case.key)
-        scores = plain_scores(in_float64(module))
+        scores = reference_scores(module)
         texts = {prompt.index: plain_text(module, prompt) for prompt in PROMPTS}
     engines = []
     for asked in (AUTO, PADDED):
@@ -300,7 +308,8 @@ def test_every_way_of_asking_is_right(model_type: str) -> None:
 def test_the_other_architectures_are_right_too(model_type: str) -> None:
     try:
         module = module_of(model_type, Case({}).key)
-        plain_scores(in_float64(module))
+        reference_scores(module)
+        plain_text(module, PROMPTS[0])
     except Exception as error:
         pytest.skip(f"no small configuration of it is known here: {error}")
     check(model_type, Case({}))

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaModel
 
 from assay.core.errors import ModelError
@@ -149,6 +156,37 @@ def test_logits_that_are_reworked_are_left_to_the_model() -> None:
     rework(module, lambda logits: 0.5 * logits)
     choice = chosen(module)
     assert choice.engine == TREE and choice.reader is not None and isinstance(choice.reader.head, ReadyLogits)
+
+
+def test_soft_cap_of_small_logits_is_found() -> None:
+    config = Gemma2Config(**{**CONFIG, "initializer_range": 0.02}, head_dim=8, final_logit_softcapping=30.0)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(3)
+        choice = chosen(Gemma2ForCausalLM(config).eval())
+    assert choice.engine == TREE and choice.reader is not None and isinstance(choice.reader.head, ReadyLogits)
+
+
+def test_padded_batches_that_go_wrong_are_not_used_even_when_asked_for() -> None:
+    module = llama()
+    rework(module, lambda logits: logits + logits.mean(0))
+    choice = chosen(module, PADDED)
+    assert choice.engine == SINGLE and "asked for; padded batches differ from single rows" in choice.reason
+
+
+def test_small_logits_hide_no_difference() -> None:
+    module = with_token_shift()
+    module.lm_head.weight.data.mul_(1e-4)
+    assert chosen(module).engine == PADDED
+
+
+def test_texts_past_a_length_rule_are_read_alone() -> None:
+    module = llama()
+    module.config.index_topk = 100
+    choice = chosen(module)
+    assert choice.engine == TREE and choice.longest == 99
+    assert choice.is_alone(100) and not choice.is_alone(99)
+    module.config.index_topk = 20
+    assert chosen(module).engine == PADDED
 
 
 def test_broken_weights_leave_no_choice() -> None:

@@ -74,6 +74,17 @@ def test_texts_are_those_of_generate(reader: TreeReader, rows: int | None) -> No
     assert write(reader, given, rows) == by_transformers(reader.network, given)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_the_first_of_level_tokens_is_written(network: Network, dtype: str) -> None:
+    """Tokens 32 on have the logits of tokens 0 on; `generate` takes the first."""
+    import torch
+
+    module = network.module.to(getattr(torch, dtype))
+    module.lm_head.weight.data[32:] = module.lm_head.weight.data[:32]
+    texts = [answer.text for answer in write(make_reader(network), prompts(24))]
+    assert len("".join(texts)) > 100 and all(ord(letter) - LETTER < 32 for text in texts for letter in text)
+
+
 @pytest.mark.parametrize("options", [(), (("top_k", 5),), (("top_p", 0.7),), (("min_p", 0.05), ("top_k", 0))])
 def test_draws_are_those_of_generate(reader: TreeReader, options: tuple[tuple[str, Any], ...]) -> None:
     given = prompts(6, sampling=Sampling(0.9, 11, options))

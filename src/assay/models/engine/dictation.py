@@ -1,8 +1,8 @@
 """Dictation: whether a model that writes beside others has the logits that it has alone.
 
 Takes a way of writing; gives the reason why it cannot be used, or None. A few given tokens are written after prompts of
-different lengths, and the logits before each of them are compared, so that padding, masks, positions and caches that
-leak from one row into another show before any text is written.
+different lengths, and the logits before each are compared with those of `generate` for one prompt, so that padding,
+masks, positions and caches that leak from one row into another show before any text is written.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from assay.core.requests import Generation
 from assay.core.responses import Failure
 from assay.models.batches import attempt
 from assay.models.engine.choosing import NOISE_FACTOR, logits_tolerance
+from assay.models.engine.limits import find_leak
 from assay.models.engine.picking import Picker
 from assay.models.engine.probe import Rows, has_window, logits_gap, make_probe
 from assay.models.engine.slots import SlotWriter, Task
@@ -103,42 +104,44 @@ def make_texts(network: Network, max_length: int, ends: Collection[int]) -> list
 
 
 def check_slots(writer: SlotWriter, max_length: int) -> str | None:
-    """Why answers cannot be written in slots; the logits must be those of plain forward passes."""
+    """Why answers cannot be written in slots; the logits must be those of `generate` for the same prompts alone."""
     network = writer.reader.network
     texts = make_texts(network, max_length, writer.writer.end_ids)
-    truth: Rows = {}
-    for text in texts:
-        places = range(len(text) - DICTATED - 1, len(text) - 1)
-        for place, line in zip(places, network.logits([text[:-1]], places)[0], strict=True):
-            truth[text[: place + 1]] = line.float().cpu()
+    silent = replace(writer.writer, tokenizer=Silent(writer.writer.pad_id))
+    truth = _alone(silent, texts)
     kept: Rows = {}
-    silent = replace(writer, writer=replace(writer.writer, tokenizer=Silent(writer.writer.pad_id)))
     tasks = [Task(_prompt(number, text), partial(Dictated, text=text, found=kept)) for number, text in enumerate(texts)]
-    answers = attempt(lambda: list(silent.write(tasks)))
+    answers = attempt(lambda: list(replace(writer, writer=silent).write(tasks)))
     found = answers if isinstance(answers, Failure) else kept
-    return _reason("slots differ from single forward passes", truth, found, logits_tolerance(network))
+    return _reason("slots differ from single rows", truth, found, logits_tolerance(network))
 
 
 def check_padding(writer: Writer, max_length: int) -> str | None:
-    """Why prompts cannot be padded on the left; the logits must be those of the same prompts alone.
+    """Why prompts cannot be padded on the left; the logits must be those of `generate` for the same prompts alone.
 
     Rows of one length, which need no padding, show what rounding alone changes.
     """
     texts = make_texts(writer.network, max_length, writer.end_ids)
-    if not texts:
-        return None
+    stated = find_leak(writer.network.module.config.get_text_config())
+    if stated is not None or not texts:
+        return stated
     silent = replace(writer, tokenizer=Silent(writer.pad_id))
-    alone: Rows = {}
-    for text in texts:
-        own = attempt(partial(_dictate, silent, [text]))
-        if isinstance(own, Failure):
-            return f"writing fails: {own.message}"
-        alone |= own
-    allowed = logits_tolerance(writer.network)
+    alone, allowed = _alone(silent, texts), logits_tolerance(writer.network)
     level, uneven = (attempt(partial(_dictate, silent, rows)) for rows in (texts[:2], texts))
-    noise = 0.0 if isinstance(level, Failure) else _gap(alone, level)
-    allowed = max(allowed, NOISE_FACTOR * noise) if noise <= allowed else allowed
+    if not isinstance(alone, Failure) and not isinstance(level, Failure):
+        noise = logits_gap({ids: alone[ids] for ids in level}, level)
+        allowed = max(allowed, NOISE_FACTOR * noise) if noise <= allowed else allowed
     return _reason("left-padded batches differ from single rows", alone, uneven, allowed)
+
+
+def _alone(writer: Writer, texts: Sequence[tuple[int, ...]]) -> Rows | Failure:
+    found: Rows = {}
+    for text in texts:
+        own = attempt(partial(_dictate, writer, [text]))
+        if isinstance(own, Failure):
+            return own
+        found |= own
+    return found
 
 
 def _dictate(writer: Writer, texts: Sequence[tuple[int, ...]]) -> Rows:
@@ -155,13 +158,11 @@ def _prompt(number: int, text: tuple[int, ...]) -> EncodedPrompt:
     return EncodedPrompt(number, text[:-DICTATED], Generation("", max_tokens=DICTATED), DICTATED)
 
 
-def _gap(truth: Rows, found: Rows) -> float:
-    return logits_gap({ids: truth[ids] for ids in found if ids in truth}, found)
-
-
-def _reason(what: str, truth: Rows, found: Rows | Failure, allowed: float) -> str | None:
+def _reason(what: str, truth: Rows | Failure, found: Rows | Failure, allowed: float) -> str | None:
     """What is wrong with logits; None when they are near enough."""
-    if isinstance(found, Failure):
-        return f"writing fails: {found.message}"
+    for rows in (truth, found):
+        if isinstance(rows, Failure):
+            return f"writing fails: {rows.message}"
+    assert not isinstance(truth, Failure) and not isinstance(found, Failure)
     gap = logits_gap(truth, found)
     return None if gap <= allowed else f"{what} by {gap:.1g} of the spread of logits"

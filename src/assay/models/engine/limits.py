@@ -65,3 +65,12 @@ def find_limit(config: Any, rules: Sequence[Rule] = RULES) -> Limit | None:
     """The limit below the shortest length that a configuration names; None when it names none."""
     found = [Limit(length - 1, rule.reason) for rule in rules if (length := rule.length(config)) is not None]
     return min(found, key=lambda limit: limit.tokens, default=None)
+
+
+# Settings of models into which padding on the left leaks at lengths that are not probed.
+LEAKS = {"compress_rates": "it compresses blocks of tokens, counted from the start of the row"}  # DeepSeek-V4
+
+
+def find_leak(config: Any) -> str | None:
+    """Why prompts of different lengths may not be padded on the left, as far as a configuration tells; else None."""
+    return next((reason for name, reason in LEAKS.items() if config_value(config, name)), None)

@@ -1,0 +1,57 @@
+"""What a model writes beside others is what it writes alone, or it is found out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import RwkvConfig, RwkvForCausalLM
+
+from assay.core.requests import Generation
+from assay.core.responses import Text
+from assay.models.engine.account import rates_of
+from assay.models.engine.choosing import choose
+from assay.models.engine.dictation import Silent, check_padding, make_texts
+from assay.models.engine.engine import Engine
+from assay.models.generation import Writer
+from assay.models.network import Network, wrap
+from assay.models.tokens import EncodedPrompt
+
+SILENT: Any = Silent(0)
+
+
+@pytest.fixture
+def leaky() -> Network:
+    """A recurrent model, which reads padding on the left as text."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(3)
+        config = RwkvConfig(vocab_size=64, hidden_size=32, attention_hidden_size=32, num_hidden_layers=2)
+        return wrap(RwkvForCausalLM(config).eval(), torch.device("cpu"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_padding_that_is_masked_changes_nothing(network: Network, dtype: torch.dtype) -> None:
+    network.module.to(dtype)
+    assert check_padding(Writer(network, SILENT), 100) is None
+
+
+def test_padding_that_leaks_is_found(leaky: Network) -> None:
+    assert "left-padded batches differ" in str(check_padding(Writer(leaky, SILENT), 100))
+
+
+def test_model_that_padding_leaks_into_writes_one_by_one_and_says_so(leaky: Network) -> None:
+    notices: dict[str, str] = {}
+    choice = choose(leaky, "auto", "exact", 100)
+    engine = Engine(leaky, choice, rates_of(leaky.module), on_notice=notices.__setitem__)
+    given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), Generation(""), 4) for number in range(3)]
+    found = dict(engine.write(given, Writer(leaky, SILENT)))
+    assert choice.engine == "padded" and all(isinstance(answer, Text) for answer in found.values())
+    assert "writes one by one because left-padded batches differ" in notices["writing padded"]
+    assert str(engine.description()["writing"]).startswith("one by one because")
+
+
+def test_nothing_is_dictated_that_ends_an_answer(network: Network) -> None:
+    texts = make_texts(network, 100, (5, 6, 7))
+    assert texts and not {5, 6, 7} & {token for text in texts for token in text}
+    assert len({len(text) for text in texts}) == 3 and make_texts(network, 6, ()) == []
