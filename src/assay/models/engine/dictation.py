@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.requests import Generation
 from assay.core.responses import Failure
@@ -23,7 +23,7 @@ from assay.models.engine.slots import SlotWriter, Task
 from assay.models.generation import Writer, generate_rows
 from assay.models.network import Network
 from assay.models.stops import StopWatch
-from assay.models.tokens import EncodedPrompt
+from assay.models.tokens import EncodedPrompt, Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,7 +107,7 @@ def check_slots(writer: SlotWriter, max_length: int) -> str | None:
     """Why answers cannot be written in slots; the logits must be those of `generate` for the same prompts alone."""
     network = writer.reader.network
     texts = make_texts(network, max_length, writer.writer.end_ids)
-    silent = replace(writer.writer, tokenizer=Silent(writer.writer.pad_id))
+    silent = _silenced(writer.writer)
     truth = _alone(silent, texts)
     kept: Rows = {}
     tasks = [Task(_prompt(number, text), partial(Dictated, text=text, found=kept)) for number, text in enumerate(texts)]
@@ -125,13 +125,17 @@ def check_padding(writer: Writer, max_length: int) -> str | None:
     stated = find_leak(writer.network.module.config.get_text_config())
     if stated is not None or not texts:
         return stated
-    silent = replace(writer, tokenizer=Silent(writer.pad_id))
+    silent = _silenced(writer)
     alone, allowed = _alone(silent, texts), logits_tolerance(writer.network)
     level, uneven = (attempt(partial(_dictate, silent, rows)) for rows in (texts[:2], texts))
     if not isinstance(alone, Failure) and not isinstance(level, Failure):
         noise = logits_gap({ids: alone[ids] for ids in level}, level)
         allowed = max(allowed, NOISE_FACTOR * noise) if noise <= allowed else allowed
     return _reason("left-padded batches differ from single rows", alone, uneven, allowed)
+
+
+def _silenced(writer: Writer) -> Writer:
+    return replace(writer, tokenizer=cast(Tokenizer, Silent(writer.pad_id)))
 
 
 def _alone(writer: Writer, texts: Sequence[tuple[int, ...]]) -> Rows | Failure:
