@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,9 @@ def test_labels_that_match_no_choice_are_refused_with_the_first(
 
 def test_an_unlabelled_split_is_called_so(run: Callable[..., RunResult]) -> None:
     rows = [{**row, "place": -1} for row in CAPITALS]
-    with pytest.raises(DataError, match=r"Is the split unlabelled\? Name another one. --predict_only records"):
-        run(rows, doc_to_choice=["a", "b"], doc_to_target="place")
+    for target in ("place", "{{place}}"):
+        with pytest.raises(DataError, match=r"Is the split unlabelled\? Name another one. --predict_only records"):
+            run(rows, doc_to_choice=["a", "b"], doc_to_target=target)
 
 
 def test_digits_that_are_read_as_places_are_explained(run: Callable[..., RunResult]) -> None:
@@ -93,6 +95,19 @@ def test_digits_that_name_another_choice_are_noticed(run: Callable[..., RunResul
 @pytest.mark.parametrize("settings", [{"like": "lm-eval"}, {"predict_only": True}])
 def test_it_can_be_run_all_the_same(run: Callable[..., RunResult], settings: dict[str, Any]) -> None:
     assert run(CAPITALS, settings, **LISTED).tasks[0].denominators.total == 4
+
+
+def test_answers_that_are_only_recorded_do_not_count_as_wrong(run: Callable[..., RunResult]) -> None:
+    result = run(CAPITALS, {"predict_only": True}, doc_to_choice=["a", "b"], doc_to_target="answer")
+    assert result.tasks[0].denominators.notes == {"invalid_gold": 4}
+    assert not any("count as wrong" in line for line in result.notices)
+
+
+def test_a_list_with_templates_is_told_as_one_template_with_all_its_choices(run: Callable[..., RunResult]) -> None:
+    with pytest.raises(
+        DataError, match=re.escape("""Write doc_to_choice: "{{[A, 'none of these']}}". --like lm-eval""")
+    ):
+        run(CAPITALS, doc_to_choice=["{{A}}", "none of these"], doc_to_target="place")
 
 
 def test_some_impossible_answers_are_counted(run: Callable[..., RunResult]) -> None:

@@ -47,12 +47,12 @@ def said(tasks: Any, folder: Path, **settings: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("settings", "name", "why"),
     [
-        ({"num_fewshot": 2}, "none", "--num_fewshot 2 has no effect on none: it says num_fewshot: 0, which wins"),
+        ({"num_fewshot": 2}, "none", "--num_fewshot 2 has no effect on none: num_fewshot: 0 in a task file wins"),
         ({"num_fewshot": 2}, "whole", "whole texts are read without examples"),
-        ({"fewshot_sampler": "fixed"}, "sums", "it shows no examples"),
-        ({"system_instruction": "Be brief."}, "whole", "its requests have no prompt (whole texts)"),
-        ({"apply_chat_template": True}, "whole", "its requests have no prompt (whole texts)"),
-        ({"gen_kwargs": {"temperature": 1}}, "whole", "it asks for no generated text"),
+        ({"fewshot_sampler": "fixed"}, "sums", "no examples are shown"),
+        ({"system_instruction": "Be brief."}, "whole", "there is no prompt: whole texts are scored"),
+        ({"apply_chat_template": True}, "whole", "there is no prompt: whole texts are scored"),
+        ({"gen_kwargs": {"temperature": 1}}, "whole", "no text is generated"),
         ({"text_column": "body"}, "sums", "no task of this run is text:PATH"),
         ({"metadata": {"length": 4}}, "sums", "no task of this run makes its own data"),
         ({"original_task": True}, "sums", "no task of this run has several prompts"),
@@ -76,7 +76,7 @@ def test_what_a_task_file_does_not_follow_is_said(folder: Path, settings: Any, n
 def test_a_python_task_says_what_it_does_not_follow(folder: Path, settings: Any) -> None:
     flag = f"--{next(iter(settings))}"
     (line,) = said(asking(), folder, **settings)
-    assert line.startswith(flag) and " has no effect on mine: it " in line and "Python" in line
+    assert line.startswith(flag) and " has no effect on mine: a Python task " in line
 
 
 def test_what_is_followed_is_not_said(folder: Path) -> None:
@@ -89,7 +89,13 @@ def test_what_is_followed_is_not_said(folder: Path) -> None:
 def test_tasks_with_the_same_reason_are_one_line(folder: Path) -> None:
     names = [asking(f"mine{number}") for number in range(8)]
     (line,) = said([*names, "sums"], folder, num_fewshot=2)
-    assert "no effect on mine0, mine1, mine2, mine3, mine4 and 3 more: it makes its own prompts" in line
+    assert "no effect on mine0, mine1, mine2, mine3, mine4 and 3 more: a Python task makes its own prompts" in line
+
+
+def test_a_reason_reads_well_for_several_tasks(folder: Path) -> None:
+    (folder / "nought.yaml").write_text(f"task: nought\n{BASE}num_fewshot: 0\n", encoding="utf-8")
+    (line,) = said(["none", "nought", "sums"], folder, num_fewshot=2)
+    assert line.endswith("on none, nought: num_fewshot: 0 in a task file wins over the run's number, as in lm-eval")
 
 
 def test_a_python_task_is_only_recorded_when_nothing_is_to_be_scored(folder: Path) -> None:

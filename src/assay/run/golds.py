@@ -6,6 +6,7 @@ may not be meant. `--like lm-eval` scores such tasks 0, as lm-eval does, and `--
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,12 +16,14 @@ from assay.core.results import TaskResult
 from assay.core.specs import LM_EVAL, RunSpec, Scoring
 from assay.run.posing import PosedTask
 from assay.tasks.harness.task import HarnessTask
-from assay.tasks.harness.values import template_choices
+from assay.tasks.harness.values import listed_choices, template_choices
 
 # Shapes whose scorers look for the place of the right choice.
 _SHAPES = ("multiple_choice", "rotated_choice", "label_scores")
 _ANYWAY = "--predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
 _LONGEST = 200
+# A choice that is one column's name in braces.
+_COLUMN = re.compile(r"\s*\{\{\s*([\w.]+)\s*\}\}\s*")
 
 
 def has_invalid_gold(instance: Instance) -> bool:
@@ -52,7 +55,8 @@ def _faults(posed: PosedTask) -> Iterator[Fault]:
     task = posed.task
     if isinstance(task, HarnessTask) and (found := template_choices(task.definition.rendering.choice)):
         where, told = task.definition.file.where("doc_to_choice"), f"lists the choice {found[0]!r}, a template"
-        yield Fault(where, f"{told} that is not filled in", "the choices as one template", _as_template(found))
+        advice = _as_template(listed_choices(task.definition.rendering.choice))
+        yield Fault(where, f"{told} that is not filled in", "the choices as one template", advice)
     elif posed.instances and _is_hopeless(posed):
         where = f"task {task.card.name}"
         if isinstance(task, HarnessTask):
@@ -66,10 +70,13 @@ def _faults(posed: PosedTask) -> Iterator[Fault]:
         yield Fault(where, found_text, "the text of a choice, or its place counted from 0", _advice(task, first))
 
 
-def _as_template(choices: Sequence[str]) -> str:
-    inner = [choice.strip().removeprefix("{{").removesuffix("}}").strip() for choice in choices]
-    example = ", ".join(inner) if all(name.isidentifier() for name in inner) else "a, b"
-    return f'A list is taken as it is. Write doc_to_choice: "{{{{[{example}]}}}}"'
+def _as_template(choices: Sequence[Any]) -> str:
+    """Tells how a list of templates and texts is written as one template."""
+    names = [_COLUMN.fullmatch(choice) if isinstance(choice, str) else None for choice in choices]
+    inner = [found[1] if found else repr(choice) for found, choice in zip(names, choices, strict=True)]
+    example = "a, b" if any("{" in part for part in inner) else ", ".join(inner)
+    told = f'A list is taken as it is. Write doc_to_choice: "{{{{[{example}]}}}}"'
+    return f"{told}. --like lm-eval scores the braces, as lm-eval does"
 
 
 def _is_hopeless(posed: PosedTask) -> bool:
@@ -84,10 +91,10 @@ def _is_hopeless(posed: PosedTask) -> bool:
 def _advice(task: Any, first: Instance) -> str:
     """What is the matter, as far as the first document tells."""
     target = first.target
-    if _is_digits_of_template(task.card.config, target) and str(target) in first.choices:
+    if _has_own_template(task.card.config) and _is_place(target) and str(target) in first.choices:
         name = "doc_to_target: COLUMN"
         return f"A template's digits are read as a place. For the text of a choice name the column alone ({name})"
-    is_unlabelled = target is None or target == "" or (isinstance(target, (int, float)) and target < 0)
+    is_unlabelled = target in (None, "", "-1") or (isinstance(target, (int, float)) and target < 0)
     if is_unlabelled:
         return f"Is the split unlabelled? Name another one. {_ANYWAY}"
     return _ANYWAY
@@ -98,12 +105,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _is_digits_of_template(config: Any, target: Any) -> bool:
-    """Whether a target is a number that a template has written."""
+def _has_own_template(config: Any) -> bool:
+    """Whether targets are what the task's own template writes, so that digits become numbers."""
     written = config.get("doc_to_target")
     is_own = config.get("style") is None and config.get("prompt") is None
-    is_template = is_own and isinstance(written, str) and "{" in written
-    return is_template and isinstance(target, int) and not isinstance(target, bool)
+    return is_own and isinstance(written, str) and "{" in written
+
+
+def _is_place(target: Any) -> bool:
+    return isinstance(target, int) and not isinstance(target, bool)
 
 
 def place_notices(result: TaskResult) -> Iterator[str]:
@@ -111,15 +121,15 @@ def place_notices(result: TaskResult) -> Iterator[str]:
 
     Where one of them is not, such as a 0 among the choices 1 to 5, places are surely meant.
     """
-    instances = [item.instance for item in result.answered if item.instance.choices]
-    if not instances or not all(_is_digits_of_template(result.card.config, item.target) for item in instances):
+    if not _has_own_template(result.card.config):
         return
-    if not all(str(item.target) in item.choices for item in instances):
+    instances = [item.instance for item in result.answered if item.instance.choices]
+    if not all(_is_place(item.target) and str(item.target) in item.choices for item in instances):
         return
     moved = [item for item in instances if str(item.target) not in item.choices[item.target : item.target + 1]]
     if moved:
         first = moved[0]
-        read = first.choices[first.target] if first.target < len(first.choices) else None
+        read = _shown(first.choices[first.target]) if first.target < len(first.choices) else "no choice"
         told = f"the target is the text of a choice, but a template's digits are read as a place ({len(moved)} of"
-        example = f"document {first.document_id}: {first.target} means {_shown(read)}"
+        example = f"document {first.document_id}: {first.target} means {read}"
         yield f"{told} {len(instances)}; {example}); for the text, name the column alone in doc_to_target"

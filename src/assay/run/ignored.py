@@ -21,6 +21,8 @@ from assay.tasks.heads import AskedOfHeads
 
 _MOST_NAMES = 5
 _OF_CLASS = "class"
+# Reasons hold for one task and for several, so they name none.
+_OWN_PROMPTS = "a Python task makes its own prompts"
 
 
 def ignored_notices(tasks: Sequence[Task], results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
@@ -47,24 +49,24 @@ def _of_task(task: Task, first: Instance | None, options: TaskOptions) -> Iterat
     wanted = {entry["metric"] for entry in options.scoring.get("metric_list", ())}
     is_kept = wanted.isdisjoint({ALL, *(spec.name for spec in task.scoring.metrics)})
     if wanted and is_kept and ALL not in wanted and not options.predict_only:
-        yield "--metrics", "none of them can score its answers, so its own are reported"
+        yield "--metrics", "none of these metrics fits, so the usual ones are reported"
 
 
 def _example_options(task: Task, options: TaskOptions) -> Iterator[tuple[str, str]]:
     asked, why = options.num_fewshot or 0, _no_examples(task)
     if asked and not task.card.num_fewshot and why is None:
-        why = "it says num_fewshot: 0, which wins over the run's number, as in lm-eval"
+        why = "num_fewshot: 0 in a task file wins over the run's number, as in lm-eval"
     if asked and why is not None and not isinstance(task, AskedOfHeads):  # which says so itself
         yield f"--num_fewshot {asked}", why
     if options.fewshot_sampler is not None and (why is not None or not task.card.num_fewshot):
-        yield "--fewshot_sampler", why or "it shows no examples"
+        yield "--fewshot_sampler", why or "no examples are shown"
 
 
 def _no_examples(task: Task) -> str | None:
     """Why a task of this kind shows no examples of the run's; None where it does."""
     if task.card.kind == KIND:
         return "whole texts are read without examples"
-    return None if _is_of_file(task) else "it makes its own prompts (Python)"
+    return None if _is_of_file(task) else _OWN_PROMPTS
 
 
 def _is_of_file(task: Task) -> bool:
@@ -76,19 +78,19 @@ def _is_of_file(task: Task) -> bool:
 
 def _prompt_options(task: Task, first: Instance, options: TaskOptions) -> Iterator[tuple[str, str]]:
     prompts = [request.prompt for request in first.requests if hasattr(request, "prompt")]
-    why = "it makes its own prompts (Python)"
+    why = _OWN_PROMPTS
     if not prompts:
         is_head = isinstance(task, AskedOfHeads)
-        why = "its requests have no prompt (" + ("a head reads the fields" if is_head else "whole texts") + ")"
+        why = "there is no prompt: " + ("a head reads the fields" if is_head else "whole texts are scored")
     system = options.chat.system
     if system and not any(system.strip() in text for prompt in prompts for text in _texts(prompt)):
         yield "--system_instruction", why
     if options.chat.apply and all(isinstance(prompt, (str, Demonstrated)) for prompt in prompts):
         yield "--apply_chat_template", why
     if options.generation and not _is_of_file(task):
-        yield "--gen_kwargs", "it has settings of its own (Python)"
+        yield "--gen_kwargs", "a Python task has generation settings of its own"
     elif options.generation and not any(map(_is_generated, first.requests)):
-        yield "--gen_kwargs", "it asks for no generated text"
+        yield "--gen_kwargs", "no text is generated"
 
 
 def _is_generated(request: Request) -> bool:

@@ -23,10 +23,12 @@ def majority_texts(result: TaskResult, is_trained: bool) -> Iterator[str]:
         result: the task's answers.
         is_trained: whether the model was trained here: it is expected to do better than the most frequent class.
     """
-    classes = {item.instance.choices for item in result.answered}
-    if len(result.answered) < _FEW_DOCUMENTS or len(classes) > 1 or len(next(iter(classes))) < 2:
+    if len(result.answered) < _FEW_DOCUMENTS:
         return
-    names, picked = next(iter(classes)), dict(_picks(result))
+    names = result.answered[0].instance.choices
+    if len(names) < 2 or any(item.instance.choices != names for item in result.answered):
+        return
+    picked = dict(_picks(result))
     rights = [item.instance.right_places for item in result.answered if item.document.id in picked]
     if len(picked) < _FEW_DOCUMENTS or not all(len(right) == 1 and isinstance(right[0], int) for right in rights):
         return

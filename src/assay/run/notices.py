@@ -15,6 +15,7 @@ from assay.core.results import GroupResult, TaskResult
 from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
+from assay.run.changing import BYPASS
 from assay.run.golds import place_notices
 from assay.run.majority import majority_texts
 from assay.run.shared_texts import shared_text_notices
@@ -93,8 +94,10 @@ def _texts(result: TaskResult) -> Iterator[str]:
     if place is not None:
         told = f"the right choice stands at place {place} in all {counts.total} documents, so listing them tells it"
         yield f"{told}; ask in all orders with --rotations"
+    is_scored = any(metric.metric != BYPASS for metric in result.metrics)
     for note, count in counts.notes.items():
-        yield f"{_NOTE_TEXTS.get(note, note)} ({count})"
+        if is_scored or note != "invalid_gold":
+            yield f"{_NOTE_TEXTS.get(note, note)} ({count})"
     for pipeline, count in counts.unparsed.items():
         if count:
             yield f"no answer was found in {count} of {counts.scored} ({pipeline})"

@@ -88,7 +88,8 @@ def _denominators(
     for item in answered:
         outputs = [output for output in item.outputs if not isinstance(output, Failure)]
         odd = [output for output in outputs if output.truncated or output.notes]
-        notes.update(["positive_logprob"] if any(map(_is_above_one, outputs)) else [])
+        if any(map(_is_above_one, outputs)):
+            notes["positive_logprob"] += 1
         failed += len(outputs) < len(item.outputs)
         truncated += any(output.truncated for output in odd)
         if outputs and type(outputs[0]) is Text:
@@ -130,7 +131,7 @@ def _misses_by_space(scorer: DocumentScorer, answered: list[Answered], samples: 
 def _is_above_one(output: Output) -> bool:
     """Whether a log-likelihood stands for a probability above 1; sums of rounded numbers may miss 0 by a little."""
     if isinstance(output, Logprob):
-        return output.total > _ROUNDING * max(1, output.token_count)
+        return output.total > 0 and output.total > _ROUNDING * max(1, output.token_count)
     return isinstance(output, LabelScores) and any(score > _ROUNDING for score in output.scores)
 
 

@@ -67,6 +67,15 @@ class _Written:
         return _Written([[draws[place]] for draws in self.questions], tuple([(cut[place],) for cut in self.is_cut]))
 
 
+def _written(outputs: Sequence[Output], draws: int) -> _Written:
+    raw = [output.text if isinstance(output, Text) else output for output in outputs]
+    cut = [isinstance(output, Text) and output.is_cut_off for output in outputs] if raw != outputs else []
+    starts = range(0, len(raw), draws)
+    is_cut = tuple([tuple(cut[start : start + draws]) for start in starts]) if any(cut) else ()
+    questions = [[value] for value in raw] if draws == 1 else [raw[start : start + draws] for start in starts]
+    return _Written(questions, is_cut)
+
+
 @dataclass(frozen=True, slots=True)
 class _Pipeline:
     """A filter chain.
@@ -158,12 +167,7 @@ class DocumentScorer:
 
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
         """One sample per pipeline. All requests of the document were answered."""
-        raw = [output.text if isinstance(output, Text) else output for output in outputs]
-        draws = instance.draws
-        starts = range(0, len(raw), draws)
-        cut = [isinstance(output, Text) and output.is_cut_off for output in outputs]
-        is_cut = tuple([tuple(cut[start : start + draws]) for start in starts]) if any(cut) else ()
-        written = _Written([raw[start : start + draws] for start in starts], is_cut)
+        written = _written(outputs, instance.draws)
         return [self._score(pipeline, document, instance, written) for pipeline in self.pipelines]
 
     def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written) -> Sample:
@@ -202,7 +206,7 @@ class DocumentScorer:
             if step.fallbacks:
                 found = found or watched(step.name, step.pattern, given, filtered, step.fallbacks)
                 extractions = joined(extractions, placed(found, given, written.questions))
-            is_cut = cuts_left(given, filtered, is_cut)
+            is_cut = cuts_left(given, filtered, is_cut) if is_cut else ()
         return filtered, extractions
 
     def _drawn_values(

@@ -75,21 +75,29 @@ class CheckedSampler:
 
     def _checked(self, document_id: int) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
         if self._last[0] != document_id:
-            drawn, document = self._inner.places(document_id), self._drawing.document(document_id)
-            own = document_id if self._leaks.by_place else None
-            kept = tuple(place for place in drawn if place != own and not is_same(self._pool[place], document))
-            if len(kept) == len(drawn):
-                self._last = (document_id, drawn, ())
+            drawn = self._inner.places(document_id)
+            if self._is_among(document_id, drawn):
+                self._last = (document_id, *self._replaced(document_id, drawn))
             else:
-                self._last = (document_id, *self._replaced(document_id, drawn, kept))
+                self._last = (document_id, drawn, ())
         return self._last
 
-    def _replaced(
-        self, document_id: int, drawn: tuple[int, ...], kept: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def _is_among(self, document_id: int, drawn: tuple[int, ...]) -> bool:
+        """Whether a document is drawn for itself. Asked for every document, so the rows are compared at once."""
+        if self._leaks.by_place and document_id in drawn:
+            return True
+        document, rows = self._drawing.document(document_id), [self._pool[place] for place in drawn]
+        try:
+            return document in rows
+        except (TypeError, ValueError):
+            return any(is_same(row, document) for row in rows)
+
+    def _replaced(self, document_id: int, drawn: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         if not self._leaks.replaces:
             return drawn, (SHOWN,)
-        document, missing = self._drawing.document(document_id), len(drawn) - len(kept)
+        document, own = self._drawing.document(document_id), document_id if self._leaks.by_place else None
+        kept = [place for place in drawn if place != own and not is_same(self._pool[place], document)]
+        missing = len(drawn) - len(kept)
         chance = None if self._leaks.in_order else random.Random(f"{self._seed}:{document_id}")
         taken = (*drawn, document_id) if self._leaks.by_place else drawn
         others = other_places(self._pool, taken, document, missing, chance)

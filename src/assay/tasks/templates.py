@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -54,15 +53,21 @@ class _Environment(ImmutableSandboxedEnvironment):
 _NULLS: ContextVar[list[None] | None] = ContextVar("nulls", default=None)
 
 
-@contextmanager
-def watching_nulls() -> Iterator[list[None]]:
-    """Collects an entry for every null that templates write meanwhile: it becomes the word None."""
-    found: list[None] = []
-    token = _NULLS.set(found)
-    try:
-        yield found
-    finally:
-        _NULLS.reset(token)
+class WatchedNulls:
+    """Collects an entry for every null that templates write within the block: it becomes the word None.
+
+    Entered for every document, so a class and no generator.
+    """
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> list[None]:
+        found: list[None] = []
+        self._token = _NULLS.set(found)
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        _NULLS.reset(self._token)
 
 
 def _finalized(value: Any) -> Any:

@@ -7,6 +7,7 @@ Reasoning between `<think>` and `</think>` is never searched.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from assay.core.scores import Extraction
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
 # Chinese, Japanese and Korean need no blanks between words: a label or number may stand right beside them.
 WITHOUT_BLANKS = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_DENIAL = re.compile(r"(?:\bnot|n['’]t)\s{1,3}[*_`\"'“‘(\[$]{0,4}$", re.IGNORECASE)
 _MOST_BOXES, _LONGEST_BOX = 20, 1000
 
 
@@ -79,8 +81,17 @@ def _asked(extractor: Extractor, searched: str, is_cut: bool) -> Extraction:
 
 
 def _goes_on(text: str, place: int) -> bool:
-    """Whether more than marks comes after a place: "15" and "15." may have been on the way to "15.67"."""
-    return any(letter.isalnum() or letter == "\n" for letter in text[place:])
+    """Whether the text goes on after the word that ends at a place or goes on there, with more than marks.
+
+    "15", "15." and "15e" may have been on the way to "15.67" and "15e3".
+    """
+    rest = text[place:].lstrip(string.ascii_letters)
+    return any(letter.isalnum() or letter == "\n" for letter in rest)
+
+
+def is_denied(text: str, place: int) -> bool:
+    """Whether "not" or "n't" stands before what begins at a place."""
+    return _DENIAL.search(text, max(0, place - 12), place) is not None
 
 
 def without_thinking(text: str) -> str | None:

@@ -1,7 +1,8 @@
 """Numbers in generated text: #### 18, \\boxed{18}, "the answer is $1,800.50", the last number of all.
 
 The answer is the number alone in its canonical form, as `-1800.5` or `1/3`: without currency, thousands separators,
-percent and full stops. Its place in the text is kept. No arithmetic is done in floating point.
+percent and full stops; `2 1/2`, `3.5 × 10^3` and `\\frac{1}{3}` are understood. Its place in the text is kept. No
+arithmetic is done in floating point.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from assay.scoring.extraction.extractors import WITHOUT_BLANKS, Found, boxes
+from assay.scoring.extraction.extractors import WITHOUT_BLANKS, Found, boxes, is_denied
 
 _CURRENCY = r"(?:\\?\$|[£€¥₹]|US\$)"
 _COMMA = r"(?:[,_\u00a0\u2009\u202f]|\{,\}|\\[,!])"
 _GROUPED = rf"[0-9]{{1,3}}(?:{_COMMA}[0-9]{{2,3}})*{_COMMA}[0-9]{{3}}(?![0-9])"
-_DIGITS = rf"(?:{_GROUPED}|[0-9]+)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-# A minus after a digit, a letter or a bracket is a subtraction or a hyphen. "2nd", "x2", "1.2.3" and
-# "1,2,3" are no numbers.
-_SIGN = r"(?:(?<![0-9A-Za-z)\]}])[-−–+])?"
-_START = rf"(?<![^\W_{WITHOUT_BLANKS}])(?<![0-9A-Za-z]_)(?<![0-9][.,/:])(?<!\^)"
-_END = r"(?![.,/:_]?[0-9])(?!\^[0-9{(])(?!(?:st|nd|rd|th)\b)"
-_NUMBER = rf"(?P<number>{_SIGN}(?:{_CURRENCY}\s?)?{_SIGN}{_START}(?:{_DIGITS}(?:/[0-9]+)?|\.[0-9]+){_END})"
+_POWER = r"(?:[eE][+-]?[0-9]+|\s?(?:[×x*]|\\times|\\cdot)\s?10\^\{?[+\-−]?[0-9]+\}?)"
+_DIGITS = rf"(?:{_GROUPED}|[0-9]+)(?:\.[0-9]+)?{_POWER}?"
+_FRACTION = r"\\[dt]?frac\s?\{[0-9]+\}\s?\{[0-9]+\}"
+# "2 1/2" and "2\frac{1}{2}" are one number.
+_MIXED = rf"(?:{_GROUPED}|[0-9]+)(?:\x20[0-9]+/[0-9]+|\s?{_FRACTION})"
+# A minus after a digit, a letter, a bracket or another minus is a subtraction, a hyphen or a dash. "2nd", "x2",
+# "1.2.3", "1,2,3" and "2**3" are not numbers.
+_SIGN = r"(?:(?<![0-9A-Za-z)\]}\-−–])[-−–+])?"
+_START = rf"(?<![^\W_{WITHOUT_BLANKS}])(?<![0-9A-Za-z]_)(?<![0-9][.,/:])(?<!\^)(?<![0-9]\*\*)"
+_END = r"(?![.,/:_]?[0-9])(?!\^[0-9{(]|\*\*[0-9])(?!(?:st|nd|rd|th)\b)"
+_WRITTEN = rf"(?:{_MIXED}|{_DIGITS}(?:/[0-9]+)?|\.[0-9]+|{_FRACTION})"
+_NUMBER = rf"(?P<number>{_SIGN}(?:{_CURRENCY}\s?)?{_SIGN}{_START}{_WRITTEN}{_END})"
 _MARKS = r"(?:[\s*_:：`\"'“(\[$≈~]|\\[(\[]){0,10}"
 # "12 / 4 = 3" says 3; a sum without a result says nothing.
 _SUM = r"(?:(?:[0-9+\-−*/×÷x()$%, \t]|\.(?=[0-9])|\\(?:times|cdot|div)){1,60}=[\s$*]{0,4}){0,3}"
@@ -38,7 +44,13 @@ _UNIT = (
 )
 _BOX = re.compile(rf"\s*(?:[A-Za-z]\s?=\s?)?(?:\\(?:text|mathrm|mathbf|textbf)\s?\{{)?{_NUMBER}{_UNIT}?[}}.\s]*")
 _MINUS = str.maketrans("−–", "--")
-_DROPPED = re.compile(rf"{_CURRENCY}|{_COMMA}|\s")
+_DROPPED = re.compile(rf"{_CURRENCY}|{_COMMA}")
+_AS_FRACTION = re.compile(r"\s?\\[dt]?frac\s?\{([0-9]+)\}\s?\{([0-9]+)\}")
+_AS_EXPONENT = re.compile(r"\s?(?:[×x*]|\\times|\\cdot)\s?10\^\{?([+-]?[0-9]+)\}?")
+# The number without marks: sign, the whole part of "2 1/2", a decimal number or numerator, exponent, denominator.
+_PARTS = re.compile(
+    r"(?P<sign>[+-]?)\s*(?:(?P<whole>[0-9]+)\x20)?(?P<top>[0-9]*\.?[0-9]+)(?:[eE](?P<power>[+-]?[0-9]+))?(?:/(?P<bottom>[0-9]+))?"
+)
 # A text that is a number and nothing else, as right answers are written.
 _ALONE = re.compile(rf"\s*{_NUMBER}\s?(?:\\?%|[£€¥₹$])?\.?\s*")
 # 1e9999 would be written out in ten thousand digits, and cannot be meant.
@@ -56,15 +68,22 @@ def canonical(text: str) -> str | None:
 
 
 def _written(raw: str) -> str:
-    plain = _DROPPED.sub("", raw).translate(_MINUS)
-    exponent = re.split("[eE]", plain)[1:]
-    if exponent and abs(int(exponent[0])) > _LARGEST_EXPONENT:
-        return plain
+    marked = _AS_EXPONENT.sub(r"e\1", _AS_FRACTION.sub(r" \1/\2", raw.translate(_MINUS)))
+    plain = _DROPPED.sub("", marked).strip()
     try:
-        value = Fraction(plain)
-        return _decimal(value) or f"{value.numerator}/{value.denominator}"
-    except (ValueError, ZeroDivisionError):  # 1.5/2, 1/0, thousands of digits
+        value = _value(plain)
+        return plain if value is None else _decimal(value) or f"{value.numerator}/{value.denominator}"
+    except (ValueError, ZeroDivisionError):  # thousands of digits, 1/0
         return plain
+
+
+def _value(plain: str) -> Fraction | None:
+    """What a number without marks is worth; None where it would be written in hundreds of digits."""
+    parts = _PARTS.fullmatch(plain)
+    if parts is None or abs(int(power := parts["power"] or "0")) > _LARGEST_EXPONENT:
+        return None
+    size = Fraction(f"{parts['top']}e{power}") / int(parts["bottom"] or 1) + int(parts["whole"] or 0)
+    return -size if parts["sign"] == "-" else size
 
 
 def _decimal(value: Fraction) -> str | None:
@@ -115,5 +134,9 @@ def statement(text: str) -> Found | None:
 
 
 def last(text: str) -> Found | None:
-    """The last number of the text."""
-    return _last(_ANY, text)
+    """The last number of the text, but for denied ones: "13, not 12" says 13."""
+    found = None
+    for match in _ANY.finditer(text):
+        if not is_denied(text, match.start()):
+            found = match
+    return None if found is None else _found(found)

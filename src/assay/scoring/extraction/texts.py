@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from assay.scoring.extraction.extractors import Found, stripped
+from assay.scoring.extraction.extractors import Found, is_denied, stripped
 
 Find = Callable[[str], "Found | None"]
 
@@ -64,7 +64,7 @@ def choice_leading(choices: Sequence[str]) -> Find:
 
 
 def choice_only(choices: Sequence[str]) -> Find:
-    """The only choice whose text occurs; a choice inside a longer one ("York" in "New York") does not."""
+    """The only choice whose text occurs. "York" inside the choice "New York" does not; "not yes" is not an answer."""
     known, words = _words(choices)
 
     def find(text: str) -> Found | None:
@@ -72,7 +72,7 @@ def choice_only(choices: Sequence[str]) -> Find:
         pattern = rf"{_BEFORE}(?P<choice>{words}){_AFTER}"
         for match in re.finditer(pattern, text, re.IGNORECASE) if known else ():
             found = _choice(known, match)
-            if found is None or (first is not None and first.answer != found.answer):
+            if found is None or (first is not None and first.answer != found.answer) or is_denied(text, found.start):
                 return None
             first = first or found
         return first

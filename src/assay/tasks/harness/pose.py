@@ -22,7 +22,7 @@ from assay.tasks.harness.fields import Row, choices_reader, optional_reader, tar
 from assay.tasks.harness.generation import GenerationSettings
 from assay.tasks.own_examples import CheckedSampler
 from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
-from assay.tasks.templates import watching_nulls
+from assay.tasks.templates import WatchedNulls
 
 INVALID_GOLD = -100
 # Note of an instance: a field without a value stands in it as the word None.
@@ -102,7 +102,7 @@ class Poser:
 
     def pose(self, document: Document) -> Instance:
         """A document as asked, with notes of what is odd about it."""
-        with watching_nulls() as nulls:
+        with WatchedNulls() as nulls:
             instance = self._posed(document)
         places = self._sampler.places(document.id) if self._sampler is not None else ()
         notes = self._sampler.notes(document.id) if self._sampler is not None else ()
@@ -264,7 +264,7 @@ class Poser:
         return as_text(self._system(description)) + "".join(map(self._example_text, places))
 
     def _watched_example(self, place: int) -> tuple[Piece, ...]:
-        with watching_nulls() as nulls:
+        with WatchedNulls() as nulls:
             pieces = self._render_example(place)
         if nulls:
             self._null_examples.add(place)

@@ -74,10 +74,14 @@ def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...
             yield Fault(file.where(*path, key), f"is {show(choice)}", "text", _quote(choice) if is_plain else "")
 
 
+def listed_choices(choices: Any) -> list[Any]:
+    """The choices that a task file lists; none where it gives a template or a column."""
+    return list(choices.values()) if isinstance(choices, dict) else choices if isinstance(choices, list) else []
+
+
 def template_choices(choices: Any) -> list[str]:
     """Choices of a list that are templates; a list is taken as it is, so they are not filled in."""
-    listed = list(choices.values()) if isinstance(choices, dict) else choices if isinstance(choices, list) else []
-    return [choice for choice in listed if isinstance(choice, str) and _TEMPLATE.search(choice)]
+    return [choice for choice in listed_choices(choices) if isinstance(choice, str) and _TEMPLATE.search(choice)]
 
 
 def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
@@ -88,7 +92,7 @@ def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...])
         yield Fault(where(*above, "doc_to_choice"), found, "one template for all choices", 'Write "{{[A, B]}}"')
     if not isinstance(choices, (dict, list)) or isinstance(target, bool):
         return
-    listed = list(choices.values()) if isinstance(choices, dict) else choices
+    listed = listed_choices(choices)
     if isinstance(target, int) and not -len(listed) <= target < len(listed):
         yield Fault(where(*above, "doc_to_target"), f"is {target}", f"a place among {len(listed)} choices, from 0")
     is_bare = isinstance(target, str) and bool(_BARE_NAME.fullmatch(target))
