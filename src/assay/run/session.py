@@ -200,14 +200,6 @@ def make_result(
     """All that a run found, with what the user ought to know of it."""
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
-    notices = (*setup.notices, *session.store.notices, *_model_notices(setup.model, asked))
-    is_trained = setup.model.fingerprint.parent is not None
-    notices += (*task_notices(results, is_trained), *group_notices(groups, results))
-    notices += tuple(trained_notices(session.spec, session.store, [result.name for result in results]))
-    notices += tuple(part_notices(results, session.spec))
-    notices += tuple(ignored_notices(setup.tasks, results, session.spec))
-    notices += best_of(setup.combined, results, groups)
-    notices += tuple(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices())
     return RunResult(
         run_id=run_id,
         spec=session.spec,
@@ -215,13 +207,32 @@ def make_result(
         groups=groups,
         counts=counts,
         failures=_failure_counts(executed.failures),
-        notices=notices,
+        notices=_notices(session, setup, results, groups, asked),
         manifest=manifest,
         timings=dict(session.timings),
         store=session.store.path,
         model_run=_model_run(setup.model, executed) if asked else {},
         prompts=prompt_axes(setup.tasks, results),
         variance=_variance(session, setup, results),
+    )
+
+
+def _notices(
+    session: Session, setup: Setup, results: tuple[TaskResult, ...], groups: tuple[GroupResult, ...], asked: int
+) -> tuple[str, ...]:
+    """What the user ought to know: of the run, the model, the answers, the options and the tasks, in this order."""
+    is_trained = setup.model.fingerprint.parent is not None
+    return (
+        *setup.notices,
+        *session.store.notices,
+        *_model_notices(setup.model, asked),
+        *task_notices(results, is_trained),
+        *group_notices(groups, results),
+        *trained_notices(session.spec, session.store, [result.name for result in results]),
+        *part_notices(results, session.spec),
+        *ignored_notices(setup.tasks, results, session.spec),
+        *best_of(setup.combined, results, groups),
+        *(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices()),
     )
 
 
