@@ -99,6 +99,9 @@ def test_a_plan_of_a_part_says_what_there_is(cli: Cli) -> None:
         (["--detect", "0.1", "--discordance", "0.2", "--sd", "0.3"], "--discordance: given together with --sd"),
         (["--detect", "0.1", "--correlation", "1"], "--correlation: 1; expected"),
         (["--sd", "0.3"], "--sd: given without --detect"),
+        (["--detect", "0.3", "--discordance", "0.1"], "--discordance: two runs that differ on 10 % of the documents"),
+        (["--detect", "0.3", "--correlation", "0.9"], "--correlation: two runs that differ on 5 % of the documents"),
+        (["--detect", "0.3", "--alpha", "1e-20"], "--alpha: 1e-20; expected a number from 1e-09 to 0.5"),
     ],
 )
 def test_assumptions_that_mean_nothing_are_refused(cli: Cli, given: list[str], told: str) -> None:

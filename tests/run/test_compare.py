@@ -484,7 +484,8 @@ def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Ver
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
-        ({"alpha": 0.0}, "--alpha: 0.0; expected a number between"),
+        ({"alpha": 0.0}, "--alpha: 0.0; expected a number from"),
+        ({"alpha": 1e-20}, "--alpha: 1e-20; expected a number from"),
         ({"margin": -1.0}, "--margin: -1.0; expected a number above 0"),
         ({"margin": float("nan")}, "--margin: nan"),
         ({"detect": 0.0}, "--detect: 0.0"),

@@ -12,6 +12,7 @@ from assay.core.errors import UserError
 from assay.core.requests import Classification, Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, LabelScores
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.report.matrix import markdown
 from assay.run.methods import named_notices
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
@@ -325,3 +326,16 @@ def test_ways_of_asking_in_one_column_are_one_cluster_per_document(tmp_path: Pat
     (found,) = matrix.rankings[0].comparisons
     assert matrix.cells[0].documents[::4] == ("things@asked#0", "things@told#0")
     assert (found.test, found.n, found.clusters, found.p) == ("cluster-sign-flip", 8, 4, pytest.approx(2 / 2**4))
+
+
+def test_styles_are_chosen_and_prompts_are_a_sample_in_the_overall_rank() -> None:
+    """Three styles of a task keep the sign flips of its documents; three orders of its choices are random effects."""
+    styles = [f"demo_questions@{style}" for style in ("letters", "cloze", "hybrid")]
+    chosen = evaluate_matrix(["ngram", "dummy"], styles, store=":memory:", bootstrap_iters=0).rankings[-1]
+    assert (chosen.comparisons[0].test, chosen.random) == ("sign-flip", ())
+    assert chosen.fixed == ("3 styles of demo_questions",)
+    ways = {"orders": 3, "style": "letters", "bootstrap_iters": 0}
+    drawn = evaluate_matrix(["ngram", "dummy"], ["demo_questions"], store=":memory:", **ways)
+    found = drawn.rankings[-1]
+    assert (found.comparisons[0].test, found.random) == ("random-effects-t", ("3 orders of demo_questions",))
+    assert "takes the 3 orders of demo_questions as a random sample" in markdown(drawn)

@@ -446,3 +446,14 @@ def test_agreement_heeds_clusters() -> None:
 def test_measurements_and_no_documents_have_no_agreement() -> None:
     assert compare(entry("a", [0.1, 0.2]), entry("b", [0.3, 0.2])).agreement is None
     assert compare(entry("a", [1]), entry("b", [1], documents=(7,))).agreement is None
+
+
+def test_few_large_clusters_that_differ_are_no_small_share() -> None:
+    """Two clusters of 50 differ, a hundred of one document do not: 35 points lie in the interval, and in no margin."""
+    clusters = (*("x" * 50), *("y" * 50), *(str(place) for place in range(100)))
+    other = [1] * 40 + [0] * 10 + [1] * 30 + [0] * 120
+    found = compare(entry("a", [0] * 200, clusters=clusters), entry("b", other, clusters=clusters), margin=0.2)
+    low, high = found.difference.low, found.difference.high
+    assert found.difference.value == 0.35 and low is not None and high is not None
+    assert low < 0 < 0.35 < high
+    assert found.margin is not None and not found.margin.is_equivalent

@@ -164,3 +164,13 @@ def test_no_verdict_over_tasks_contradicts_its_interval(names: tuple[str, ...], 
                 assert (score.outcome == "none") == (low <= 0 <= high)
                 found += score.outcome != "none"
     assert found > 10
+
+
+def test_a_small_task_beside_a_large_one_keeps_its_weight() -> None:
+    """Five of ten documents differ in the one, none of a thousand in the other: 25 points, each task counted once."""
+    small = column("small", {"base": [0] * 10, "x": [1] * 5 + [0] * 5})
+    large = column("large", {"base": [1] * 1000, "x": [1] * 1000})
+    (found,) = overall_scores(CompareWish(), [small, large])
+    low, high = found.difference.low, found.difference.high
+    assert found.difference.value == 0.25 and low is not None and high is not None
+    assert low < 0 < 0.25 < high

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -176,11 +176,23 @@ def test_the_interval_is_near_students() -> None:
 def test_few_differences_have_students_interval_that_holds_0() -> None:
     """Of five differences no flip has a p below 2 in 32: Student's interval, extended to 0."""
     values = np.array([1.0, 1.2, 0.8, 1.1, 1.5])
-    few, expected = flip_test(values, None, stream()), scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert expected.low > 0 and few.interval(0.95) == pytest.approx((0.0, expected.high))
+    few, expected = flip_test(values, None, stream()), scipy.stats.ttest_1samp(values, 0).confidence_interval(0.99)
+    assert expected.low > 0 and few.interval(0.99) == pytest.approx((0.0, expected.high))
     assert not few.rejects_any(0.95) and few.rejects_any(0.9)
     assert flip_test(np.ones(6), None, stream()).interval(0.95) == (1.0, 1.0)
     assert flip_test(np.ones(1), None, stream()).interval(0.95) == (-math.inf, math.inf)
+
+
+@given(
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.0, 0.25, 1.0]), min_size=2, max_size=40),
+    st.lists(st.sampled_from([1.0, 1.0, 2.0, 9.0]), min_size=40, max_size=40),
+)
+def test_no_interval_is_narrower_than_that_of_a_lower_level(values: list[float], weights: list[float]) -> None:
+    own = np.array(weights[: len(values)])
+    found = flip_test(np.array(values) * own, own, stream())
+    ends = [found.interval(1 - alpha) for alpha in (0.4, 0.2, 0.1, 0.05, 0.01, 1e-3, 1e-4, 1e-5, 1e-8)]
+    for (low, high), (lower, higher) in pairwise(ends):
+        assert lower <= low + 1e-9 and higher >= high - 1e-9
 
 
 def test_levels_beyond_what_draws_can_show_are_bounded() -> None:

@@ -194,6 +194,16 @@ def test_the_interval_of_outcomes_covers_at_its_level(shares: tuple[float, float
     assert exact_coverage(30, shares, level) >= level
 
 
+@pytest.mark.parametrize(("level", "least"), [(0.95, 0.95), (0.99, 0.988), (0.999, 0.998)])
+@pytest.mark.parametrize("shares", [(0.98, 0.005), (0.9, 0.05)])
+def test_runs_that_differ_nearly_everywhere_are_covered_too(
+    shares: tuple[float, float], level: float, least: float
+) -> None:
+    """The end away from 0 does not stop short of 1, as squares of two reaches do: that covered 95 % at any level."""
+    assert exact_coverage(30, shares, level) >= least
+    assert outcome_interval(28, 1, 30, 1 - 1e-9)[1] == pytest.approx(1, abs=1e-4)
+
+
 @given(st.integers(0, 30), st.integers(1, 30))
 def test_the_mid_p_interval_ends_where_half_of_the_observed_count_makes_the_tail(successes: int, n: int) -> None:
     successes = min(successes, n)

@@ -18,6 +18,8 @@ MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "pro
 AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
 TESTS = ("exact", "midp", "permutation", "bootstrap")
 CORRECTIONS = ("holm", "bh")
+# Levels of intervals are numbers below 1, which a float has none of within 1e-16.
+LEAST_ALPHA = 1e-9
 # A gate lets through runs of whose documents no larger share lacks a value.
 MOST_LACKING = 0.01
 # An aggregation that is a function of the task's own.

@@ -73,6 +73,7 @@ class MatrixCell:
         denominators: what became of the documents.
         bounds: the score with failed documents counted; None where none failed.
         part: of a group's score, the tasks that it is the mean of, where others have no such metric; empty for all.
+        is_style: whether what stands behind `@` in the task's name is a style, chosen on purpose, and not a prompt.
     """
 
     model: str
@@ -89,6 +90,7 @@ class MatrixCell:
     clusters: tuple[str, ...] | None = field(default=None, repr=False)
     bounds: FailureBounds | None = None
     part: tuple[str, ...] = ()
+    is_style: bool = False
 
     @property
     def key(self) -> Key:
@@ -148,12 +150,16 @@ class Ranking:
         ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
         letters: model → letters; two models that share one cannot be told apart. All empty where too many were needed.
         comparisons: every two models on the same documents.
+        random: over all tasks, ways of asking that are taken as a sample of many: `5 prompts of sst2`.
+        fixed: those for which alone the ranks hold.
     """
 
     task: str | None
     ranks: Mapping[str, RankRange]
     letters: Mapping[str, str]
     comparisons: tuple[Comparison, ...]
+    random: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,10 @@ def _rank_notes(matrix: Matrix, overall: Ranking | None) -> Iterator[str]:
     shares = [column.label for column in matrix.columns if column.is_share and column.is_main]
     if overall is not None:
         yield f"Rank, over {_listed(shares)}: {_RANK_NOTE}"
+        if overall.random:
+            yield f"The rank takes the {' and the '.join(overall.random)} as a random sample (random-effects t)."
+        if overall.fixed:
+            yield f"The rank holds for these {' and '.join(overall.fixed)} alone."
         without = [model for model in matrix.models if model not in overall.ranks]
         if without:
             yield f"Without a rank, because some of these tasks are lacking: {', '.join(without)}."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.core.comparisons import DetectWish
+from assay.core.comparisons import LEAST_ALPHA, DetectWish
 from assay.core.errors import Fault, UserError
 from assay.core.specs import MetricSpec
 from assay.run.posing import PosedTask
@@ -46,8 +46,8 @@ def check_detection(wish: DetectWish) -> None:
     faults = []
     if not 0 < wish.difference < (1 if wish.deviation is None else float("inf")):
         faults.append(Fault("--detect", f"{wish.difference:g}", "a difference above 0 and below 1", "0.02 is 2 points"))
-    if not 0 < wish.alpha < 0.5:
-        faults.append(Fault("--alpha", f"{wish.alpha:g}", "a number between 0 and 0.5, such as 0.05"))
+    if not LEAST_ALPHA <= wish.alpha < 0.5:
+        faults.append(Fault("--alpha", f"{wish.alpha:g}", f"a number from {LEAST_ALPHA:g} to 0.5, such as 0.05"))
     if wish.discordance is not None and not 0 < wish.discordance <= 1:
         faults.append(Fault("--discordance", f"{wish.discordance:g}", "a share of documents, above 0 and at most 1"))
     if wish.deviation is not None and not 0 < wish.deviation < float("inf"):
@@ -59,6 +59,10 @@ def check_detection(wish: DetectWish) -> None:
         faults.append(Fault("--discordance", found, "either: both say how much a document's difference varies"))
     if faults:
         raise UserError(*faults)
+    if wish.deviation is None and wish.variance < wish.difference and (wish.discordance or wish.correlation):
+        option = "--correlation" if wish.discordance is None else "--discordance"
+        found = f"two runs that differ on {100 * wish.variance:g} % of the documents"
+        raise UserError(Fault(option, found, f"{100 * wish.difference:g} % or more, the difference of --detect"))
 
 
 def detection(posed: PosedTask, wish: DetectWish) -> Detection:

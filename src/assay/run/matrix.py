@@ -277,6 +277,7 @@ def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskRe
         _clusters(leaves, values),
         metric.bounds,
         tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
+        is_style=not all(leaf.card.config.get("prompt") for leaf in leaves),
     )
 
 

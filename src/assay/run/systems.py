@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Any
 
 from assay.core.arguments import LONGEST_IN_NAME
-from assay.core.comparisons import AXES, CORRECTIONS, TESTS, CompareWish, PairedScore, System
+from assay.core.comparisons import AXES, CORRECTIONS, LEAST_ALPHA, TESTS, CompareWish, PairedScore, System
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
 from assay.scoring.matching import Matched
 from assay.store.runs import RunRecord
@@ -34,8 +34,8 @@ def check_wish(wish: CompareWish) -> None:
         if value not in known:
             words = [word for word in known if word is not None]
             faults.append(Fault(name, f'"{value}"{did_you_mean(str(value), words)}', "one of " + ", ".join(words)))
-    if not 0 < wish.alpha < 0.5:
-        faults.append(Fault("--alpha", f"{wish.alpha}", "a number between 0 and 0.5, such as 0.05"))
+    if not LEAST_ALPHA <= wish.alpha < 0.5:
+        faults.append(Fault("--alpha", f"{wish.alpha}", f"a number from {LEAST_ALPHA:g} to 0.5, such as 0.05"))
     if wish.margin is not None and not 0 < wish.margin < math.inf:
         advice = "Say how large a difference does not matter: 0.02 is 2 points"
         faults.append(Fault("--margin", f"{wish.margin}", "a number above 0", advice))

@@ -79,12 +79,15 @@ def ends_of_shares(flipped: FlipTest, level: float) -> tuple[float, float]:
     """The same of scores from 0 to 1.
 
     Where so few documents differ that nothing could be rejected, the difference is no larger than the share of
-    documents that differ may be.
+    documents that differ may be. Documents, or clusters, of unequal weight count as so many of equal weight as leave
+    the same error (Kish 1965): two large clusters that differ are not two of a hundred.
     """
     if flipped.rejects_any(level) or flipped.differing == flipped.units:
         return flipped.interval(level)
-    most = exact_interval(flipped.differing, flipped.units, level)[1]
-    return -most, most
+    units = flipped.moments.weight**2 / flipped.moments.weight_squares
+    most = exact_interval(flipped.share * units, units, level)[1]
+    low, high = flipped.widest()
+    return min(-most, low), max(most, high)
 
 
 def _single(value: float, units: int, level: float) -> tuple[float, float]:

@@ -194,7 +194,8 @@ def _compared(
     pairing = Pairing(column.name, column.metric, column.filter, numbers)
     entries = {model: pairing.entry(model, cell.documents, cell.values, cell.clusters) for model, cell in cells.items()}
     matches = [matched(entries[one], entries[other]) for one, other in combinations(cells, 2)]
-    return compare_all([match for match in matches if match.mine], column.higher_is_better, wish)
+    found = compare_all([match for match in matches if match.mine], column.higher_is_better, wish)
+    return [replace(item, is_style=any(cell.is_style for cell in cells.values())) for item in found]
 
 
 def _overall(
@@ -216,7 +217,10 @@ def _overall(
         return None
     scores = {model: _mean_estimate([cells[model, column.key] for column in columns]) for model in whole}
     told = [told_pair(pair, "all", "mean") for pair in pairs]
-    return _ranking(None, ranked(whole, scores, pairs, better=True), told)
+    fixed = tuple(dict.fromkeys(text for pair in pairs for text in pair.fixed))
+    random = tuple(dict.fromkeys(text for pair in pairs for text in pair.random if text not in fixed))
+    found = _ranking(None, ranked(whole, scores, pairs, better=True), told)
+    return replace(found, random=random, fixed=fixed)
 
 
 def _mean_estimate(cells: Sequence[MatrixCell]) -> Estimate:

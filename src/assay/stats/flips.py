@@ -81,6 +81,7 @@ class FlipTest:
         moments: of differences and weights.
         units: how many differences there are.
         differing: how many of them are not 0.
+        share: the part of all weight that these have.
     """
 
     p: float
@@ -93,23 +94,32 @@ class FlipTest:
     moments: Moments
     units: int
     differing: int
+    share: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Every difference that is not rejected at 1 − level.
+        """Every difference that is not rejected at 1 − level; never narrower than that of a lower level.
 
-        Where so few differ that no flip rejects anything, it is Student's interval, extended to 0; infinite where that
-        has no end either.
+        Where so few differ that no flip rejects anything, it is Student's interval, extended to 0. It is infinite where
+        that has no end either, and at levels beyond what Hoeffding's bound shows of drawn flips.
         """
-        below, above = self.moments.reach(self._critical(1 - level))
-        if math.isfinite(below) or self.units < 2:
-            return self.value - below, self.value + above
+        ends = self._ends(self._critical(1 - level))
+        if math.isfinite(ends[0]) or self.more or self.units < 2:
+            return ends
         square = t_quantile(self.units - 1, level) ** 2
-        below, above = self.moments.reach(self.units * square / (self.units - 1 + square))
-        return min(0.0, self.value - below), max(0.0, self.value + above)
+        low, high = self._ends(max(self.units * square / (self.units - 1 + square), self._largest()))
+        return min(0.0, low), max(0.0, high)
+
+    def widest(self) -> tuple[float, float]:
+        """The interval of the highest level at which a flip rejects anything; the value alone where none does."""
+        return self._ends(self._largest())
 
     def rejects_any(self, level: float) -> bool:
-        """Whether any difference could be rejected at this level."""
-        return math.isfinite(self.moments.reach(self._critical(1 - level))[0])
+        """Whether any difference could be rejected at this level, or flips were drawn, which has a bound for it."""
+        return bool(self.more) or math.isfinite(self._ends(self._critical(1 - level))[0])
+
+    def _ends(self, critical: float) -> tuple[float, float]:
+        below, above = self.moments.reach(critical)
+        return self.value - below, self.value + above
 
     def _critical(self, alpha: float) -> float:
         """Critical value of the squared statistic: halfway between what is just not rejected and what just is.
@@ -119,13 +129,28 @@ class FlipTest:
         """
         bound = 2 * math.log(2 / alpha) if self.more else math.inf  # of `flip_bound`
         fewest = math.ceil(alpha * (self.flips + self.more) - self.more - 1e-9)
-        whole = self.moments.whole * self.moments.scale**2
+        whole = self._whole
         if fewest <= 0 or not whole:
             return bound
         last = float(self.sums[fewest - 1])
         beyond = self.sums[: fewest - 1][self.sums[: fewest - 1] > last + 2 * self.hair]
         first = min(float(beyond[-1]) if len(beyond) else math.inf, self.total if self.total > last else math.inf)
         return min(bound, ((last + first) / 2) ** 2 / whole)
+
+    def _largest(self) -> float:
+        """Of all flips, the largest critical value that leaves an interval with ends; 0 where none does."""
+        import numpy as np
+
+        if not self._whole:
+            return 0.0
+        sums, moments = self.sums, self.moments
+        values = ((sums[:-1] + sums[1:]) / 2) ** 2 / self._whole
+        is_end = (sums[:-1] > sums[1:] + 2 * self.hair) & (values < moments.weight**2 / moments.weight_squares)
+        return float(np.max(values[is_end], initial=0.0))
+
+    @property
+    def _whole(self) -> float:
+        return self.moments.whole * self.moments.scale**2
 
 
 def flip_test(
@@ -251,9 +276,9 @@ class _Pair:
         value = total / whole if whole else 0.0
         largest = -np.sort(-size if kept == count else np.partition(-size, kept - 1)[:kept])
         moments = self._moments(value)
-        return FlipTest(
-            p, value, abs(total) - hair, hair, count, more, largest, moments, len(self.weights), len(self.known)
-        )
+        numbers = len(self.weights), len(self.known)
+        share = float(self.weights[self.differences != 0].sum()) / whole if whole else 0.0
+        return FlipTest(p, value, abs(total) - hair, hair, count, more, largest, moments, *numbers, share)
 
     def _moments(self, value: float) -> Moments:
         import numpy as np

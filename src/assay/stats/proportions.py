@@ -5,8 +5,11 @@ from __future__ import annotations
 from assay.stats.means import LEVEL
 
 
-def exact_interval(successes: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Clopper and Pearson's interval: covers at least at its level everywhere, and mostly well above it."""
+def exact_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
+    """Clopper and Pearson's interval: covers at least at its level everywhere, and mostly well above it.
+
+    Numbers need not be whole, as those of weighted documents are not.
+    """
     from scipy.special import betaincinv
 
     tail = (1 - level) / 2
