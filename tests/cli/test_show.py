@@ -32,6 +32,13 @@ def test_prompt_answers_and_target(cli: Cli, task_folder: Path) -> None:
     ]
 
 
+def test_what_is_odd_about_a_document_is_shown(cli: Cli, task_folder: Path) -> None:
+    words = ["--include_path", task_folder, "--num_fewshot", "9"]
+    found = [cli("show", "colours", "--doc", str(place), *words).out for place in range(9)]
+    assert any("note: documents were drawn among their own few-shot examples" in out for out in found)
+    assert "note" not in cli("show", "colours", "--include_path", task_folder).out
+
+
 def test_a_generation_shows_its_settings(cli: Cli) -> None:
     done = cli("show", "demo_scramble_cycle", "--gen_kwargs", "do_sample=true,temperature=0.5,max_gen_toks=9")
     assert "generation: at most 9 tokens, temperature 0.5, stops: '\\n'" in done.out

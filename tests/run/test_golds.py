@@ -129,9 +129,14 @@ def test_a_run_that_may_stop_is_refused_too(run: Callable[..., RunResult]) -> No
         run(CAPITALS, {"until_se": 0.1}, doc_to_choice=["Oslo"], doc_to_target="answer")
 
 
-@pytest.mark.parametrize("style", ["letters", "letters:rotated", "cloze"])
-def test_a_style_is_refused_too(run: Callable[..., RunResult], style: str) -> None:
-    rows = [{**row, "options": [row["A"], row["B"]], "place": -1} for row in CAPITALS]
+@pytest.mark.parametrize("style", ["letters", "letters:rotated", "cloze", "generate"])
+def test_a_style_is_refused_too_with_the_documents_own_label(run: Callable[..., RunResult], style: str) -> None:
+    rows = [{**row, "options": [row["A"], row["B"]], "place": "purple"} for row in CAPITALS]
     keys = {"format": {"question": "q", "choices": "options", "answer": "place"}}
-    with pytest.raises(DataError, match="no document has a right answer"):
+    with pytest.raises(DataError, match="format, .*no document has a right answer.*'place': 'purple'.*other words"):
         run(rows, {"style": style}, doc_to_choice="options", doc_to_target="place", **keys)
+
+
+def test_a_list_of_templates_is_refused_in_a_style_too(run: Callable[..., RunResult]) -> None:
+    with pytest.raises(DataError, match="lists the choice '{{A}}', a template that is not filled in"):
+        run(CAPITALS, {"style": "letters"}, **{**LISTED, "doc_to_target": "place"})

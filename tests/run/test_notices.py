@@ -95,3 +95,19 @@ def test_a_trained_model_that_is_no_better_than_the_most_frequent_class_is_notic
     assert classified(swaps_two, "parent") == [f'{told} "yes", the most frequent class (8)']
     assert classified(swaps_two) == []
     assert classified(lambda number: "no" if number % 3 == 0 else "yes", "parent") == []
+
+
+def test_one_class_is_told_by_the_tasks_first_metric() -> None:
+    """The likelier choice is "no", the likelier one by characters "maybe yes"."""
+    rows = [{"number": number} for number in range(12)]
+
+    def ask(row: Any) -> Choose:
+        return Choose(f"{row['number']}?", ["no", "maybe yes"], int(row["number"] % 3 > 0))
+
+    def told(metric: str) -> list[str]:
+        task = PythonTask("t", rows, ask, metrics=(metric,))
+        model = ScriptedModel(lambda request: -2.0 if "maybe" in str(request) else -1.0)
+        return task_notices(evaluate(model, task, store=":memory:").tasks)
+
+    assert told("acc") == ['t: "no" is picked in all 12 documents and right in 4 of them']
+    assert told("acc_norm") == ['t: "maybe yes" is picked in all 12 documents and right in 8 of them']

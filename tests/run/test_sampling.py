@@ -76,13 +76,13 @@ def test_the_manifest_and_the_notice_tell_the_sample(tmp_path: Path) -> None:
     assert record.manifest["tasks"]["toy_generation"]["sample"] == places(result)
     assert record.spec["sparing"]["sample"] == 10
     assert "a random sample of the documents was asked (seed 1234): toy_generation 10 of 60" in result.notices
-    assert not any("no random sample" in notice for notice in result.notices)
+    assert not any("not a random sample" in notice for notice in result.notices)
 
 
 def test_a_limit_keeps_its_notice() -> None:
     result = run(knows(), 60, limit=10)
     assert places(result) == list(range(10))
-    assert any("no random sample" in notice for notice in result.notices)
+    assert any("not a random sample" in notice for notice in result.notices)
     assert result.tasks[0].spared is None
 
 

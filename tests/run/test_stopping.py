@@ -205,7 +205,7 @@ def test_the_record_tells_the_documents_and_can_be_read_again(tmp_path: Path) ->
     assert summary["tasks"]["toy_generation"]["spared"]["stop"]["documents"] == len(ids)
     again = rescore(result.run_id, store=tmp_path / "s.db", tasks=toy_generation_task(SIZE))
     assert again.tasks[0].metrics == result.tasks[0].metrics
-    assert not any("no random sample" in notice for notice in again.notices)
+    assert not any("not a random sample" in notice for notice in again.notices)
 
 
 def test_a_stopped_run_of_a_task_file_can_be_explained(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_the_usual_interval_is_said_not_to_hold() -> None:
 
 def test_the_first_documents_in_random_order_are_no_random_sample() -> None:
     told = run(model(0.97), until_se=0.1, limit=100).notices
-    assert any("no random sample: toy_generation" in notice for notice in told)
-    assert not any("a random sample" in notice for notice in told)
+    assert any("not a random sample: toy_generation" in notice for notice in told)
+    assert not any("a random sample of" in notice for notice in told)
 
 
 def test_documents_that_another_run_has_are_said_to_be_so(tmp_path: Path) -> None:

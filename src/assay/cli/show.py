@@ -22,6 +22,7 @@ from assay.core.requests import (
     SpanExtraction,
     uncut,
 )
+from assay.core.responses import NOTE_TEXTS
 from assay.core.specs import named_sampler
 from assay.report.names import printable
 from assay.report.terminal import make_console
@@ -74,6 +75,8 @@ def print_document(
     _label(console, "target", repr(instance.target))
     if instance.choices:
         _label(console, "gold", repr(instance.gold))
+    for note in instance.notes:
+        _label(console, "note", NOTE_TEXTS.get(note, note))
 
 
 def prompt_text(prompt: Prompt) -> str:

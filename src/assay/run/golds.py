@@ -15,11 +15,13 @@ from assay.core.requests import Instance
 from assay.core.results import TaskResult
 from assay.core.specs import LM_EVAL, RunSpec, Scoring
 from assay.run.posing import PosedTask
+from assay.tasks.harness.definition import TaskDefinition
+from assay.tasks.harness.pose import INVALID_GOLD
 from assay.tasks.harness.task import HarnessTask
 from assay.tasks.harness.values import listed_choices, template_choices
 
-# Shapes whose scorers look for the place of the right choice.
-_SHAPES = ("multiple_choice", "rotated_choice", "label_scores")
+# Shapes whose scorers look for the place of the right choice, and that of a choice's label that is written.
+_SHAPES = ("multiple_choice", "rotated_choice", "label_scores", "generate_until")
 _ANYWAY = "--predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
 _LONGEST = 200
 # A choice that is one column's name in braces.
@@ -53,21 +55,33 @@ def _reads_golds(scoring: Scoring) -> bool:
 
 def _faults(posed: PosedTask) -> Iterator[Fault]:
     task = posed.task
-    if isinstance(task, HarnessTask) and (found := template_choices(task.definition.rendering.choice)):
+    choices = _written_choices(task.definition) if isinstance(task, HarnessTask) else []
+    if isinstance(task, HarnessTask) and (found := template_choices(choices)):
         where, told = task.definition.file.where("doc_to_choice"), f"lists the choice {found[0]!r}, a template"
-        advice = _as_template(listed_choices(task.definition.rendering.choice))
-        yield Fault(where, f"{told} that is not filled in", "the choices as one template", advice)
+        yield Fault(where, f"{told} that is not filled in", "the choices as one template", _as_template(choices))
     elif posed.instances and _is_hopeless(posed):
         where = f"task {task.card.name}"
         if isinstance(task, HarnessTask):
-            where = f"{task.definition.file.where('doc_to_target')}, {where}"
-        first = posed.instances[0]
-        found_first = f"document {first.document_id} has the target {_shown(first.target)}"
-        found_text = (
-            f"no document has a right answer among its choices, so every model scores 0: {found_first} "
-            f"and the choices {_shown(list(first.choices))}"
-        )
-        yield Fault(where, found_text, "the text of a choice, or its place counted from 0", _advice(task, first))
+            keys = ("doc_to_target",) if task.definition.format is None else ("format",)
+            where = f"{task.definition.file.where(*keys)}, {where}"
+        told = "no document has a right answer among its choices, so every model scores 0"
+        found_text = f"{told}: {_example(posed)} and the choices {_shown(list(posed.instances[0].choices))}"
+        expected = "the text of a choice, or its place counted from 0"
+        yield Fault(where, found_text, expected, _advice(task, posed.instances[0]))
+
+
+def _written_choices(definition: TaskDefinition) -> list[Any]:
+    """The choices that the task file lists, also where a style reads them."""
+    is_read = definition.style is not None and definition.format is None
+    return listed_choices(definition.file.data.get("doc_to_choice") if is_read else definition.rendering.choice)
+
+
+def _example(posed: PosedTask) -> str:
+    """The first document with its target; with its fields where a style or a format found no place."""
+    first, document = posed.instances[0], posed.documents[0]
+    if first.target == INVALID_GOLD:
+        return f"document {first.document_id} is {_shown(dict(document.fields))}"
+    return f"document {first.document_id} has the target {_shown(first.target)}"
 
 
 def _as_template(choices: Sequence[Any]) -> str:
@@ -81,7 +95,7 @@ def _as_template(choices: Sequence[Any]) -> str:
 
 def _is_hopeless(posed: PosedTask) -> bool:
     """Whether no document of the split can be right; a limit does not decide it."""
-    if not all(map(has_invalid_gold, posed.instances)):
+    if not all(instance.choices and has_invalid_gold(instance) for instance in posed.instances):
         return False
     asked = {instance.document_id for instance in posed.instances}
     others = (document for document in posed.task.documents() if document.id not in asked)
@@ -94,6 +108,8 @@ def _advice(task: Any, first: Instance) -> str:
     if _has_own_template(task.card.config) and _is_place(target) and str(target) in first.choices:
         name = "doc_to_target: COLUMN"
         return f"A template's digits are read as a place. For the text of a choice name the column alone ({name})"
+    if target == INVALID_GOLD:
+        return f"Is the split unlabelled, or are its labels other words than the choices? {_ANYWAY}"
     is_unlabelled = target in (None, "", "-1") or (isinstance(target, (int, float)) and target < 0)
     if is_unlabelled:
         return f"Is the split unlabelled? Name another one. {_ANYWAY}"

@@ -81,7 +81,7 @@ def _prompt_options(task: Task, first: Instance, options: TaskOptions) -> Iterat
     why = _OWN_PROMPTS
     if not prompts:
         is_head = isinstance(task, AskedOfHeads)
-        why = "there is no prompt: " + ("a head reads the fields" if is_head else "whole texts are scored")
+        why = ("a head reads the fields" if is_head else "whole texts are read") + ", without a prompt"
     system = options.chat.system
     if system and not any(system.strip() in text for prompt in prompts for text in _texts(prompt)):
         yield "--system_instruction", why

@@ -1,6 +1,7 @@
 """Classifiers that know one class: what there is to tell of a task whose documents all have the same choices.
 
-In: a task's answers. Out: sentences: the same class is picked everywhere; a trained model does no better than that.
+In: a task's answers, read as its first metric reads them. Out: sentences: the same class is picked everywhere; a
+trained model does no better than that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Iterator
 
 from assay.core.responses import Failure, LabelScores, Logprob
 from assay.core.results import Answered, TaskResult
-from assay.scoring.scorers.choice import choice_view, pick, scores_view
+from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS
+from assay.scoring.scorers.choice import ChoiceView, choice_view, highest, scores_view
+from assay.scoring.scorers.methods import METHODS, Scores, raw
 
 # Fewer documents may well have one pick by chance.
 _FEW_DOCUMENTS = 10
@@ -43,19 +46,28 @@ def majority_texts(result: TaskResult, is_trained: bool) -> Iterator[str]:
 
 
 def _picks(result: TaskResult) -> Iterator[tuple[int, int]]:
-    """Document → the place of the likeliest choice, of documents asked in one order without a failure."""
+    """Document → the place that the task's first metric picks, of documents asked in one order without a failure."""
+    scores = _scores(result)
     for item in result.answered:
-        found = None if item.instance.orders else _pick(item)
-        if found is not None:
-            yield item.document.id, found
+        view = None if item.instance.orders or scores is None else _view(item)
+        if view is not None and scores is not None:
+            yield item.document.id, highest(scores(view, {}))
 
 
-def _pick(item: Answered) -> int | None:
+def _scores(result: TaskResult) -> Scores | None:
+    """How the first metric scores choices; None where that takes more than their own answers."""
+    first = result.metrics[0].metric if result.metrics else ""
+    if first in (*NULL_PROMPTS, *WHOLE_PROMPT_METRICS):
+        return None
+    return next((method.scores for method in METHODS.values() if method.metric == first), raw)
+
+
+def _view(item: Answered) -> ChoiceView | None:
     size = len(item.instance.choices)
     if any(isinstance(output, Failure) for output in item.outputs):
         return None
     if isinstance(item.outputs[0], LabelScores):
-        return pick(scores_view(item.instance, item.outputs))
+        return scores_view(item.instance, item.outputs)
     if len(item.outputs) < size or not all(isinstance(output, Logprob) for output in item.outputs[:size]):
         return None
-    return pick(choice_view(item.instance, item.outputs))
+    return choice_view(item.instance, item.outputs)

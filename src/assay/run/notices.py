@@ -23,7 +23,7 @@ from assay.scoring.drawing import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
 
 # Begins the notice that names the tasks of which not all documents were asked.
-LIMITED = "only a part of the documents was asked, which is no random sample: "
+LIMITED = "only a part of the documents was asked, not a random sample: "
 # Fewer documents may well have the right choice at one place by chance.
 _FEW_DOCUMENTS = 10
 _NUMBER = re.compile(r"\b\d+\b")

@@ -66,7 +66,7 @@ def pose_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fin
 
 
 def chosen_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
-    """The documents that the run asks about. A limit takes the first ones, which is no random sample."""
+    """The documents that the run asks about. A limit takes the first ones, not a random sample."""
     own, documents = task.card.name, task.documents()
     # A run that stopped early has documents of its own for every level of an axis.
     name = own if spec.samples is not None and own in spec.samples else base_name(own)

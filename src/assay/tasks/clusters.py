@@ -27,6 +27,8 @@ _PASSAGE = 40
 # So many of the documents share theirs with another, and so many at most have the same: an instruction is no passage.
 _SHARED, _LARGEST = 0.3, 0.2
 _FEW_DOCUMENTS = 20
+# Values that name no group: null, the empty text, both booleans.
+_NO_GROUPS = 4
 # Documents that share an id are so many at most on average: a subject or a label has more.
 _LARGEST_MEAN = 50
 # Names of columns that hold ids of what documents are about.
@@ -114,10 +116,16 @@ def _first(item: tuple[int, Any]) -> int:
 
 def _groups(values: Sequence[Any]) -> int:
     """How many different values a column has; 0 where few documents share theirs, or many the same."""
-    known = [value for value in map(group_value, values) if value is not None]
-    if len(set(known)) > (1 - _SHARED / 2) * len(values):  # so many different ones leave too few shared
+    try:
+        every: Counter[Any] = Counter(values)
+    except TypeError:  # lists and the like among them
+        every = Counter(value for value in values if group_value(value) is not None)
+    most = (1 - _SHARED / 2) * len(values)  # so many different ones leave too few shared
+    if len(every) > most + _NO_GROUPS:
         return 0
-    counts = Counter(known)
+    counts = {value: count for value, count in every.items() if group_value(value) is not None}
+    if len(counts) > most:
+        return 0
     shared = sum(count for count in counts.values() if count > 1)
     is_shared = shared >= _SHARED * len(values) and max(counts.values(), default=0) <= _LARGEST * len(values)
     return len(counts) if is_shared else 0

@@ -138,7 +138,8 @@ def _path(node: nodes.Node) -> tuple[str, ...] | None:
 
 
 def _written(path: tuple[str, ...], fields: Mapping[str, Any]) -> Any:
-    return _finalized(_at(path, fields))
+    value = _at(path, fields)
+    return _finalized(None) if value is None else value
 
 
 def _at(path: tuple[str, ...], fields: Mapping[str, Any]) -> Any:

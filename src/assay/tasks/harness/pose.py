@@ -104,12 +104,16 @@ class Poser:
         """A document as asked, with notes of what is odd about it."""
         with WatchedNulls() as nulls:
             instance = self._posed(document)
-        places = self._sampler.places(document.id) if self._sampler is not None else ()
         notes = self._sampler.notes(document.id) if self._sampler is not None else ()
         is_null_written = self._definition.output_type == "generate_until" and instance.target is None
-        if nulls or is_null_written or not self._null_examples.isdisjoint(places):
+        if nulls or is_null_written or self._shows_nulls(document):
             notes += (NULL_WRITTEN,)
         return replace(instance, notes=notes) if notes else instance
+
+    def _shows_nulls(self, document: Document) -> bool:
+        if self._sampler is None or not self._null_examples:
+            return False
+        return not self._null_examples.isdisjoint(self._sampler.places(document.id))
 
     def _posed(self, document: Document) -> Instance:
         if self._own.has_code:
