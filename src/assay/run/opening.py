@@ -73,7 +73,7 @@ def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
 
 
 def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[str]:
-    """What a score of a model that was trained here owes to evaluated documents, on tasks that it learnt."""
+    """Notices for a model that was trained here on documents that these tasks evaluate."""
     fitted = None if is_known(spec.model) else store.fitted.get(spec.model)
     if fitted is None or not set(fitted.tasks) & set(tasks):
         return []
