@@ -20,6 +20,8 @@ from assay.core.protocols import Advises, Describes, Model, Tokenizes
 from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood, Sampling
 from assay.core.responses import Failure, Logprob, Text
 from assay.models.seq2seq import EncoderDecoder
+from assay.run.opening import arguments_notices, opened_model
+from assay.settings import make_spec
 from assay.testing.contracts import answers, check_model
 
 Opened = Callable[..., EncoderDecoder]
@@ -404,3 +406,12 @@ def test_no_tokens_asked_for_give_the_empty_text(folder: Path, opened: Opened) -
     empty, other = answers(opened(folder), [Generation("Once", max_tokens=0), Generation("Once", max_tokens=2)])
     assert (empty.text, empty.token_count, empty.finish_reason) == ("", 0, "length")
     assert isinstance(other, Text)
+
+
+def test_a_profile_for_decoders_leaves_the_special_tokens_of_an_encoder_decoder(t5: Path) -> None:
+    spec = make_spec("hf", ["t"], model_args={"pretrained": str(t5)}, like="olmes")
+    model = opened_model(spec, lambda event: None)
+    assert isinstance(model, EncoderDecoder)
+    assert model.view(Loglikelihood("The answer", " is")).context_ids[-1] == 1  # T5 is trained with EOS at the end
+    assert arguments_notices(spec) == ()
+    model.close()

@@ -48,6 +48,15 @@ def test_olmes_reports_the_better_formulation_and_which_it_is(tmp_path: Path) ->
     assert [item.metric for item in result.task("arc_easy@olmes-cf").metrics] == ["acc_per_char", "acc_norm", "acc"]
 
 
+def test_a_rescored_run_says_what_its_profile_said(tmp_path: Path) -> None:
+    write(tmp_path)
+    store = tmp_path / "runs.db"
+    run = evaluate("ngram", "arc_easy", store=store, include_path=tmp_path, like="olmes")
+    again = assay.rescore(run.run_id, store=store)
+    told = [text for text in run.notices if text.startswith("olmes: ")]
+    assert len(told) == 2 and [text for text in again.notices if text.startswith("olmes: ")] == told
+
+
 def write_group(folder: Path, name: str, *tasks: str) -> None:
     for task in tasks:
         (folder / f"{task}.yaml").write_text(yaml.safe_dump({**QUIZ, "task": task}), encoding="utf-8")

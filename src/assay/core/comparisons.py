@@ -281,7 +281,7 @@ class OverallScore:
     Attributes:
         test: `sign-flip`, `cluster-sign-flip`, or `random-effects-t` where a way of asking is random.
         random: ways of asking that are taken as a sample of many, in words: `5 prompts of sst2`.
-        fixed: those for which alone the verdict holds, because they are too few to tell of others.
+        fixed: those for which alone the verdict holds, because they are too few to stand for others.
     """
 
     first: str

@@ -102,7 +102,7 @@ class Denominators:
         unparsed: per filter pipeline, documents in which no answer was found.
         notes: per note, the requests of a model or the documents of a task that carry it.
         draws: what became of single draws; None where each question is asked once.
-        left_out: rows of the split that the prompt cannot put, which are not among `available`.
+        left_out: rows of the split that the prompt cannot render, which are not among `available`.
         misses_by_space: per filter pipeline, documents that `exact_match` counts as wrong (or partly wrong) only
             because of white space around an answer; pipelines without any are not listed.
     """

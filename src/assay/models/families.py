@@ -44,6 +44,12 @@ def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
     return EncoderDecoder(arguments, device, limit)
 
 
+def find_family(args: Mapping[str, Any]) -> str:
+    """`causal`, `encoder-decoder` or `encoder`, from the arguments of `hf`; reads the configuration only."""
+    arguments = read_causal_arguments(args)
+    return checkpoints.chosen_family(_config(arguments), arguments)
+
+
 def _padded_limit(kind: str, args: CausalArguments, settings: ModelSettings) -> BatchLimit | None:
     """The batch size of a family that shares no prefixes; an engine or tokenizer that cannot be had is an error."""
     if (args.engine or settings.engine) == TREE:

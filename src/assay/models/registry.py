@@ -77,6 +77,13 @@ def is_causal(name: str) -> bool:
     return ALIASES.get(name, name) == "hf" or (own is not None and own.family == "causal")
 
 
+def is_decoder(args: Mapping[str, Any]) -> bool:
+    """Whether the checkpoint that settings of `hf` name is a decoder, by its configuration; a named model's is."""
+    from assay.models.families import find_family
+
+    return "pretrained" not in args or find_family(args) == "causal"
+
+
 def must_fetch(name: str) -> bool:
     """Whether opening a model would download it first."""
     model = NAMED_MODELS.get(name)

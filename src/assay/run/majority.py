@@ -1,4 +1,4 @@
-"""Classifiers that know one class: what there is to tell of a task whose documents all have the same choices.
+"""Classifiers that predict a single class: notices for a task whose documents all have the same choices.
 
 In: a task's answers, read as its first metric reads them. Out: sentences: the same class is picked everywhere; a
 trained model does no better than that.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, ModelError
+from assay.core.errors import Fault, ModelError, UserError
 from assay.core.protocols import Model
 from assay.core.specs import LM_EVAL, RunSpec
-from assay.models.registry import ALIASES, is_causal, is_known, open_model
+from assay.models.causal_arguments import read_causal_arguments
+from assay.models.registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
 from assay.models.wheels import ProgressReport
 from assay.run.events import Listener, Progressed
 from assay.store.fitted import FittedModel
 from assay.store.store import Store
-from assay.tasks.profiles.reading import find_profile
+from assay.tasks.profiles.reading import Profile, find_profile
 
 # The opener of trained models.
 _OPENER = "hf"
@@ -24,30 +26,54 @@ _PLACES = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "pef
 
 def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) -> Model:
     """The model that a run names, with its settings and those of the tool that the run follows."""
-    arguments = {**arguments_like(spec.model, spec.options.like), **spec.model_args}
+    arguments = {**arguments_like(spec.model, spec.options.like, spec.model_args), **spec.model_args}
     fitted = None if store is None or is_known(spec.model) else store.fitted.get(spec.model)
     if fitted is None:
         return open_model(spec.model, arguments, spec.settings, progress_to(listener))
     return open_model(_OPENER, fitted_arguments(fitted, arguments), spec.settings)
 
 
-def arguments_like(name: str, like: str | None) -> dict[str, Any]:
-    """Settings with which a model computes as the tool of a profile does; none where there is nothing to set."""
-    return dict(find_profile(like).model_args) if like is not None and is_causal(name) else {}
+def arguments_like(name: str, like: str | None, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Settings with which a decoder computes as the tool of a profile does; none for other models.
+
+    Args:
+        name: the model's name.
+        like: the profile.
+        given: the user's own settings, by which `hf` tells decoders from other checkpoints; None to go by the name.
+    """
+    if like is None or not is_causal(name):
+        return {}
+    profile = find_profile(like)
+    if not profile.model_args or (given and not is_decoder(full_arguments(name, given))):
+        return {}
+    _check_arguments(profile)
+    return dict(profile.model_args)
+
+
+def _check_arguments(profile: Profile) -> None:
+    """Raises for settings of a profile that no decoder has, with their lines."""
+    faults: list[Fault] = []
+    for key, value in profile.model_args.items():
+        try:
+            read_causal_arguments({"pretrained": ".", key: value})
+        except ModelError as error:
+            faults += [replace(fault, where=profile.file.where("model_args", key)) for fault in error.faults]
+    if faults:
+        raise UserError(*faults)
 
 
 def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
-    """Tells with which settings of a profile the model is opened; those that the user gives are the user's."""
+    """Says with which settings of a profile the model is opened; those that the user gives are the user's."""
     if spec.options.like in (None, LM_EVAL):
         return ()
-    found = arguments_like(spec.model, spec.options.like)
-    told = ", ".join(f"{key}={str(value).lower()}" for key, value in found.items() if key not in spec.model_args)
+    found = arguments_like(spec.model, spec.options.like, spec.model_args)
+    set_here = ", ".join(f"{key}={str(value).lower()}" for key, value in found.items() if key not in spec.model_args)
     tool = find_profile(str(spec.options.like)).name
-    return (f"{tool}: the model is opened with {told}, as the tool does; --model_args wins",) if told else ()
+    return (f"{tool}: the model is opened with {set_here}, as the tool does; --model_args wins",) if set_here else ()
 
 
 def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[str]:
-    """What a score of a model that was trained here owes to evaluated documents, on tasks that it learnt."""
+    """Notices for a model that was trained here on documents that these tasks evaluate."""
     fitted = None if is_known(spec.model) else store.fitted.get(spec.model)
     if fitted is None or not set(fitted.tasks) & set(tasks):
         return []

@@ -94,7 +94,7 @@ def _left_out(task: Task) -> frozenset[int]:
 
 
 def left_out_count(task: Task) -> int:
-    """Rows of the split that are not among the task's documents: the prompt cannot put them, or they have no text."""
+    """Rows of the split that are not among the task's documents: the prompt cannot render them, or they are empty."""
     return task.empty if isinstance(task, TextTask) else len(_left_out(task))
 
 

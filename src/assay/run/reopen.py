@@ -26,6 +26,7 @@ from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 from assay.tasks.harness.rescored import ALL
+from assay.tasks.profiles.book import Combined
 from assay.tasks.selection import Selection, Wanted
 
 
@@ -39,6 +40,7 @@ class Reopened:
         posed: the tasks with their documents, as the changes need them to be asked.
         own: the same as the run itself asked them; the very same objects where the changes ask nothing more.
         notices: what the user ought to know.
+        combined: what a tool reports as the best of several variants.
     """
 
     record: RunRecord
@@ -48,6 +50,7 @@ class Reopened:
     posed: tuple[PosedTask, ...]
     own: tuple[PosedTask, ...]
     notices: tuple[str, ...]
+    combined: tuple[Combined, ...] = ()
 
 
 def recorded_spec(record: RunRecord) -> RunSpec:
@@ -103,7 +106,7 @@ def reopen(session: Session, record: RunRecord, given: Sequence[Wanted] = ()) ->
     faults = [fault for item in asked for fault in _changes_since(record, item)]
     if faults:
         raise DataError(*faults)
-    return Reopened(record, spec, scorers, changed.groups, tuple(posed), tuple(asked), notices)
+    return Reopened(record, spec, scorers, changed.groups, tuple(posed), tuple(asked), notices, changed.combined)
 
 
 def _resolved(
@@ -119,7 +122,7 @@ def _resolved(
     changes = spec.options.scoring
     tasks = _asked(record, [rescored_task(task, changes, known_names().metrics) for task in changed.tasks])
     own = replace(own, tasks=_asked(record, own.tasks))
-    return own, replace(changed, tasks=tasks), (*catalog.notices, *_untouched(tasks, changes))
+    return own, replace(changed, tasks=tasks), (*catalog.notices, *changed.notices, *_untouched(tasks, changes))
 
 
 def _asked(record: RunRecord, tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -64,7 +64,7 @@ def rescore(store: Store, run: str, wanted: Rescoring, listener: Listener) -> Ru
         raise MissingAnswers(*_missing_faults(session, reopened, lacking))
     with _answering(session, reopened, wanted, lacking.plan) as model:
         tasks = tuple(item.task for item in reopened.posed)
-        setup = Setup(tasks, reopened.scorers, reopened.groups, model, notices)
+        setup = Setup(tasks, reopened.scorers, reopened.groups, model, notices, reopened.combined)
         manifest = {
             **make_manifest(session.spec, record.fingerprint, reopened.posed),
             "parent": record.id,

@@ -131,7 +131,8 @@ def resolve(
     for place, task in enumerate(tasks):
         if task is not selection.tasks[place]:
             scorers[place] = document_scorer(task.scoring, f"task {task.card.name}")
-    notices = (*catalog.notices, *selection.notices, *arguments_notices(spec))
+    opened = arguments_notices(spec) if given_model is None else ()
+    notices = (*catalog.notices, *selection.notices, *opened)
     return Setup(tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
 
 

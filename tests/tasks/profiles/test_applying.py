@@ -128,6 +128,18 @@ def test_olmes_opens_a_decoder_without_bos_and_says_so() -> None:
     assert arguments_notices(make_spec("hf", ["t"], like="lm-eval")) == ()
 
 
+def test_settings_that_no_decoder_has_are_named_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "description: mine\nsource: {paper: ours}\nmodel_args:\n  add_bos_tokn: false\n  dtype: []\n"
+        "default: {variants: [{style: cloze}]}\n"
+    )
+    with pytest.raises(UserError) as raised:
+        arguments_like("hf", str(tmp_path / "mine.yaml"))
+    first, second = raised.value.faults
+    assert first.where.endswith("mine.yaml:4  model_args.add_bos_tokn") and '"add_bos_token"?' in first.found
+    assert second.where.endswith("mine.yaml:5  model_args.dtype")
+
+
 def test_helm_balances_its_examples_by_the_text_of_the_right_choice(write_task: Write, select: Select) -> None:
     # By letters A and B would take turns; by texts "often" is right in all rows but one.
     rows = [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "assay_tree"
 # Arguments that change nothing here: what they say is in the masks, in the positions, or asks for extra outputs. A
-# window counts where the mask has it: OLMoE names one that its mask, and so a plain forward pass, does not heed.
+# window counts where the mask has it: OLMoE names one that its mask, and so a plain forward pass, does not apply.
 HARMLESS = frozenset(
     {
         *("position_ids", "cache_position", "use_cache", "sliding_window"),

@@ -44,7 +44,7 @@ class Rule:
 RULES = (
     # Llama 4: layers without rotary positions scale queries by the place in the row, padding and neighbours included.
     Rule(("floor_scale",), "attention is scaled by the place in the row", "attn_temperature_tuning"),
-    # DeepSeek-V3.2 and V4, GLM-5, A.X-K2, HY-V4: the best keys are picked by score, and level scores by their place.
+    # DeepSeek-V3.2 and V4, GLM-5, A.X-K2, HY-V4: the best keys are picked by score, and tied scores by their place.
     Rule(("index_topk",), "only the best-scored tokens are attended to"),
     # MiniMax-M3: the same with blocks of keys, counted from the start of the row.
     Rule(("index_topk_blocks", "index_block_size"), "only the best-scored blocks are attended to"),

@@ -278,7 +278,7 @@ class _Table:
         logits = self._logits(states)
         top = logits.topk(min(2, logits.shape[-1]), dim=-1)
         sound = (torch.isfinite(top.values[:, 0]) & ~logits.isnan().any(dim=-1)).tolist()
-        # Of level tokens argmax takes the first, as `generate` does; topk takes any.
+        # Of tied tokens argmax takes the first, as `generate` does; topk takes any.
         likeliest: list[int] = logits.argmax(dim=-1).tolist()
         close = (top.values[:, 0] - top.values[:, -1] < self._closeness()).tolist()
         picked: list[int | None] = []

@@ -1,4 +1,4 @@
-"""The filter `extract`: reads the answer from a text by an ordered list of extractors, and tells which one found it."""
+"""The filter `extract`: reads the answer from a text by an ordered list of extractors, and says which one found it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Extract:
         Args:
             responses: the draws of each question, or the one text that is left of them.
             document: the document's fields.
-            is_cut: per question and draw, whether the token limit cut the text off; draws that are not told are whole.
+            is_cut: per question and draw, whether the token limit cut the text off; draws beyond the list are whole.
         """
         extractors = self.extractors(document)
         answers: list[Any] = []
