@@ -31,7 +31,11 @@ def majority_texts(result: TaskResult, is_trained: bool) -> Iterator[str]:
     names = result.answered[0].instance.choices
     if len(names) < 2 or any(item.instance.choices != names for item in result.answered):
         return
-    picked = dict(_picks(result))
+    picked: dict[int, int] = {}
+    for document, place in _picks(result):
+        picked[document] = place
+        if not is_trained and place != picked[next(iter(picked))]:
+            return  # two classes: no more to know of a model that was not trained here
     rights = [item.instance.right_places for item in result.answered if item.document.id in picked]
     if len(picked) < _FEW_DOCUMENTS or not all(len(right) == 1 and isinstance(right[0], int) for right in rights):
         return

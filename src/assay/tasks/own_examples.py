@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.tasks.fewshot import Drawing, Row, Sampler, too_few_examples
+from assay.core.errors import DataError, Fault
+from assay.tasks.fewshot import Drawing, Row, Sampler
 
 # Notes of an instance: its prompt shows the document with its answer; another example stands in its place.
 SHOWN, REPLACED = "own_example_shown", "own_example_replaced"
@@ -104,9 +105,15 @@ class CheckedSampler:
         if others is not None:
             return (*kept, *others), (REPLACED,)
         if self._leaks.is_own_split:
-            size = sum(not is_same(row, document) for row in self._pool)
-            raise too_few_examples(self._drawing.where, self._drawing.count, size)
+            raise _too_few(self._drawing, sum(not is_same(row, document) for row in self._pool))
         return drawn, (SHOWN,)
+
+
+def _too_few(drawing: Drawing, size: int) -> DataError:
+    """The error for a split with too few rows beside the document."""
+    found = f"{drawing.count} few-shot examples are wanted, but the split has {size} rows beside the document itself"
+    advice = "Lower --num_fewshot or name a larger fewshot_split; --like lm-eval shows the document among its examples"
+    return DataError(Fault(drawing.where, found, next=advice))
 
 
 def other_places(
