@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 import assay
 from assay import evaluate
+from assay.core.errors import DataError
 from assay.core.requests import Loglikelihood, Request
 from assay.run.events import Event, Noticed
 from assay.testing import ScriptedModel
@@ -55,6 +57,17 @@ def test_a_rescored_run_says_what_its_profile_said(tmp_path: Path) -> None:
     again = assay.rescore(run.run_id, store=store)
     told = [text for text in run.notices if text.startswith("olmes: ")]
     assert len(told) == 2 and [text for text in again.notices if text.startswith("olmes: ")] == told
+
+
+def test_a_run_of_an_earlier_profile_is_not_rescored_and_the_profile_is_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    profile = tmp_path / "mine.yaml"
+    text = "description: mine\nsource: {paper: ours}\ndefault: {variants: [{style: cloze, num_fewshot: 0}]}\n"
+    profile.write_text(text, encoding="utf-8")
+    run = evaluate("ngram", "arc_easy", store=tmp_path / "s.db", include_path=tmp_path, like=str(profile))
+    profile.write_text(text.replace("cloze", "letters"), encoding="utf-8")
+    with pytest.raises(DataError, match=r'not its prompts: .*arc_easy\.yaml or the profile ".*mine\.yaml" was changed'):
+        assay.rescore(run.run_id, store=tmp_path / "s.db")
 
 
 def write_group(folder: Path, name: str, *tasks: str) -> None:

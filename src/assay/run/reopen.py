@@ -199,8 +199,10 @@ def _changes_since(record: RunRecord, posed: PosedTask) -> list[Fault]:
             if version != __version__
             else ""
         )
-        found = f"its documents are the same, but not its prompts: {source} was changed since"
-        return [Fault(where, found, "the same prompts", f"Put the task file back, or run the task anew.{newer}")]
+        like = RunSpec.from_json(record.spec).options.like
+        profile = f' or the profile "{like}"' if like is not None else ""
+        found = f"its documents are the same, but not its prompts: {source}{profile} was changed since"
+        return [Fault(where, found, "the same prompts", f"Put the file back, or run the task anew.{newer}")]
     return []
 
 

@@ -34,6 +34,8 @@ def score(folder: Path, name: str, like: str, answer: Any, metric: str) -> float
         # simple-evals: the first "Answer:" with a letter; marks do not count, the letter's case does.
         ("simple-evals", "I think.\nAnswer: B", True),
         ("simple-evals", "**Answer:** $\\boxed{B}$", True),
+        ("simple-evals", r"Answer: \$B\$", True),
+        ("simple-evals", r"Answer\(:B\)", True),
         ("simple-evals", "Answer: A\nAnswer: B", False),
         ("simple-evals", "answer: b", False),
         ("simple-evals", "B", False),

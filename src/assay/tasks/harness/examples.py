@@ -101,6 +101,10 @@ def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -
     places = listed_places(fewshot, pool, count)
     if places is None or None not in places:
         return ""
+    if count > len(fewshot.listed):
+        return (
+            f"the tool shows {len(fewshot.listed)} examples and the run wants {count}, so {fewshot.sampler} chooses all"
+        )
     found = sum(place is not None for place in places)
     return f"the split holds {found} of the {count} examples that the tool shows; {fewshot.sampler} chooses instead"
 
