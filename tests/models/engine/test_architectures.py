@@ -108,10 +108,6 @@ class Case:
     engine: str | None = None
     writing: str = ""
 
-    @property
-    def key(self) -> str:
-        return str(sorted(self.settings.items()))
-
 
 def tree(**settings: Any) -> Case:
     return Case(settings, TREE, "slots")
@@ -170,8 +166,10 @@ CASES: dict[str, Case] = {
 }
 
 
-def small_config(model_type: str, settings: dict[str, Any]) -> Any:
+def small_config(model_type: str) -> Any:
     known = CONFIG_MAPPING[model_type]
+    # A copy: configurations change the lists that they are given (Gemma 4 its `layer_types`).
+    settings = copy.deepcopy(CASES[model_type].settings) if model_type in CASES else {}
     fields = {*known().to_dict(), *known.attribute_map}
     sizes = {name: value for name, value in SMALL.items() if name in fields}
     aliases = {name for name, meant in known.attribute_map.items() if meant in sizes}
@@ -183,10 +181,9 @@ def small_config(model_type: str, settings: dict[str, Any]) -> Any:
 
 
 @functools.lru_cache(maxsize=2)
-def module_of(model_type: str, key: str) -> Any:
+def module_of(model_type: str) -> Any:
     """The model, its matrices drawn so large that attention is sharp and every token matters."""
-    settings = SETTINGS[key]
-    config = small_config(model_type, settings)
+    config = small_config(model_type)
     with torch.device("meta"), quiet():
         shape = transformers.AutoModelForCausalLM.from_config(config)
     if sum(part.numel() for part in shape.parameters()) > MOST_PARAMETERS:
@@ -200,9 +197,6 @@ def module_of(model_type: str, key: str) -> Any:
             elif name.endswith("bias"):
                 part.add_(0.1 * torch.randn_like(part))
     return module
-
-
-SETTINGS = {case.key: case.settings for case in (*CASES.values(), Case({}))}
 
 
 def in_float64(module: Any) -> Any:
@@ -279,10 +273,10 @@ def answers(network: Network, asked: str) -> tuple[Engine, dict[int, float], dic
     return engine, totals, {place: answer.text for place, answer in texts.items() if isinstance(answer, Text)}
 
 
-def check(model_type: str, case: Case) -> Engine:
+def check(model_type: str) -> Engine:
     """Asks a model as `auto` and as `padded`; both must be right."""
     with quiet():
-        module = module_of(model_type, case.key)
+        module = module_of(model_type)
         scores = reference_scores(module)
         texts = {prompt.index: plain_text(module, prompt) for prompt in PROMPTS}
     engines = []
@@ -298,38 +292,66 @@ def check(model_type: str, case: Case) -> Engine:
 @pytest.mark.parametrize("model_type", CASES)
 def test_every_way_of_asking_is_right(model_type: str) -> None:
     case = CASES[model_type]
-    engine = check(model_type, case)
+    engine = check(model_type)
     assert engine.choice.engine == case.engine, engine.choice.reason
     assert case.writing in (engine.description()["writing"] or "")
 
 
-NARROW = ("arcee", "gemma", "glm4", "olmo2", "starcoder2", "llama4_text", "falcon_mamba", "rwkv")
+def given_tokens(module: Any, prompt: EncodedPrompt, written: Sequence[int]) -> torch.Tensor:
+    """The logits of `generate` for one prompt, before each of some tokens that it is made to write."""
+    ids = torch.tensor([prompt.ids])
+
+    def force(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        forced = torch.full_like(scores, -torch.inf)
+        forced[0, written[input_ids.shape[1] - ids.shape[1]]] = 0.0
+        return forced
+
+    given = {"attention_mask": torch.ones_like(ids), "pad_token_id": 0, "eos_token_id": None, "do_sample": False}
+    watched = {"logits_processor": [force], "output_logits": True, "return_dict_in_generate": True}
+    with quiet():
+        found = module.generate(ids, max_new_tokens=len(written), **given, **watched)
+    return torch.cat(found.logits).float()
+
+
+NARROW = (
+    "arcee",
+    "gemma",
+    "gemma4_text",
+    "glm4",
+    "olmo2",
+    "starcoder2",
+    "llama4_text",
+    "falcon_mamba",
+    "rwkv",
+    "minimax",
+)
 
 
 @pytest.mark.parametrize("model_type", NARROW)
 def test_bfloat16_loses_no_more_than_its_digits(model_type: str) -> None:
-    """Every token written is one that a plain pass in bfloat16 finds as likely as any, up to rounding."""
-    module = copy.deepcopy(module_of(model_type, CASES[model_type].key)).to(torch.bfloat16)
+    """Every token written is one that `generate` alone finds as likely as any after the same text, up to rounding.
+
+    A whole pass is not the measure: the cached steps of some models (MiniMax) differ from it by far more in bfloat16.
+    """
+    module = copy.deepcopy(module_of(model_type)).to(torch.bfloat16)
     engine, found, written = answers(wrap(module, torch.device("cpu")), AUTO)
     assert engine.choice.engine == CASES[model_type].engine, engine.choice.reason
-    for text in TEXTS:
-        assert abs(found[text.index] - plain_scores(module)[text.index]) < 0.1 + 0.03 * text.scored
+    for index, score in plain_scores(module).items():
+        assert abs(found[index] - score) < 0.1 + 0.03 * TEXTS[index].scored
     for prompt in PROMPTS:
         ids = [ord(letter) - ord(Letters().decode([0])) for letter in written[prompt.index]]
-        with torch.inference_mode():
-            logits = module(input_ids=torch.tensor([[*prompt.ids, *ids]]), use_cache=False).logits[0].float()
-        lines = logits[len(prompt.ids) - 1 : len(prompt.ids) - 1 + len(ids)]
+        lines = given_tokens(module, prompt, ids)
         behind = lines.amax(-1) - lines[range(len(ids)), ids]
-        assert not ids or float((behind / lines.std(-1)).max()) < 0.15
+        assert float((behind / lines.std(-1)).max()) < 0.15
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES} - {*CASES}))
 def test_the_other_architectures_are_right_too(model_type: str) -> None:
     try:
-        module = module_of(model_type, Case({}).key)
+        module = module_of(model_type)
         reference_scores(module)
         plain_text(module, PROMPTS[0])
     except Exception as error:
         pytest.skip(f"no small configuration of it is known here: {error}")
-    check(model_type, Case({}))
+    check(model_type)
