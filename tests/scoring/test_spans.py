@@ -7,7 +7,7 @@ import pytest
 from assay.core.requests import Generation, Instance
 from assay.scoring.registry import metric_definition
 from assay.scoring.scorers.answer import answer_view
-from assay.scoring.scorers.spans import normalised
+from assay.stats.words import normalised
 
 
 def scores(said: str | list[str], *golds: str, **options: str) -> tuple[float, float]:

@@ -208,7 +208,7 @@ _FIT_HELP = {
     "accumulation": "forward passes per step (1)",
     "train_seed": "of shuffling, dropout, new heads and what is kept back (42)",
     "holdout": "share kept back for validation where a task has no split for it (0.1)",
-    "validation_metric": "decides which weights are kept: accuracy, acc_norm, mcc, f1, loss (default: tasks' first)",
+    "validation_metric": "metric that decides: accuracy, acc_norm, mcc, f1, squad_f1, loss (default: the tasks' first)",
     "patience": "stop after so many checks without improvement",
     "check_every": "steps between checks and checkpoints; once an epoch by default",
     "train_max_length": "most tokens of a training document",

@@ -9,17 +9,18 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.identity import digest_all
-from assay.core.requests import Choosing, Classification, Request
+from assay.core.requests import Choosing, Classification, Request, SpanExtraction
 
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
 ACCURACY, LOSS, MCC, F1, BY_CHARACTER = "accuracy", "loss", "mcc", "f1", "acc_norm"
+WORD_F1 = "squad_f1"
 # Validation metric → whether more of it is better.
-DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, BY_CHARACTER: True}
+DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, BY_CHARACTER: True, WORD_F1: True}
 # A task's metric → what is watched for it. Of an answer that is to be written, the right one is right or not.
 WATCHED_FOR = {
     **dict.fromkeys(("acc", "exact_match", "squad_em"), ACCURACY),
     **dict.fromkeys(("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_loss"), LOSS),
-    **{name: name for name in (MCC, F1, BY_CHARACTER)},
+    **{name: name for name in (MCC, F1, BY_CHARACTER, WORD_F1)},
 }
 
 
@@ -57,6 +58,10 @@ def undecided(metric: str, checks: Iterable[Lesson]) -> str | None:
         return None
     for number, lesson in enumerate(checks, 1):
         first = lesson.requests[0]
+        if metric == WORD_F1:
+            if not isinstance(first, SpanExtraction):
+                return f"validation lesson {number} does not ask for a span"
+            continue
         has_choices = len(lesson.requests) > 1 or isinstance(first, (Classification, Choosing))
         if not has_choices:
             return f"validation lesson {number} has no choices"

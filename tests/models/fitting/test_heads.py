@@ -140,6 +140,15 @@ def test_a_head_is_kept_by_the_correlation_of_its_labels(encoders: Encoders, fit
         fitted(encoders("Bert", "Model"), tmp_path / "other", spans(), spans(), metric="f1")
 
 
+def test_a_span_head_is_kept_by_the_words_it_shares(encoders: Encoders, fitted: Fit, tmp_path: Path) -> None:
+    options = {"metric": "squad_f1", "check_every": 4, "max_steps": 12}
+    report = fitted(encoders("Bert", "Model", **YOUNG), tmp_path / "new", spans(), spans(), **options)
+    assert (report.metric, report.value) == ("squad_f1", max(entry["squad_f1"] for entry in report.history))
+    assert all(entry["accuracy"] <= entry["squad_f1"] for entry in report.history)
+    with pytest.raises(ModelError, match='found "squad_f1", but validation lesson 1 does not ask for a span'):
+        fitted(encoders("Bert", "Model"), tmp_path / "other", labelled(), labelled(), metric="squad_f1")
+
+
 def test_a_head_with_the_same_labels_is_kept_in_its_own_order(encoders: Encoders, tensors: Tensors) -> None:
     folder = encoders("Bert", "ForSequenceClassification", id2label=dict(enumerate(NAMES)))
     course = course_of(folder, labelled(NAMES[::-1]))

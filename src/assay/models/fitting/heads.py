@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.core.fitting import ACCURACY, FitSettings
+from assay.core.fitting import FitSettings
 from assay.core.requests import SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.models.encoder_heads import CHOICES, MAX_SPAN, SPANS
 from assay.models.encoder_network import EncoderNetwork, padding_id, takes_types, wrap_encoder
 from assay.models.fitting.courses import Loaded, Parent, Scores, base_of, batches
 from assay.models.fitting.new_heads import HeadPlan, load_with_head
-from assay.models.fitting.values import pick_values
+from assay.models.fitting.values import pick_values, span_values
 from assay.models.head_answers import HeadReader
 from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, pad_rows
 
@@ -96,8 +96,9 @@ class HeadCourse:
     def examine(self, module: Any, device: Any, wants_answers: bool) -> Scores:
         network = wrap_encoder(base_of(module), module, device, self.plan.head, self.tokenizer)
         reader = HeadReader(self.plan.labels, self.parent.arguments.max_span or MAX_SPAN)
-        loss = right = 0.0
+        loss = 0.0
         pairs: list[tuple[int, int]] = []
+        spans: list[tuple[str, str]] = []
         for lesson, logits in self._read(network):
             answer = reader.answer(lesson.request, lesson.read, logits)
             if isinstance(answer, LabelScores):
@@ -105,11 +106,11 @@ class HeadCourse:
                 pairs.append((lesson.right, max(range(len(answer.scores)), key=answer.scores.__getitem__)))
             else:
                 loss += span_loss(lesson, logits)
-                right += isinstance(answer, Text) and answer.text == lesson.answer.strip()
+                spans.append((lesson.answer, answer.text if isinstance(answer, Text) else ""))
         total = len(self.checked)
         if not wants_answers:
             return Scores(loss / total)
-        return Scores(loss / total, pick_values(pairs) if pairs else {ACCURACY: right / total})
+        return Scores(loss / total, pick_values(pairs) if pairs else span_values(spans))
 
     def _read(self, network: EncoderNetwork) -> Iterator[tuple[HeadLesson, list[Tensor]]]:
         """Every validation lesson with the logits of its rows; row by row where padding would tell."""

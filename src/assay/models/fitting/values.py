@@ -1,6 +1,6 @@
 """What the answers to validation lessons are worth, by the formulas of the tasks' own metrics.
 
-Takes (right, picked) places of lessons with choices; gives numbers by name.
+Takes (right, picked) places of lessons with choices, or (right, found) words of spans; gives numbers by name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from assay.core.fitting import ACCURACY, F1, MCC
+from assay.core.fitting import ACCURACY, F1, MCC, WORD_F1
+from assay.stats.words import normalised, word_f1
 
 CLASSES, MAJORITY = "classes", "majority"
 Pairs = Sequence[tuple[int, int]]
@@ -24,6 +25,15 @@ def pick_values(pairs: Pairs) -> dict[str, float]:
         F1: f1(pairs),
         CLASSES: float(len({picked for _, picked in pairs})),
         MAJORITY: max(rights.values()) / len(pairs),
+    }
+
+
+def span_values(spans: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """`squad_em`, which is the accuracy of spans, and `squad_f1`."""
+    pairs = [(normalised(found), normalised(right)) for right, found in spans]
+    return {
+        ACCURACY: sum(found == right for found, right in pairs) / len(pairs),
+        WORD_F1: math.fsum(word_f1(found, right) for found, right in pairs) / len(pairs),
     }
 
 

@@ -5,21 +5,11 @@ Rajpurkar et al. 2016 (section 6.1) and, for questions without an answer, Rajpur
 
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay.scoring.scorers.answer import AnswerView
-
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-
-
-def normalised(text: str) -> str:
-    """Lower case, without punctuation and the articles a, an, the; one space between words."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+from assay.stats.words import normalised, word_f1
 
 
 def squad_em(view: AnswerView, options: Mapping[str, Any]) -> float:
@@ -29,7 +19,7 @@ def squad_em(view: AnswerView, options: Mapping[str, Any]) -> float:
 
 def squad_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
     """F1 of the words that what was said shares with the right answer that is nearest to it."""
-    return _best(view, options, _f1)
+    return _best(view, options, word_f1)
 
 
 def _best(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, str], float]) -> float:
@@ -39,11 +29,3 @@ def _best(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, 
     said = [normalised(text) for text in view.said]
     values = [max(compare("" if text == nothing else text, gold) for gold in golds) for text in said]
     return sum(values) / len(values) if values else 0.0
-
-
-def _f1(said: str, gold: str) -> float:
-    ours, theirs = said.split(), gold.split()
-    if not ours or not theirs:
-        return float(ours == theirs)
-    shared = sum((Counter(ours) & Counter(theirs)).values())
-    return 2 * shared / (len(ours) + len(theirs))
