@@ -107,6 +107,11 @@ def write_texts(prompts: Iterable[EncodedPrompt], writer: Writer, batching: Batc
                 yield from result
 
 
+def share_batches(prompts: Sequence[EncodedPrompt], writer: Writer) -> bool:
+    """Whether `write_texts` may put two of some prompts into one batch."""
+    return len({_settings_key(prompt, writer) for prompt in prompts}) < len(prompts)
+
+
 def _row_length(prompt: EncodedPrompt) -> int:
     return len(prompt.ids) + prompt.max_tokens
 

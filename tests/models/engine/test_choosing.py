@@ -22,6 +22,7 @@ from assay.core.errors import ModelError
 from assay.models.causal_arguments import AUTO, PADDED, TREE
 from assay.models.engine.choosing import SINGLE, choose, make_probe
 from assay.models.engine.head import Head, ReadyLogits
+from assay.models.engine.probe import read_rows
 from assay.models.network import Network, wrap
 
 CPU = torch.device("cpu")
@@ -232,3 +233,10 @@ def test_probe_draws_from_no_global_generator(network: Network) -> None:
     before = torch.random.get_rng_state()
     first = make_probe(network, 400)
     assert make_probe(network, 400) == first and torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_probe_keeps_no_more_logits_than_it_compares() -> None:
+    """Rows of logits are copies: views would keep those of whole texts, twice, in a vocabulary of 256,000 words."""
+    found = read_rows(wrap(llama(), CPU), make_probe(wrap(llama(), CPU), 100), 4)
+    assert not isinstance(found, str)
+    assert all(row.untyped_storage().nbytes() == row.nbytes for row in found.logits.values())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from transformers import RwkvConfig, RwkvForCausalLM
 
-from assay.core.requests import Generation
+from assay.core.requests import Generation, Sampling
 from assay.core.responses import Text
+from assay.models.batches import BatchLimit
 from assay.models.engine.account import rates_of
-from assay.models.engine.choosing import choose
+from assay.models.engine.choosing import SINGLE, Choice, choose
 from assay.models.engine.dictation import Silent, check_padding, make_texts
 from assay.models.engine.engine import Engine
 from assay.models.generation import Writer
@@ -49,6 +50,27 @@ def test_model_that_padding_leaks_into_writes_one_by_one_and_says_so(leaky: Netw
     assert choice.engine == "padded" and all(isinstance(answer, Text) for answer in found.values())
     assert "writes one by one because left-padded batches differ" in notices["writing padded"]
     assert str(engine.description()["writing"]).startswith("one by one because")
+
+
+def written(engine: Engine, temperature: float = 0.0) -> str | None:
+    """Writes three short answers; gives how the record says that they were written."""
+    request = Generation("", sampling=Sampling(temperature=temperature))
+    given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), request, 2) for number in range(3)]
+    assert all(isinstance(answer, Text) for _, answer in engine.write(given, Writer(engine.network, SILENT)))
+    return cast("str | None", engine.description()["writing"])
+
+
+def test_record_says_how_answers_were_written(network: Network) -> None:
+    tree, single = choose(network, "auto", "exact", 100), Choice(SINGLE, "said so")
+    assert written(Engine(network, tree, rates_of(network.module))) == "slots"
+    assert written(Engine(network, single, rates_of(network.module))) == "one by one"
+
+
+@pytest.mark.parametrize(("rows", "temperature"), [(1, 0.0), (8, 0.7)])
+def test_what_is_written_one_by_one_anyway_is_not_tried(leaky: Network, rows: int, temperature: float) -> None:
+    notices: dict[str, str] = {}
+    engine = Engine(leaky, Choice("padded", ""), rates_of(leaky.module), "exact", BatchLimit(rows), notices.__setitem__)
+    assert written(engine, temperature) == "one by one" and not notices
 
 
 def test_nothing_is_dictated_that_ends_an_answer(network: Network) -> None:

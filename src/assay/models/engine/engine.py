@@ -26,7 +26,7 @@ from assay.models.engine.scoring import Grove, Scored, TreeScorer
 from assay.models.engine.slots import SlotWriter, Task
 from assay.models.engine.tree import build_tree
 from assay.models.engine.tuning import Tuning, pack_reading, pack_steps, undo_all
-from assay.models.generation import Writer, Written, write_texts
+from assay.models.generation import Writer, Written, share_batches, write_texts
 from assay.models.likelihood import score_pairs
 from assay.models.network import Network, automatic_limit
 from assay.models.quantizing import rounds_inputs
@@ -63,6 +63,7 @@ class Engine:
     meter: Meter = field(init=False)
     _limits: dict[str, BatchLimit] = field(default_factory=dict)
     _writing: dict[str, str | None] = field(default_factory=dict)
+    _used: set[str] = field(default_factory=set)
     _for_steps: Tuning | None = None
     _for_reading: Tuning | None = None
 
@@ -170,28 +171,39 @@ class Engine:
         """In slots where the model and the request's settings allow it; else by transformers' own `generate`."""
         alone = [prompt for prompt in prompts if self._is_alone(prompt)]
         others = [prompt for prompt in prompts if not self._is_alone(prompt)]
-        if others and self.choice.reader is not None and self._may_write(SLOTS, writer):
-            pickers = {prompt.index: partial(picker_for, prompt, *self._settings()) for prompt in others}
-            plain = [prompt for prompt in others if pickers[prompt.index]() is not None]
-            others = [prompt for prompt in others if pickers[prompt.index]() is None]
-            tasks = [Task(prompt, cast("Callable[[], Picker]", pickers[prompt.index])) for prompt in plain]
+        tasks = self._tasks(others)
+        if tasks and self._may_write(SLOTS, writer):
+            self._used.add(SLOTS)
+            seated = {task.prompt.index for task in tasks}
+            others = [prompt for prompt in others if prompt.index not in seated]
             yield from self._slots(writer).write(tasks)
-        if len(others) > 1 and self.choice.engine != SINGLE and not self._may_write(PADDED, writer):
+        if not self._have_company(others, writer) or not self._may_write(PADDED, writer):
             alone, others = [*alone, *others], []
         yield from self._generate(others, writer, "generate")
         yield from self._generate(alone, writer, ALONE)
 
+    def _tasks(self, prompts: Sequence[EncodedPrompt]) -> list[Task]:
+        """The prompts whose settings slots can follow; none where the model is not read in packs."""
+        if self.choice.reader is None:
+            return []
+        settings = (self.network.module.generation_config, self.network.device)
+        pickers = ((prompt, partial(picker_for, prompt, *settings)) for prompt in prompts)
+        return [Task(prompt, cast("Callable[[], Picker]", make)) for prompt, make in pickers if make() is not None]
+
+    def _have_company(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> bool:
+        """Whether `generate` would be given some of these prompts in one batch."""
+        return self._batching("generate").limit.rows != 1 and share_batches(prompts, writer)
+
     def _generate(self, prompts: Sequence[EncodedPrompt], writer: Writer, kind: str) -> Iterator[Written]:
         known = {prompt.index: prompt for prompt in prompts}
+        if known:
+            self._used.add(ALONE if kind == ALONE else PADDED)
         for place, answer in write_texts(prompts, writer, self._batching(kind)):
             self.meter.read(alone_amount(as_texts([known[place]])))
             if isinstance(answer, Text):
                 self.meter.write(answer.token_count)
                 self.meter.end(answer.token_count, known[place].max_tokens)
             yield place, answer
-
-    def _settings(self) -> tuple[Any, Any]:
-        return self.network.module.generation_config, self.network.device
 
     def _is_alone(self, prompt: EncodedPrompt) -> bool:
         """Whether an answer may pass the length at which the model changes its ways, and its neighbours' with it."""
@@ -209,17 +221,16 @@ class Engine:
                 found = None if rounds_inputs(self.network.module) else check_padding(writer, longest)
             self._writing[way] = found
             if found is not None:
-                instead = "padded batches" if way == SLOTS else "one by one"
+                instead = "in padded batches" if way == SLOTS else "one by one"
                 self.on_notice(f"writing {way}", f"writes {instead} because {found}")
         return self._writing[way] is None
 
     def _writing_description(self) -> str | None:
         """How answers were written, and why not otherwise; None before any was."""
         refused = "; ".join(reason for reason in self._writing.values() if reason is not None)
-        ways = [way for way, reason in self._writing.items() if reason is None]
-        if not self._writing:
-            return None
-        return f"{' and '.join(ways) or 'one by one'}{f' because {refused}' if refused else ''}"
+        names = {SLOTS: "slots", PADDED: "padded", ALONE: "one by one"}
+        ways = " and ".join(name for way, name in names.items() if way in self._used)
+        return f"{ways} because {refused}" if ways and refused else ways or None
 
     def _slots(self, writer: Writer) -> SlotWriter:
         assert self.choice.reader is not None

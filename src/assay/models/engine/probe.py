@@ -130,7 +130,8 @@ def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> Read
 def _keep(kept: Rows, ids: tuple[int, ...], lines: Tensor) -> None:
     """Keeps the last rows of a text, as many as are affordable; one line per position."""
     for place in _kept_places(len(ids), lines.shape[-1]):
-        kept[ids[: place + 1]] = lines[place].float().cpu()
+        # A copy: a view would keep the logits of the whole text.
+        kept[ids[: place + 1]] = lines[place].float().cpu().clone()
 
 
 def _kept_places(length: int, columns: int) -> range:
