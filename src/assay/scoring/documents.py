@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError, did_you_mean
@@ -50,9 +50,8 @@ class _Step:
     tracer: Traces | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """What was answered.
+class _Written(NamedTuple):
+    """What was answered; one is made for every document.
 
     Attributes:
         questions: per question, its draws: texts as texts, other outputs as they are.
