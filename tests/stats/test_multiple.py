@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
@@ -55,6 +55,7 @@ def test_what_is_no_probability_is_refused(wrong: float) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(1e-6, 1), st.sampled_from([0.001, 0.01, 0.02])), max_size=12))
+@example([0.03125] * 3)
 def test_every_test_is_rejected_exactly_when_p_is_below_the_level_at_which_it_is_tested(ps: list[float | None]) -> None:
     for adjust, levels in ((holm, holm_levels), (benjamini_hochberg, benjamini_hochberg_levels)):
         for p, adjusted, level in zip(ps, adjust(ps), levels(ps, 0.05), strict=True):

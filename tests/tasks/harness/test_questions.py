@@ -394,7 +394,7 @@ def test_t5_lists_choices(make_task: Make) -> None:
 
 
 def test_t5_parts_inputs_from_answers(make_task: Make) -> None:
-    shots = TaskOptions(num_fewshot=1)
+    shots = TaskOptions(num_fewshot=1, like="lm-eval")  # the example is the document itself
     keys = {**FIXED, "doc_to_text": "{{h}}\nQuestion: {{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"}
     sampler = {"sampler": "first_n"}
     listed = pose(
