@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.core.errors import DataError
@@ -54,6 +54,7 @@ def test_what_is_no_probability_is_refused(wrong: float) -> None:
         holm([0.5, wrong])
 
 
+@example([0.03125, 0.03125, 0.03125])  # 0.05 · 3 / 3 is more than 0.05
 @given(st.lists(st.one_of(st.none(), st.floats(1e-6, 1), st.sampled_from([0.001, 0.01, 0.02])), max_size=12))
 def test_every_test_is_rejected_exactly_when_p_is_below_the_level_at_which_it_is_tested(ps: list[float | None]) -> None:
     for adjust, levels in ((holm, holm_levels), (benjamini_hochberg, benjamini_hochberg_levels)):

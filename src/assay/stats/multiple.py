@@ -66,7 +66,7 @@ def benjamini_hochberg_levels(p_values: Sequence[float | None], alpha: float) ->
     """
     tests = sum(p is not None for p in p_values)
     rejected = sum(p is not None and p < alpha for p in benjamini_hochberg(p_values))
-    return [alpha if p is None else alpha * max(1, rejected) / tests for p in p_values]
+    return [alpha if p is None else alpha * (max(1, rejected) / tests) for p in p_values]
 
 
 def _ordered(p_values: Sequence[float | None]) -> list[tuple[float, int]]:
