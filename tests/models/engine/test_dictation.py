@@ -7,13 +7,14 @@ from typing import Any, cast
 import pytest
 import torch
 from transformers import RwkvConfig, RwkvForCausalLM
+from transformers.models.llama.modeling_llama import LlamaModel
 
 from assay.core.requests import Generation, Sampling
 from assay.core.responses import Text
 from assay.models.batches import BatchLimit
 from assay.models.engine.account import rates_of
 from assay.models.engine.choosing import SINGLE, Choice, choose
-from assay.models.engine.dictation import Silent, check_padding, make_texts
+from assay.models.engine.dictation import Silent, check_padding, make_rows
 from assay.models.engine.engine import Engine
 from assay.models.generation import Writer
 from assay.models.network import Network, wrap
@@ -39,6 +40,22 @@ def test_padding_that_is_masked_changes_nothing(network: Network, dtype: torch.d
 
 def test_padding_that_leaks_is_found(leaky: Network) -> None:
     assert "left-padded batches differ" in str(check_padding(Writer(leaky, SILENT), 100))
+
+
+class LeaksFromFar(LlamaModel):
+    """Sees padding when there is more than 60 tokens of it."""
+
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, **given: Any) -> Any:
+        if isinstance(attention_mask, torch.Tensor):
+            attention_mask = attention_mask | ((attention_mask == 0).sum(-1, keepdim=True) > 60)
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, **given)
+
+
+def test_padding_that_leaks_only_beside_a_much_longer_prompt_is_found(network: Network) -> None:
+    made = LeaksFromFar(network.module.config).eval()
+    made.load_state_dict(network.module.model.state_dict())
+    network.module.model = made
+    assert "left-padded batches differ" in str(check_padding(Writer(network, SILENT), 100))
 
 
 def test_model_that_padding_leaks_into_writes_one_by_one_and_says_so(leaky: Network) -> None:
@@ -74,6 +91,6 @@ def test_what_is_written_one_by_one_anyway_is_not_tried(leaky: Network, rows: in
 
 
 def test_nothing_is_dictated_that_ends_an_answer(network: Network) -> None:
-    texts = make_texts(network, 100, (5, 6, 7))
-    assert texts and not {5, 6, 7} & {token for text in texts for token in text}
-    assert len({len(text) for text in texts}) == 3 and make_texts(network, 6, ()) == []
+    rows = make_rows(network, 100, (5, 6, 7))
+    assert rows and not {5, 6, 7} & {token for row in rows for token in row}
+    assert make_rows(network, 6, ()) == []

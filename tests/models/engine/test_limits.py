@@ -14,6 +14,7 @@ from assay.models.engine.limits import find_leak, find_limit
     ("settings", "tokens"),
     [
         ({"floor_scale": 8192, "attn_temperature_tuning": True}, 8191),
+        ({"floor_scale": 8192.0, "attn_temperature_tuning": 4}, 8191),
         ({"floor_scale": 8192, "attn_temperature_tuning": False}, None),
         ({"index_topk": 2048, "keep_window_size": 100}, 99),
         ({"index_topk_blocks": 16, "index_block_size": 128}, 2047),

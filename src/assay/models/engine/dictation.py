@@ -28,9 +28,10 @@ from assay.models.tokens import EncodedPrompt, Tokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Tokens that are dictated, and the lengths of the shortest prompt and of the others, where no window is longer.
+# Tokens that are dictated; lengths of the shortest prompt, of one that is a little longer, and of long ones in slots.
+# Beside a padded prompt stands one as long as the probe; where the model has a window, more are.
 DICTATED = 3
-SHORT, LONG = 9, 36
+SHORT, LONGER, LONG = 9, 13, 36
 # Settings of generation_config.json that would change the logits by what stands in the padding.
 PLAIN: dict[str, Any] = {"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
 
@@ -87,28 +88,29 @@ class Dictated(Picker):
         return self.text[len(ids)]
 
 
-def make_texts(network: Network, max_length: int, ends: Collection[int]) -> list[tuple[int, ...]]:
-    """A long row, one as long, one that shares most with the first, and a short one; none where rows are too short."""
+def make_rows(network: Network, max_length: int, ends: Collection[int]) -> list[tuple[int, ...]]:
+    """The probe without tokens that end an answer; nothing where its texts are too short to be written after."""
     probe = make_probe(network, max_length)
     if min(len(text.ids) for text in probe) < SHORT + DICTATED:
         return []
     columns = int(network.module.config.get_text_config().vocab_size)
     spare = next(token for token in range(columns) if token not in ends)
-    rows = [tuple(spare if token in ends else token for token in text.ids) for text in probe]
-    if has_window(network):  # the whole of the probe is longer than that
-        first, second = rows[0], rows[1]
-    else:
-        start = max(len(rows[0]) - LONG - DICTATED, 0)
-        first, second = rows[0][start:], rows[1][start:]
-    return [first, first[::-1], second, rows[-1][-SHORT - DICTATED :]]
+    return [tuple(spare if token in ends else token for token in text.ids) for text in probe]
 
 
 def check_slots(writer: SlotWriter, max_length: int) -> str | None:
-    """Why answers cannot be written in slots; the logits must be those of `generate` for the same prompts alone."""
+    """Why answers cannot be written in slots; the logits must be those of `generate` for the same prompts alone.
+
+    A long prompt, one that shares most of its tokens, and a short one are written together; the last two are compared.
+    """
     network = writer.reader.network
-    texts = make_texts(network, max_length, writer.writer.end_ids)
+    rows = make_rows(network, max_length, writer.writer.end_ids)
+    if not rows:
+        return None
+    start = 0 if has_window(network) else max(len(rows[0]) - LONG - DICTATED, 0)
+    texts = [rows[0][start:], rows[1][start:], _last(rows[-1], SHORT)]
     silent = _silenced(writer.writer)
-    truth = _alone(silent, texts)
+    truth = _alone(silent, texts[1:])
     kept: Rows = {}
     tasks = [Task(_prompt(number, text), partial(Dictated, text=text, found=kept)) for number, text in enumerate(texts)]
     answers = attempt(lambda: list(replace(writer, writer=silent).write(tasks)))
@@ -119,19 +121,28 @@ def check_slots(writer: SlotWriter, max_length: int) -> str | None:
 def check_padding(writer: Writer, max_length: int) -> str | None:
     """Why prompts cannot be padded on the left; the logits must be those of `generate` for the same prompts alone.
 
-    Rows of one length, which need no padding, show what rounding alone changes.
+    Two prompts, one of them longer than a window where there is one, are written beside a longer one, which needs no
+    padding. Rows of one length show what rounding alone changes.
     """
-    texts = make_texts(writer.network, max_length, writer.end_ids)
-    stated = find_leak(writer.network.module.config.get_text_config())
-    if stated is not None or not texts:
+    network = writer.network
+    rows = make_rows(network, max_length, writer.end_ids)
+    stated = find_leak(network.module.config.get_text_config())
+    if stated is not None or not rows:
         return stated
+    padded = [rows[1] if has_window(network) else _last(rows[1], LONGER), _last(rows[-1], SHORT)]
     silent = _silenced(writer)
-    alone, allowed = _alone(silent, texts), logits_tolerance(writer.network)
-    level, uneven = (attempt(partial(_dictate, silent, rows)) for rows in (texts[:2], texts))
+    alone, allowed = _alone(silent, padded), logits_tolerance(network)
+    batches = ([padded[1], padded[1][::-1]], [rows[0], *padded])
+    level, uneven = (attempt(partial(_dictate, silent, batch)) for batch in batches)
     if not isinstance(alone, Failure) and not isinstance(level, Failure):
-        noise = logits_gap({ids: alone[ids] for ids in level}, level)
+        noise = logits_gap({ids: alone[ids] for ids in level if ids in alone}, level)
         allowed = max(allowed, NOISE_FACTOR * noise) if noise <= allowed else allowed
     return _reason("left-padded batches differ from single rows", alone, uneven, allowed)
+
+
+def _last(row: tuple[int, ...], length: int) -> tuple[int, ...]:
+    """A prompt of some tokens from the end of a row, with what is dictated."""
+    return row[-length - DICTATED :]
 
 
 def _silenced(writer: Writer) -> Writer:

@@ -34,9 +34,9 @@ class Rule:
         length = 1
         for name in self.fields:
             value = config_value(config, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 1:
                 return None
-            length *= value
+            length *= int(value)
         return length
 
 
