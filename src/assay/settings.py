@@ -336,7 +336,7 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
             arguments = parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
             label = _label(choice.name, arguments, choice.marks, found)
             found.append(ModelRow(label, choice.name, cast(Settings, own), None, choice.step))
-    unused = settings.get("finetune")
+    unused = [*(settings.get("finetune") or ()), *(["together"] if settings.get("finetune_together") else [])]
     if unused and all(row.fit is None for row in found):
         flags = ", ".join(f"--{name}" for name in unused)
         raise UserError(Fault(flags, "has no meaning without training", next=f"Add --{FINETUNE}"))

@@ -25,10 +25,13 @@ def test_a_model_without_weights_cannot_be_trained(capsys: pytest.CaptureFixture
     assert "model ngram (n-gram): cannot be trained; expected a decoder" in told
 
 
+@pytest.mark.parametrize("options", [["--epochs", "3"], ["--together"]])
 @pytest.mark.parametrize("command", ["run", "matrix"])
-def test_settings_of_training_need_training(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    told = refused(capsys, command, "--model", "dummy", "--tasks", "demo_questions", "--epochs", "3")
-    assert "--epochs: has no meaning without training. Add --finetune" in told
+def test_settings_of_training_need_training(
+    capsys: pytest.CaptureFixture[str], command: str, options: list[str]
+) -> None:
+    told = refused(capsys, command, "--model", "dummy", "--tasks", "demo_questions", *options)
+    assert f"{options[0]}: has no meaning without training. Add --finetune" in told
 
 
 def test_options_of_runs_have_no_meaning_in_training(capsys: pytest.CaptureFixture[str]) -> None:

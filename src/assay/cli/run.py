@@ -60,6 +60,7 @@ def main(arguments: list[str]) -> int:
     settings["predict_only"] = options.predict_only
     settings["bootstrap_iters"] = options.bootstrap_iters
     settings["finetune"] = fit_settings(options)
+    settings["finetune_together"] = options.together
     settings.update(stopping_settings(options))
     if options.output_path:
         check_output_path(options.output_path)
