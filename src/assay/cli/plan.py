@@ -135,6 +135,6 @@ def _parser() -> argparse.ArgumentParser:
         "--sd", type=float, metavar="SD", help="standard deviation of a document's score, for scores other than 0 and 1"
     )
     power.add_argument(
-        "--correlation", type=float, metavar="R", help="of the two runs' scores over documents (default 0)"
+        "--correlation", type=float, metavar="R", help="correlation of the two runs' scores over documents (default 0)"
     )
     return parser
