@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from assay.core.comparisons import BYPASS
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError
 from assay.core.formats import Question
@@ -15,9 +16,6 @@ from assay.core.specs import MetricSpec, Scoring, TaskCard, TextOptions
 from assay.tasks.corpora import KIND, TextTask, asked_windows
 from assay.tasks.harness.rescored import ALL, changed_scoring
 from assay.tasks.harness.task import HarnessTask
-
-# The metric that records answers and scores nothing.
-BYPASS = "bypass"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from assay.core.comparisons import BYPASS
 from assay.core.results import GroupResult, TaskResult
 from assay.core.scores import MetricResult
 from assay.tasks.profiles.book import Combined
@@ -37,7 +38,7 @@ def _best(item: Combined, metrics: Mapping[str, Sequence[MetricResult]]) -> _Bes
     found = {variant: metrics[name][0] for variant, name in item.variants.items() if metrics.get(name)}
     values = {variant: metric.estimate.value for variant, metric in found.items()}
     known = {variant: value for variant, value in values.items() if value is not None}
-    if len(known) < len(item.variants) or any(metric.metric == "bypass" for metric in found.values()):
+    if len(known) < len(item.variants) or any(metric.metric == BYPASS for metric in found.values()):
         return None
     best = max(known, key=lambda variant: known[variant])
     return _Best(known[best], best.upper(), found[best].metric, tuple(variant.upper() for variant in known))

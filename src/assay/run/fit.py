@@ -209,11 +209,12 @@ def _watching(wish: FitSpec, tasks: Sequence[Task], checks: Sequence[Lesson]) ->
         return wish, []
     firsts = dict.fromkeys(task.scoring.metrics[0].name for task in tasks if task.scoring.metrics)
     watched = {WATCHED_FOR.get(name) for name in firsts}
-    found = watched.pop() if len(watched) == 1 else None
+    found = next(iter(watched)) if len(watched) == 1 else None
     if found is not None and undecided(found, checks) is None:
         return replace(wish, settings=replace(wish.settings, metric=found)), []
     names = ", ".join(firsts)
-    reason = f"the tasks' first metrics differ ({names})" if watched else f"{names} is not computed while training"
+    differ = f"the tasks' first metrics differ ({names})"
+    reason = differ if len(watched) > 1 else f"{names} is not computed while training"
     told = [f"checkpoints are chosen by {ACCURACY}: {reason}"] if firsts else []
     return replace(wish, settings=replace(wish.settings, metric=ACCURACY)), told
 

@@ -125,15 +125,19 @@ def _seconds(session: Session, model: Model, plan: Plan, load: Workload | None) 
     return None, None
 
 
-def _task_plans(posed: Sequence[PosedTask], plan: Plan, detect: DetectWish | None) -> list[TaskPlan]:
+def _detection(posed: PosedTask, detect: DetectWish) -> Detection:
     from assay.run.detecting import detection
 
+    return detection(posed, detect)
+
+
+def _task_plans(posed: Sequence[PosedTask], plan: Plan, detect: DetectWish | None) -> list[TaskPlan]:
     seen: set[bytes] = set()
     found = []
     for item in posed:
         own = item.keys.requests.keys()
         new = sum(key in plan.missing and key not in seen for key in own)
         seen.update(own)
-        shown = None if detect is None else detection(item, detect)
+        shown = None if detect is None else _detection(item, detect)
         found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new, shown))
     return found

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from assay.core.comparisons import BYPASS
 from assay.core.errors import DataError, Fault
 from assay.core.requests import Instance
 from assay.core.results import TaskResult
@@ -49,7 +50,7 @@ def check_golds(posed: Sequence[PosedTask], spec: RunSpec) -> None:
 
 
 def _reads_golds(scoring: Scoring) -> bool:
-    is_scored = any(metric.name != "bypass" for metric in scoring.metrics)
+    is_scored = any(metric.name != BYPASS for metric in scoring.metrics)
     return scoring.scorer in _SHAPES and scoring.process is None and is_scored
 
 

@@ -48,7 +48,7 @@ def _of_task(task: Task, first: Instance | None, options: TaskOptions) -> Iterat
         yield from _prompt_options(task, first, options)
     wanted = {entry["metric"] for entry in options.scoring.get("metric_list", ())}
     is_kept = wanted.isdisjoint({ALL, *(spec.name for spec in task.scoring.metrics)})
-    if wanted and is_kept and ALL not in wanted and not options.predict_only:
+    if wanted and is_kept and not options.predict_only:
         yield "--metrics", "none of these metrics fits, so the usual ones are reported"
 
 

@@ -9,13 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from assay.core.comparisons import BYPASS
 from assay.core.metric_names import is_over_draws
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
 from assay.core.sparing import Stop
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
-from assay.run.changing import BYPASS
 from assay.run.golds import place_notices
 from assay.run.majority import majority_texts
 from assay.run.shared_texts import shared_text_notices
