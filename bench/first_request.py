@@ -1,6 +1,6 @@
 """How long it takes from a command to the first request, for tasks of lm-eval's own tree: Assay beside lm-eval.
 
-    python -m bench.first_request --lm-eval-python PYTHON --shared ../shared [--tasks arc_easy hellaswag] [--repeats 5]
+    python -m bench.first_request --lm-eval-python PYTHON --shared DIR [--tasks arc_easy hellaswag] [--repeats 5]
 
 In: a Python with lm-eval, and the folder with data/ and tools/ (served as a hub on loopback). Out: per task the median
 wall seconds of both, and their ratio. Both run their whole command line with their dummy model, which here ends the

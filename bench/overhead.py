@@ -1,6 +1,6 @@
 """What the framework itself costs: requests through a dummy model, from YAML to results, beside lm-eval.
 
-    python bench/overhead.py --lm-eval-python /work/venvs/lmeval/bin/python [--repeats 3] [--json out.json]
+    python bench/overhead.py --lm-eval-python PYTHON [--repeats 3] [--json out.json]
 
 In: a synthetic multiple-choice benchmark made here (seeded; 4 requests a document). Both tools run it in turn,
 each run in a process of its own, with empty output, store and cache folders. Out: wall seconds, CPU seconds and

@@ -1,6 +1,6 @@
 """The engine beside lm-eval's: the same requests of real tasks, in turn, with the same model on the same machine.
 
-    python -m bench.vs_lm_eval --lm-eval-python PYTHON --shared ../shared [--workloads hellaswag piqa] [--repeats 5]
+    python -m bench.vs_lm_eval --lm-eval-python PYTHON --shared DIR [--workloads hellaswag piqa] [--repeats 5]
 
 In: a Python with lm-eval, and the folder with data/ and tools/ (served as a hub on loopback). Out: a table of engine
 seconds (encoded requests → answers), tokens forwarded, the prefix tree's minimum, the share of the machine's GEMM

@@ -1,4 +1,4 @@
-"""The command line: python -m parity requests|scores|chat|loading|record [options], from the project's root.
+"""The command line: python -m parity requests|scores|chat|loading|files|record [options], from the project's root.
 
 Exit codes: 0 nothing differs, 1 something does, 2 something you can mend.
 """
@@ -16,14 +16,15 @@ from rich.console import Console
 from assay.core.errors import AssayError, Fault, UserError
 from assay.models.named import NAMED_MODELS, cache_folder, locate
 from parity.compare import Tolerance
-from parity.hub import served_hub
+from parity.files import compare_files, record_files
+from parity.hub import SHARED, served_hub
 from parity.installation import VARIABLE, LmEval, find_lm_eval
 from parity.job import Case, Job
 from parity.lifetime import alone_in
 from parity.loading import compare_loading
 from parity.recording import record
 from parity.table import Shown, is_proven, outcomes, print_outcomes, write_files
-from parity.workers import ROOT, Output, run_workers
+from parity.workers import Output, run_workers
 
 SYSTEM = "You are a careful assistant. Answer briefly."
 # One task of each kind: choices, one prompt per choice, generation, log-likelihood, a prefix, a description.
@@ -32,7 +33,7 @@ CHAT_TASKS = "arc_easy,winogrande,gsm8k,lambada_openai,arc_challenge_chat,mmlu_a
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m parity", description="Compares Assay with lm-eval, document by document.")
-    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|loading|record")
+    commands = made.add_subparsers(dest="command", required=True, metavar="requests|scores|chat|loading|files|record")
     requests = commands.add_parser("requests", help="what is asked: prompts, continuations, settings, targets")
     _add_common(requests, shots="0,3")
     chat = commands.add_parser("chat", help="what is asked with a chat template and a system instruction")
@@ -48,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     loading = commands.add_parser("loading", help="what is built of lm-eval's whole tree, code and all, without data")
     _add_python(loading)
     _add_output(loading)
+    _add_python(commands.add_parser("files", help="result and sample files, key by key, and the flags of the command"))
     _add_python(commands.add_parser("record", help="writes the golden files of the ordinary tests anew"))
     return made
 
@@ -67,7 +69,7 @@ def _add_common(command: argparse.ArgumentParser, shots: str, tasks: str | None 
     _add_python(command)
     _add_output(command)
     add = command.add_argument
-    add("--shared", type=Path, default=ROOT.parent / "shared", help="folder with data/ and tools/ (%(default)s)")
+    add("--shared", type=Path, default=SHARED, help="folder with data/ and tools/ (%(default)s)")
     add("--tasks", default=tasks, help=f"a,b or @file with one name per line (default: {tasks or 'lm_eval_tasks.txt'})")
     add("--docs", type=int, default=25, metavar="N", help="documents per task (%(default)s)")
     add("--shots", default=shots, help='numbers of examples; "own" for the task\'s (%(default)s)')
@@ -183,7 +185,10 @@ def answer(asked: argparse.Namespace) -> bool:
     """Does what was asked for; gives whether nothing differs."""
     if asked.command == "record":
         record(asked.lm_eval_python)
+        record_files(asked.lm_eval_python)
         return True
+    if asked.command == "files":
+        return compare_files(asked.lm_eval_python)
     if asked.command == "loading":
         return compare_loading(asked.lm_eval_python, output_of(asked), asked.most)
     return compare(asked)

@@ -15,8 +15,8 @@ from typing import Any
 
 from assay.run.resolve import open_catalog
 from assay.tasks.harness.read import read_task_file
+from parity.hub import SHARED
 from parity.installation import VARIABLE, find_lm_eval
-from parity.workers import ROOT
 
 # Keys that say nothing about how a task is asked or scored.
 PLAIN_KEYS = frozenset({"task", "task_alias", "tag", "metadata", "dataset_path", "dataset_name", "include"})
@@ -61,7 +61,7 @@ def cover(used: Mapping[str, frozenset[str]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser("python -m parity.cover", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--lm-eval-python", help=f"a Python with lm-eval (default: {VARIABLE})")
-    parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="has data/lm_eval_tasks.txt")
+    parser.add_argument("--shared", type=Path, default=SHARED, help="has data/lm_eval_tasks.txt")
     asked = parser.parse_args()
     folder = find_lm_eval(asked.lm_eval_python).tasks_folder
     entries = open_catalog([folder]).entries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from assay.core.errors import AssayError, Fault, UserError
 from parity.lifetime import end_with_parent
+
+# Datasets, models and the hub's server: the folder of the environment variable, else the one beside the checkout.
+SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
 @dataclass(frozen=True, slots=True)

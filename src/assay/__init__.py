@@ -19,13 +19,16 @@ _PUBLIC = {
     "Document": "assay.core.documents",
     "Estimate": "assay.core.scores",
     "Failure": "assay.core.responses",
+    "FilterSpec": "assay.core.specs",
     "Fingerprint": "assay.core.fingerprints",
     "Generation": "assay.core.requests",
     "Instance": "assay.core.requests",
     "Loglikelihood": "assay.core.requests",
     "Logprob": "assay.core.responses",
     "Message": "assay.core.requests",
+    "MetricSpec": "assay.core.specs",
     "Model": "assay.core.protocols",
+    "PipelineSpec": "assay.core.specs",
     "Read": "assay.tasks.python",
     "RollingLoglikelihood": "assay.core.requests",
     "RunResult": "assay.core.results",
@@ -39,11 +42,15 @@ _PUBLIC = {
     "Write": "assay.tasks.python",
     "compare": "assay.api",
     "evaluate": "assay.api",
+    "evaluate_matrix": "assay.api",
     "explain": "assay.api",
+    "finetune": "assay.api",
     "make_spec": "assay.settings",
     "plan_run": "assay.api",
     "rater_agreement": "assay.stats.agreement",
     "rescore": "assay.api",
+    "show_document": "assay.api",
+    "study_methods": "assay.api",
     "task": "assay.tasks.python",
 }
 
@@ -56,13 +63,16 @@ __all__ = [
     "Document",
     "Estimate",
     "Failure",
+    "FilterSpec",
     "Fingerprint",
     "Generation",
     "Instance",
     "Loglikelihood",
     "Logprob",
     "Message",
+    "MetricSpec",
     "Model",
+    "PipelineSpec",
     "Read",
     "RollingLoglikelihood",
     "RunResult",
@@ -77,16 +87,30 @@ __all__ = [
     "__version__",
     "compare",
     "evaluate",
+    "evaluate_matrix",
     "explain",
+    "finetune",
     "make_spec",
     "plan_run",
     "rater_agreement",
     "rescore",
+    "show_document",
+    "study_methods",
     "task",
 ]
 
 if TYPE_CHECKING:
-    from assay.api import compare, evaluate, explain, plan_run, rescore
+    from assay.api import (
+        compare,
+        evaluate,
+        evaluate_matrix,
+        explain,
+        finetune,
+        plan_run,
+        rescore,
+        show_document,
+        study_methods,
+    )
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint
@@ -104,7 +128,7 @@ if TYPE_CHECKING:
     from assay.core.responses import Failure, Logprob, Text
     from assay.core.results import RunResult, TaskResult
     from assay.core.scores import Estimate
-    from assay.core.specs import RunSpec
+    from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec
     from assay.settings import make_spec
     from assay.stats.agreement import rater_agreement
     from assay.tasks.python import Choose, Complete, Read, Write, task
@@ -112,7 +136,9 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+        from assay.core.errors import did_you_mean
+
+        raise AttributeError(f"module 'assay' has no attribute {name!r}{did_you_mean(name, __all__)}")
     import importlib
 
     value = getattr(importlib.import_module(_PUBLIC[name]), name)

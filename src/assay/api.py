@@ -7,25 +7,30 @@ print(result.task("demo_questions").metric("acc").estimate)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from assay.core.arguments import parse_arguments
+from assay.core.calls import checked
 from assay.core.comparisons import DetectWish
-from assay.core.errors import Fault, UserError
+from assay.core.errors import ArgumentError, Fault, UserError
 from assay.core.fitting import read_fit
+from assay.core.needs import Need
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, RunSpec
-from assay.models.registry import is_known
+from assay.models.registry import is_known, meant
 from assay.report.files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
+from assay.run.resolve import check_scoring
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
-from assay.settings import Settings, fit_wish, make_spec, model_rows
+from assay.settings import Settings, fit_wish, make_spec, model_rows, with_settings
+from assay.store.database import MEMORY
 from assay.store.store import Store, default_path
 from assay.tasks.changes import scoring_changes
 
@@ -39,32 +44,80 @@ if TYPE_CHECKING:
     from assay.run.methods import Subject, Wish
     from assay.store.fitted import FittedModel
 
-Tasks = Union[str, Task, Sequence[Union[str, Task]]]
+Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
+# Where the store is: a file, the user's own when None, `:memory:` for none, or a store that is open already.
+StorePlace = Union[str, Path, Store, None]
 
 
 def _split_tasks(tasks: Tasks) -> list[str | Task]:
+    """Every task that is meant: names, paths as names, and objects."""
     if isinstance(tasks, str):
         return [name.strip() for name in tasks.split(",") if name.strip()]
-    return [tasks] if isinstance(tasks, Task) else list(tasks)
+    given = tasks if isinstance(tasks, Sequence) else [tasks]
+    return [str(item) if isinstance(item, Path) else item for item in given]
 
 
-def _store(path: str | Path | None) -> Store:
-    """The store at a path; the user's own when None."""
-    return Store(path if path is not None else default_path())
+@contextmanager
+def _store(place: StorePlace, may_be_read_only: bool = False) -> Iterator[Store]:
+    """The store at a path, the user's own when None; one that is open already stays open.
+
+    Args:
+        place: a path or a store.
+        may_be_read_only: nothing must be written, so that a read-only file will do.
+    """
+    if isinstance(place, Store) and place.is_open:
+        yield place
+        return
+    path = default_path() if place is None else place
+    with path if isinstance(path, Store) else Store(path, may_be_read_only=may_be_read_only) as opened:
+        yield opened
+
+
+def _name(run: str | RunResult) -> str:
+    return run if isinstance(run, str) else run.run_id
+
+
+def _place(store: StorePlace, *runs: str | RunResult) -> StorePlace:
+    """Where recorded runs are: the store that is named, or the one of a result that is given."""
+    if store is not None:
+        return store
+    results = [run for run in runs if not isinstance(run, str)]
+    found = results[0] if results else None
+    if found is not None and found.store == MEMORY:
+        told = f"was kept in memory, and is gone with evaluate(…, store={MEMORY!r})"
+        raise ArgumentError(Fault(f"run {found.run_id}", told, "a run in a file", 'Say store="runs.db"'))
+    for other in results[1:]:
+        if Path(other.store).resolve() != Path(results[0].store).resolve():
+            told = f"is in {other.store}, and run {results[0].run_id} in {results[0].store}"
+            raise ArgumentError(
+                Fault(f"run {other.run_id}", told, "runs of one store", "Evaluate both with one store=")
+            )
+    return None if found is None else found.store
+
+
+def _told_apart(tasks: Tasks) -> tuple[list[str], list[Task]]:
+    """Names, and task objects."""
+    wanted = _split_tasks(tasks)
+    return [item for item in wanted if isinstance(item, str)], [item for item in wanted if not isinstance(item, str)]
 
 
 def _specified(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
-    return make_spec(model if isinstance(model, str) else model.fingerprint.name, names, **settings)
+    if not isinstance(model, str):
+        return make_spec(model.fingerprint.name, names, **settings)
+    name, arguments = meant(model, parse_arguments(settings.get("model_args"), "--model_args"))
+    return make_spec(name, names, **cast(Settings, {**settings, "model_args": arguments}))
 
 
+@with_settings
 def evaluate(
     model: str | Model,
     tasks: Tasks,
     *,
-    store: str | Path | None = None,
+    store: StorePlace = None,
     output_path: str | Path | None = None,
     log_samples: bool = False,
+    needs: Sequence[Need] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> RunResult:
@@ -78,8 +131,11 @@ def evaluate(
         store: the store's file; the user's own when None; `:memory:` for none.
         output_path: folder for result files; none are written when None.
         log_samples: whether to write every document's answers too.
+        needs: packages that are wanted for what is made of the result, asked for before anything runs.
         listener: is told what happens.
         **settings: as on the command line, see `Settings`.
+
+    A task that cannot be scored has a `problem` in place of metrics, and the others are reported.
     """
     wanted = _split_tasks(tasks)
     spec = _specified(model, wanted, settings)
@@ -87,18 +143,21 @@ def evaluate(
         check_output_path(output_path)
     wish = fit_wish(settings)
     with _store(store) as opened:
-        session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
+        session, given = Session(spec, opened, listener, needs=needs), None if isinstance(model, str) else model
         if wish is not None:
             from assay.run.fit import fit  # most calls have no use for it
 
+            check_scoring(spec, wanted, needs)  # what scoring lacks is said before hours of training
             fitted = fit(session, wish, wanted, given)
-            session, given = Session(replace(spec, model=fitted.name, model_args={}), opened, listener), None
+            own = replace(spec, model=fitted.name, model_args={})
+            session, given = Session(own, opened, listener, needs=needs), None
         result = run(session, wanted, given)
     if output_path is not None:
         write_results(result, output_path, log_samples or spec.options.predict_only)
     return result
 
 
+@with_settings
 def finetune(
     model: str | Model,
     tasks: Tasks,
@@ -106,7 +165,7 @@ def finetune(
     fit: Mapping[str, Any] | None = None,
     name: str | None = None,
     folder: str | Path | None = None,
-    store: str | Path | None = None,
+    store: StorePlace = None,
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> FittedModel:
@@ -135,6 +194,7 @@ def finetune(
         return fit_model(session, wish, wanted, None if isinstance(model, str) else model, place)
 
 
+@with_settings
 def study_methods(
     models: str | Model | Sequence[str | Model],
     tasks: Tasks,
@@ -142,7 +202,8 @@ def study_methods(
     styles: Sequence[str] = (),
     methods: Sequence[str] = ("all",),
     phrase: str = "Answer:",
-    store: str | Path | None = None,
+    store: StorePlace = None,
+    needs: Sequence[Need] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> Study:
@@ -155,6 +216,7 @@ def study_methods(
         methods: names of methods, or `all`.
         phrase: the prompt without question of `mutual-phrase`.
         store: the store's file; the user's own when None; `:memory:` for none.
+        needs: packages that are wanted afterwards, such as that of figures, asked for before anything runs.
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
@@ -168,7 +230,7 @@ def study_methods(
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
     subjects = _subjects(models, given, wish, plain)
     with _store(store) as opened:
-        return studies.study_methods(subjects, given, wish, opened, listener)
+        return studies.study_methods(subjects, given, wish, opened, listener, needs)
 
 
 def _check_whole(settings: Settings) -> None:
@@ -209,12 +271,13 @@ def _subjects(
     return [Subject(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
 
 
+@with_settings
 def evaluate_matrix(
     models: str | Model | Sequence[str | Model],
     tasks: Tasks,
     *,
     metric: str | Sequence[str] = (),
-    store: str | Path | None = None,
+    store: StorePlace = None,
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> Matrix:
@@ -243,14 +306,13 @@ def evaluate_matrix(
         Subject(row.label, make_spec(row.name, names, **row.settings), row.model, row.step, row.fit, together)
         for row in rows
     ]
-    if not subjects:
-        raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
     with _store(store) as opened:
         return fill_matrix(subjects, wanted, [metric] if isinstance(metric, str) else metric, opened, listener)
 
 
+@checked()
 def rescore(
-    run: str,
+    run: str | RunResult,
     *,
     metrics: str | Sequence[str] | None = None,
     scoring: str | Path | Mapping[str, Any] | None = None,
@@ -259,7 +321,7 @@ def rescore(
     model: Model | None = None,
     model_args: str | Mapping[str, Any] | None = None,
     bootstrap_iters: int | None = None,
-    store: str | Path | None = None,
+    store: StorePlace = None,
     output_path: str | Path | None = None,
     log_samples: bool = False,
     listener: Listener = ignore,
@@ -267,11 +329,11 @@ def rescore(
     """Scores the answers of a recorded run another way, as a new run that names its parent. No model is loaded.
 
     Args:
-        run: the run's name, the start of it, or `last`.
+        run: the run's name, the start of it, or `last`; or what `evaluate` gave.
         metrics: metrics to report, as in `evaluate`; a plus before the first keeps those of the run.
         scoring: a YAML file with `metric_list` and `filter_list`, or the same as a mapping.
         complete: whether the run's model is opened and asked for answers that are missing; they are an error otherwise.
-        tasks: the task objects of a run of such.
+        tasks: the task objects of the run, where it has any.
         model: the model object of a run of such, for `complete`.
         model_args: settings of the model that take the place of recorded ones; secrets are not recorded.
         bootstrap_iters: resamples for lm-eval's standard errors; as many as the run had when None.
@@ -284,32 +346,38 @@ def rescore(
 
     changes = scoring_changes(metrics, scoring)
     arguments = parse_arguments(model_args, "--model_args")
-    wanted = rescoring.Rescoring(changes, complete, arguments, bootstrap_iters, _split_tasks(tasks), model)
+    names, objects = _told_apart(tasks)
+    if names:
+        told = "All tasks of a run are rescored, and found by their names; leave it out"
+        raise ArgumentError(Fault("rescore()", f"tasks names {', '.join(names)}", "task objects", told))
+    wanted = rescoring.Rescoring(changes, complete, arguments, bootstrap_iters, objects, model)
     if output_path is not None:
         check_output_path(output_path)
-    with _store(store) as opened:
-        result = rescoring.rescore(opened, run, wanted, listener)
+    with _store(_place(store, run), may_be_read_only=not complete) as opened:
+        result = rescoring.rescore(opened, _name(run), wanted, listener)
     if output_path is not None:
         write_results(result, output_path, log_samples)
     return result
 
 
+@checked()
 def explain(
-    first: str,
-    second: str,
+    first: str | RunResult,
+    second: str | RunResult,
     *,
-    tasks: Sequence[str] | None = None,
+    tasks: Tasks | None = None,
     metrics: Sequence[str] | None = None,
     tokens: bool = False,
-    store: str | Path | None = None,
+    store: StorePlace = None,
     listener: Listener = ignore,
 ) -> Explanation:
     """Why the numbers of two recorded runs differ, task by task, with evidence.
 
     Args:
-        first: a run's name, the start of it, or `last`, `last~1`, ….
+        first: a run's name, the start of it, or `last`, `last~1`, …; or what `evaluate` gave.
         second: the other run.
-        tasks: a task of the first and one of the second; every task that both have when None.
+        tasks: a task of the first and one of the second, or one for both: names, or task objects of runs of such;
+            every task that both have when None.
         metrics: a metric of each to compare; the first that each reports when None.
         tokens: whether the models' tokenizers are opened and tokens compared, too.
         store: the store that holds both.
@@ -317,16 +385,27 @@ def explain(
     """
     from assay.run.explain import explain as explain_runs
 
-    named = None if tasks is None else (tasks[0], tasks[1])
-    compared = None if metrics is None else (metrics[0], metrics[1])
-    with _store(store) as opened:
-        return explain_runs(opened, (first, second), listener, named, compared, tokens)
+    wanted = [] if tasks is None else _split_tasks(tasks)
+    names = [item if isinstance(item, str) else item.card.name for item in wanted]
+    named = None if tasks is None else _two(names, "tasks")
+    compared = None if metrics is None else _two(metrics, "metrics")
+    with _store(_place(store, first, second), may_be_read_only=True) as opened:
+        runs, objects = (_name(first), _name(second)), [item for item in wanted if not isinstance(item, str)]
+        return explain_runs(opened, runs, listener, named, compared, tokens, objects)
 
 
+def _two(names: Sequence[str], what: str) -> tuple[str, str]:
+    """One for each run; a single one is for both."""
+    if len(names) not in (1, 2):
+        raise ArgumentError(Fault("explain()", f"{len(names)} {what}", "one for each run, or one for both"))
+    return names[0], names[-1]
+
+
+@checked()
 def compare(
-    *runs: str,
-    tasks: Sequence[str] = (),
-    metrics: Sequence[str] = (),
+    *runs: str | RunResult,
+    tasks: Tasks = (),
+    metrics: str | Sequence[str] = (),
     baseline: str | None = None,
     margin: float | None = None,
     alpha: float = 0.05,
@@ -338,14 +417,16 @@ def compare(
     flips: int = 0,
     seed: int = 0,
     picks: bool = False,
-    store: str | Path | None = None,
+    store: StorePlace = None,
     listener: Listener = ignore,
 ) -> RunComparison:
     """Two or more recorded runs, paired document by document: differences, tests, effects, one verdict each.
 
     Args:
-        runs: names, the starts of them, or `last`, `last~1`, …; `RUN@TASK` for one task of a run.
-        tasks: only these (`demo_*` is a pattern); all that the runs share when empty.
+        runs: names, the starts of them, or `last`, `last~1`, …; `RUN@TASK` for one task of a run; or what `evaluate`
+            gave.
+        tasks: only these (`demo_*` is a pattern); all that the runs share when empty. Task objects, for runs of such
+            whose documents must be found again: a sampled run against a whole one, `flips`, `picks`.
         metrics: names, or `name,filter`; the first that a task reports when empty; `all` for every one.
         baseline: the run that all others are compared with; None for every two runs.
         margin: largest difference that does not matter: 0.02 is 2 points of an accuracy.
@@ -364,31 +445,22 @@ def compare(
     from assay.core.comparisons import CompareWish
     from assay.run.compare import compare as compare_runs
 
-    wish = CompareWish(
-        tuple(tasks),
-        tuple(metrics),
-        baseline,
-        margin,
-        alpha,
-        correction,
-        test,
-        detect,
-        tuple(across),
-        force,
-        flips,
-        seed,
-        picks,
-    )
-    with _store(store) as opened:
-        return compare_runs(opened, runs, wish, listener)
+    names, objects = _told_apart(tasks)
+    titles = (*names, *(item.card.name for item in objects))
+    wanted = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    tested = (alpha, correction, test, detect)
+    wish = CompareWish(titles, wanted, baseline, margin, *tested, tuple(across), force, flips, seed, picks)
+    with _store(_place(store, *runs), may_be_read_only=True) as opened:
+        return compare_runs(opened, [_name(run) for run in runs], wish, listener, objects)
 
 
+@with_settings
 def plan_run(
     model: str | Model,
     tasks: Tasks,
     *,
     detect: float | DetectWish | None = None,
-    store: str | Path | None = None,
+    store: StorePlace = None,
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> PlanReport:
@@ -405,16 +477,17 @@ def plan_run(
     """
     wanted = _split_tasks(tasks)
     spec = _specified(model, wanted, settings)
-    with _store(store) as opened:
+    with _store(store, may_be_read_only=True) as opened:
         wish = DetectWish(detect) if isinstance(detect, (int, float)) else detect
         return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model, wish)
 
 
+@with_settings
 def show_document(
     task: str | Task,
     place: int = 0,
     model: str | Model | None = None,
-    store: str | Path | None = None,
+    store: StorePlace = None,
     **settings: Unpack[Settings],
 ) -> list[ShownDocument]:
     """The document at a place of a task (of every task, for a group), posed and, with a model, tokenised.
@@ -423,7 +496,7 @@ def show_document(
     """
     wanted = _split_tasks(task)
     spec = _specified(model if model is not None else "none", wanted, settings)
-    if not isinstance(model, str) or is_known(model):
+    if not isinstance(model, str) or is_known(spec.model):
         return show_documents(spec, wanted, place, model)
-    with _store(store) as opened:
+    with _store(store, may_be_read_only=True) as opened:
         return show_documents(spec, wanted, place, model, opened)

@@ -8,20 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from assay.core.annotations import Plain
 from assay.core.arguments import LONGEST_IN_NAME, parse_arguments
+from assay.core.calls import checked
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.fitting import FINETUNE, FitSpec, read_fit
+from assay.core.fitting import FINETUNE, FIT_KEYS, FitSpec, read_fit
 from assay.core.protocols import Model
+from assay.core.secrets import redacted_text
 from assay.core.sparing import Sparing
 from assay.core.specs import Axes, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
+from assay.models.batches import read_batch_size
 from assay.models.causal_arguments import ENGINES
+from assay.models.registry import meant
 from assay.report.names import model_name
 from assay.tasks.changes import scoring_changes
 from assay.tasks.corpora import asked_windows
 from assay.tasks.fewshot import sampler_fault
+from assay.tasks.harness.generation import LENGTH_NAMES
 from assay.tasks.harness.prompted import ALL_PROMPTS
 from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, find_style
@@ -41,31 +48,32 @@ _MOST_DRAWS = 1000
 class Settings(TypedDict, total=False):
     """Settings of a run, in the command line's names."""
 
-    model_args: str | Mapping[str, Any] | None
+    model_args: str | Sequence[str] | Mapping[str, Plain] | None
     num_fewshot: int | None
     fewshot_sampler: str | None
     limit: float | None
     samples: Mapping[str, Sequence[int]] | None
     sample: float | None
-    sample_seed: int
+    sample_seed: int | None
     until_se: float | None
     until_decided: str | None
     reference: str | None
     cluster: str | None
     include_path: str | Path | Sequence[str | Path] | None
-    batch_size: int | str
+    batch_size: int | str | None
     device: str | None
     engine: str
     apply_chat_template: bool | str
     system_instruction: str | None
     fewshot_as_multiturn: bool | None
-    gen_kwargs: str | Mapping[str, Any] | None
-    seeds: Seeds
+    gen_kwargs: str | Sequence[str] | Mapping[str, Plain] | None
+    seed: int | str | Sequence[int | None] | None
+    seeds: Seeds | None
     predict_only: bool
     bootstrap_iters: int
-    allow_code: bool | Sequence[str]
+    allow_code: bool | str | Sequence[str]
     confirm_run_unsafe_code: bool
-    metadata: str | Mapping[str, Any] | None
+    metadata: str | Sequence[str] | Mapping[str, Plain] | None
     like: str | None
     style: str | None
     rotations: bool
@@ -84,12 +92,95 @@ class Settings(TypedDict, total=False):
     finetune_together: bool
 
 
-def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
+# Keywords that people try, of lm-eval's `simple_evaluate` or of generation → where they belong.
+_GENERATION = "Settings of generation go into gen_kwargs, such as gen_kwargs={{{!r}: …}}"
+_LOADING = "Settings of the model go into model_args, such as model_args={{{!r}: …}}"
+_TRAINING = "Settings of training go into fit={{{0!r}: …}} of finetune(), or finetune={{{0!r}: …}} of evaluate()"
+_ELSEWHERE = {
+    **{
+        name: _GENERATION.format(name)
+        for name in ("temperature", "top_p", "top_k", "do_sample", "until", *LENGTH_NAMES)
+    },
+    **{name: _LOADING.format(name) for name in ("pretrained", "dtype", "revision", "tokenizer", "peft", "token")},
+    **dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"), "Say seed=1234"),
+    **{name: _TRAINING.format(name) for name in FIT_KEYS if name != FINETUNE},
+    "fewshot_random_seed": 'Say seed="0,1234,1234,1234": the last of the four is that of few-shot examples',
+    "write_out": "See: assay.show_document",
+    "use_cache": "Answers are always kept: see store",
+    "task_manager": "Say include_path=DIR",
+}
+# Settings of generation that models commonly take; a model may have others.
+_GENERATION_NAMES = (
+    *("until", "temperature", "do_sample", "top_p", "top_k", "min_p", "typical_p", "num_beams", "repetition_penalty"),
+    *("length_penalty", "no_repeat_ngram_size", "early_stopping", "max_length", "min_length", *LENGTH_NAMES),
+    *("min_new_tokens", "penalty_alpha", "bad_words_ids", "num_return_sequences", "num_beam_groups"),
+)
+_SURELY_A_SLIP = 0.85  # "temprature" is as near as 0.95 to its name, "top_n" to "top_p" 0.80
+# Settings that people mistake → what to do next.
+_ADVICE = {
+    "metrics": (
+        'See: assay ls metrics. A function of your own is assay.MetricSpec("mine", function=…, aggregation="mean") '
+        "among the metrics of @assay.task"
+    ),
+    "seeds": "For one seed say seed=1234; to vary that of few-shot examples, fewshot_seeds=[1, 2, 3]",
+    "finetune": 'Say finetune={"finetune": "full"}, or another method',
+}
+# Has calls of a function checked whose further keywords are the settings of a run.
+with_settings = checked(Settings, _ELSEWHERE, _ADVICE)
+
+
+def _generation(settings: Settings) -> dict[str, Any]:
+    """Settings of generation; a name that is nearly a known one would fail every request, so it is refused now."""
+    given = parse_arguments(settings.get("gen_kwargs"), "--gen_kwargs")
+    unknown = [name for name in given if name not in _GENERATION_NAMES]
+    slips = [name for name in unknown if get_close_matches(name, _GENERATION_NAMES, cutoff=_SURELY_A_SLIP)]
+    if slips:
+        raise UserError(
+            *(
+                Fault("--gen_kwargs", f'unknown setting "{name}"{did_you_mean(name, _GENERATION_NAMES)}')
+                for name in slips
+            )
+        )
+    return given
+
+
+@checked()
+def parse_seeds(given: int | str | Sequence[int | None] | None) -> Seeds:
+    """lm-eval's rule: one value for all four, three (few-shot stays 1234), or four; None leaves one open."""
+    if given is None:
+        return Seeds()
+    if isinstance(given, str):
+        parts = [part.strip() for part in given.split(",")]
+        try:
+            values = [None if part.lower() == "none" else int(part) for part in parts]
+        except ValueError as error:
+            raise UserError(Fault("--seed", f'is "{given}"', "1, 3 or 4 whole numbers with commas, or None")) from error
+    else:
+        values = [given] if isinstance(given, int) else list(given)
+    if len(values) == 1:
+        values *= 4
+    if len(values) == 3:
+        values.append(1234)
+    if len(values) != 4:
+        raise UserError(Fault("--seed", f"has {len(values)} values", "1, 3 or 4"))
+    return Seeds(*values)
+
+
+def _seeds(settings: Settings) -> Seeds:
+    one, all_four = settings.get("seed"), settings.get("seeds")
+    if one is not None and all_four is not None:
+        raise UserError(Fault("--seed", "is given twice, as seed and as seeds", "one of the two"))
+    return all_four or parse_seeds(one)
+
+
+@with_settings
+def make_spec(model: str, tasks: str | Sequence[str], **settings: Unpack[Settings]) -> RunSpec:
     """A run specification from loose settings; every wrong one is an error that says so."""
-    seeds = settings.get("seeds") or Seeds()
+    tasks = [tasks] if isinstance(tasks, str) else tasks
+    seeds = _seeds(settings)
     limit = settings.get("limit")
     samples = settings.get("samples")
-    _check_numbers(limit, settings.get("num_fewshot"), samples)
+    _check_numbers(settings)
     sparing = _sparing(settings)
     chosen = None if samples is None else {name: tuple(places) for name, places in samples.items()}
     model_args = parse_arguments(settings.get("model_args"), "--model_args")
@@ -98,7 +189,7 @@ def make_spec(model: str, tasks: Sequence[str], **settings: Unpack[Settings]) ->
         fewshot_seed=seeds.fewshot,
         sampling_seed=seeds.sampling,
         chat=_chat(settings),
-        generation=parse_arguments(settings.get("gen_kwargs"), "--gen_kwargs"),
+        generation=_generation(settings),
         predict_only=settings.get("predict_only", False),
         metadata={**model_args, **parse_arguments(settings.get("metadata"), "--metadata")},
         python_seed=seeds.python,
@@ -149,7 +240,9 @@ def _model_settings(settings: Settings) -> ModelSettings:
     if engine not in ENGINES:
         found = f'no engine "{engine}"{did_you_mean(engine, ENGINES)}'
         raise UserError(Fault("--engine", found, "one of " + ", ".join(ENGINES)))
-    return ModelSettings(str(settings.get("batch_size", "auto")), settings.get("device"), engine)
+    size = settings.get("batch_size")
+    read_batch_size("auto" if size is None else str(size))  # a wrong one is an error before anything is read
+    return ModelSettings("auto" if size is None else str(size), settings.get("device"), engine)
 
 
 def _like(tool: str | None) -> str | None:
@@ -223,12 +316,20 @@ def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:
     return allowed if isinstance(allowed, bool) else tuple(allowed)
 
 
-def _check_numbers(limit: float | None, num_fewshot: int | None, samples: Any) -> None:
+def _check_numbers(settings: Settings) -> None:
+    limit, shots, iterations = settings.get("limit"), settings.get("num_fewshot"), settings.get("bootstrap_iters", 0)
     faults = []
-    if limit is not None and not 0 < limit < math.inf:
-        faults.append(Fault("--limit", f"is {limit}", "a count of 1 or more, or a share between 0 and 1"))
-    if num_fewshot is not None and num_fewshot < 0:
-        faults.append(Fault("--num_fewshot", f"is {num_fewshot}", "0 or more"))
+    if limit is not None and not (0 < limit < 1 or (1 <= limit < math.inf and limit % 1 == 0)):
+        faults.append(
+            Fault("--limit", f"is {limit}", "a count of 1 or more, without a fraction, or a share between 0 and 1")
+        )
+    if shots is not None and shots < 0:
+        faults.append(Fault("--num_fewshot", f"is {shots}", "0 or more"))
+    if iterations < 0:
+        faults.append(Fault("--bootstrap_iters", f"is {iterations}", "0 or more"))
+    samples = settings.get("samples")
+    if samples is not None and not (samples and all(len(places) for places in samples.values())):
+        faults.append(Fault("--samples", "names no documents", '{"task": [0, 5]}'))
     if limit is not None and samples is not None:
         faults.append(Fault("--limit", "is given together with --samples", "one of the two"))
     if faults:
@@ -321,6 +422,8 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
 
     found: list[ModelRow] = []
     for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:
+        if isinstance(item, str) and not item.strip():
+            continue
         if not isinstance(item, str):
             name = item.fingerprint.name
             plain = cast(Settings, {**settings, "finetune": _row_fit(name, {}, settings)})
@@ -333,9 +436,13 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
             if choice.num_fewshot is not None:
                 own["num_fewshot"] = choice.num_fewshot
             own["finetune"] = _row_fit(choice.name, choice.fit or {}, settings)
-            arguments = parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
-            label = _label(choice.name, arguments, choice.marks, found)
-            found.append(ModelRow(label, choice.name, cast(Settings, own), None, choice.step))
+            name, arguments = meant(choice.name, parse_arguments(cast(Settings, own).get("model_args"), "--model_args"))
+            if name != choice.name:
+                own["model_args"] = arguments
+            label = _label(name, arguments, choice.marks, found)
+            found.append(ModelRow(label, name, cast(Settings, own), None, choice.step))
+    if not found:
+        raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
     unused = [*(settings.get("finetune") or ()), *(["together"] if settings.get("finetune_together") else [])]
     if unused and all(row.fit is None for row in found):
         flags = ", ".join(f"--{name}" for name in unused)
@@ -357,10 +464,10 @@ def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str,
 
 def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others: Sequence[ModelRow]) -> str:
     """A short name; where another model has the same, its arguments are added, or else a number."""
-    label = "@".join((Path(model_name(name, arguments)).name, *marks))
+    label = redacted_text("@".join((Path(model_name(name, arguments)).name, *marks)))
     taken = {other.label for other in others}
     if label in taken:
         told = ",".join(f"{key}={value}" for key, value in arguments.items() if key not in ("pretrained", "peft"))
-        label = "@".join((label, told)) if told and len(told) <= LONGEST_IN_NAME else label
+        label = "@".join((label, redacted_text(told))) if told and len(told) <= LONGEST_IN_NAME else label
     same = sum(other == label or other.startswith(f"{label} (") for other in taken)
     return f"{label} ({same + 1})" if same else label

@@ -59,7 +59,7 @@ class Words(ScriptedModel):
     def workload(self, requests):
         alone = sum(len((request.prompt + request.continuation).split()) for request in requests)
         read = sum(len(prompt.split()) for prompt in {request.prompt for request in requests}) + len(requests)
-        return Workload(read, alone, 0, 1000.0 * read, 0.1 * read)
+        return Workload(read, alone, 0, 1000.0 * read, 0.1 * read, 2_040_000_000)
 
     def watch(self, listener):
         self.asked.append(listener)

@@ -132,7 +132,7 @@ def test_markdown_to_a_file(cli: Cli, runs: tuple[str, str], tmp_path: Path) -> 
     page = (tmp_path / "c.md").read_text(encoding="utf-8")
     assert page.startswith("# good and bad\n") and "\n| Task, metric | n | First |" in page
     refused = cli("compare", *runs, "-o", tmp_path)
-    assert refused.code == 2 and "could not be written" in refused.err
+    assert refused.code == 2 and "is a folder; expected the name of a file" in refused.err
 
 
 def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Path) -> None:
@@ -174,3 +174,11 @@ def test_agreement_is_told_for_two_runs(cli: Cli, runs: tuple[str, str]) -> None
     assert "Same outcome | κ | Same pick | κ of picks |" in cli("compare", *runs, "--picks", "--format", "markdown").out
     (pair,) = json.loads(cli("compare", *runs, "--format", "json").out)["pairs"]
     assert pair["agreement"]["kappa"]["n"] == 20 and pair["picks"] is None
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_comparing(cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    for path in ("folder", "file/c.json"):
+        done = cli("compare", "a", "b", "--output_path", tmp_path / path)
+        assert done.code == 2 and "--output_path" in done.err and "unknown run" not in done.err

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from assay.cli.options import WITHOUT_EFFECT, parse_seeds, split_names
+from assay.cli.options import WITHOUT_EFFECT, split_names
 from assay.core.errors import UserError
 from assay.core.specs import Seeds
+from assay.settings import parse_seeds
 
 Cli = Callable[..., Any]
 
@@ -77,7 +78,8 @@ def test_options_of_lm_eval_without_effect_are_taken_with_a_note(run: Cli) -> No
         (["--limit", "0"], "--limit", "is 0.0; expected a count of 1 or more"),
         (["--limit", "-3"], "--limit", "is -3.0"),
         (["--limit", "nan"], "--limit", "is nan"),
-        (["--limit", "many"], "argument --limit/-L", "invalid float value: 'many'"),
+        (["--limit", "many"], "--limit", 'is "many"; expected a number. See: assay run --help'),
+        (["--num_fewshot", "five"], "--num_fewshot", 'is "five"; expected a whole number. See: assay run --help'),
         (["--sample", "0"], "--sample", "is 0; expected a whole number of 1 or more, or a share between 0 and 1"),
         (["--sample", "1.5"], "--sample", "is 1.5; expected a whole number"),
         (["--sample", "inf"], "--sample", "is inf"),

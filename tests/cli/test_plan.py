@@ -50,6 +50,7 @@ def test_a_model_that_measures_tells_tokens_and_time(process: Cli, task_folder: 
     before = process("plan", *words).out
     assert "tokens:   100 to read, 180 without sharing (saves 44 %)\n" in before
     assert "forecast: about 10.0 s, from a short measurement of this machine\n" in before
+    assert "memory:   about 2.0 GB at the peak\n" in before
     assert process("run", *words, "--limit", "5").code == 0
     after = json.loads(process("plan", *words, "--json").out)
     assert (after["tokens"], after["tokens_alone"], after["operations"]) == (75, 135, 75_000.0)

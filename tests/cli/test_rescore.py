@@ -35,6 +35,21 @@ def test_a_run_is_rescored_and_listed_with_its_parent(cli: Cli, task_folder: Pat
     assert [row["rescored from"] for row in rows] == [parent["run"], ""]
 
 
+def test_a_conversation_scored_again_says_that_its_messages_are_not_rendered(
+    cli: Cli, task_folder: Path, tmp_path: Path
+) -> None:
+    run = ["run", "--model", "ngram", "--tasks", "colours", "--include_path", task_folder, "--apply_chat_template"]
+    assert "messages" not in cli(*run, "--limit", 2, "-o", tmp_path / "run", "-s").err
+    done = cli("rescore", "last", "--metrics", "acc", "-o", tmp_path / "again", "-s")
+    assert "sample files hold messages instead of rendered prompts" in done.err
+    first, again = (
+        json.loads(next((tmp_path / name).rglob("samples_*.jsonl")).read_text(encoding="utf-8").splitlines()[0])
+        for name in ("run", "again")
+    )
+    assert first["arguments"]["gen_args_0"]["arg_0"].startswith("user: Colour 0?")
+    assert again["arguments"]["gen_args_0"]["arg_0"] == first["assay"]["messages"][0]
+
+
 def test_the_start_of_a_name_will_do(cli: Cli, task_folder: Path) -> None:
     cli("run", "--model", "dummy", "--tasks", "colours", "--include_path", task_folder)
     (parent,) = json.loads(cli("ls", "runs", "--json").out)
@@ -79,7 +94,7 @@ def test_a_killed_run_is_scored_as_far_as_it_got(
             time.sleep(0.01)
         running.kill()
     done = cli("rescore", "last", "--metrics", "acc")
-    assert done.code == 0
+    assert done.code == 3
     assert "is running: " in done.err and "of 20 documents lack answers" in done.err
 
 

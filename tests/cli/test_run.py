@@ -76,7 +76,7 @@ def test_failed_requests_end_with_three(process: Cli, words: list[Any]) -> None:
     assert statuses(process) == ["incomplete"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_is_closed_and_continued(
     start: Cli, process: Cli, words: list[Any], tmp_path: Path, number: int
 ) -> None:
@@ -88,8 +88,8 @@ def test_an_interrupted_run_is_closed_and_continued(
             time.sleep(0.01)
         running.send_signal(number)
         _, errors = running.communicate(timeout=30)
-    assert running.returncode == 130
-    assert "interrupted; what was answered so far is kept: run the same command again to go on" in errors
+    assert running.returncode == 128 + number
+    assert "; answers so far are saved: run the same command again to resume" in errors
     assert "Traceback" not in errors
     assert statuses(process) == ["interrupted"]
     done = process(*words, "--model_args", f"log={second}")

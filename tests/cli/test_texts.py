@@ -38,7 +38,8 @@ def cells(out: str, name: str) -> list[str]:
     return [line.split() for line in out.splitlines() if line.strip().startswith(name)][-1]
 
 
-def test_own_texts_have_a_line_per_domain_with_counts(cli: Cli, own: Path) -> None:
+def test_own_texts_have_a_line_per_domain_with_counts(cli: Cli, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # the name of the task holds a long path
     done = cli("run", "--model", "ngram", "--tasks", f"text:{own}", "--domain_column", "domain", "--window", 4)
     assert done.code == 0, done.err
     # Windows of 4 bytes: 2 and 1 for the letters, 2 for the 8 bytes of the numbers.

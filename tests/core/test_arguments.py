@@ -28,7 +28,7 @@ from assay.core.errors import UserError
         ("a=1,,b=2,", {"a": 1, "b": 2}),
         ("a=1,a=2", {"a": 2}),
         ("revision=00123,x=1.2.3", {"revision": "00123", "x": "1.2.3"}),
-        ("pretrained=/home/o'brien/m,dtype=auto", {"pretrained": "/home/o'brien/m", "dtype": "auto"}),
+        ("pretrained=/models/o'brien/m,dtype=auto", {"pretrained": "/models/o'brien/m", "dtype": "auto"}),
         ("until=...,b=1", {"until": "...", "b": 1}),
         ("stop=(", {"stop": "("}),
         ('{"a": [1, "x,y"], "b": null}', {"a": [1, "x,y"], "b": None}),

@@ -98,3 +98,27 @@ def test_a_killed_matrix_trains_no_finished_cell_again_and_ends_with_the_same_we
     for name in ("taste", "wealth"):
         weights = [(trained(store, name) / "model.safetensors").read_bytes() for store in (whole, killed)]
         assert weights[0] == weights[1]
+
+
+def test_an_interrupted_training_keeps_its_checkpoints(tmp_path: Path) -> None:
+    make_encoder(tmp_path / "encoder")
+    task = make_task(tmp_path, "taste", ("good", "fine"))
+    command = [sys.executable, "-m", "assay", "finetune", "--model", "./encoder", "--tasks", task.name]
+    command += ["--store", "store.db", "--device", "cpu", "--epochs", "300", "--train_batch_size", "4"]
+    worker = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
+    while not list(tmp_path.glob("models/*/checkpoints/checkpoint-*/trainer_state.json")):
+        assert worker.poll() is None, worker.communicate()
+        time.sleep(0.01)
+    for _ in range(3):
+        worker.send_signal(signal.SIGINT)
+        time.sleep(0.015)
+    _, errors = worker.communicate(timeout=60)
+    assert (worker.returncode, "Traceback" in errors) == (130, False), errors
+    assert errors.endswith("interrupted; checkpoints so far are saved: run the same command again to resume\n")
+
+
+def heed_interrupts() -> None:
+    """Where the tests run in the background of a shell, Ctrl-C is ignored and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

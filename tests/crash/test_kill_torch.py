@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 
-MODEL = Path(__file__).parents[3] / "shared" / "data" / "models" / "stories260k"
+SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared"))
+MODEL = SHARED / "data" / "models" / "stories260k"
 TASKS = "demo_questions,demo_text,demo_scramble_cycle"
 
-pytestmark = pytest.mark.skipif(not MODEL.is_dir(), reason="needs the developers' ../shared folder")
+pytestmark = pytest.mark.skipif(not MODEL.is_dir(), reason="needs the shared datasets and models (ASSAY_SHARED)")
 
 
 def start(store: Path, output: Path) -> subprocess.Popen[str]:

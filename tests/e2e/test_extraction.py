@@ -73,7 +73,7 @@ def test_the_last_statement_is_scored(result: RunResult) -> None:
 def test_rates_stand_below_the_scores(result: RunResult) -> None:
     task = result.task("quiz")
     assert (task.rate("no_answer").estimate.value, task.rate("truncated").estimate.value) == (0.25, 0.5)
-    with pytest.raises(KeyError, match="no rate 'refused'"):
+    with pytest.raises(KeyError, match='no rate "refused"'):
         task.rate("refused")
     assert [(row.metric, row.filter, row.direction, row.value, row.n) for row in result_rows(result)] == [
         ("exact_match", "letter", "↑", "0.2500", "4"),

@@ -1,6 +1,6 @@
 """Formats and lessons of well-known tasks, from lm-eval's files and the benchmarks' rows.
 
-Both lie beside a developer's checkout, in ../shared and ../venvs/lmeval; without them these tests are skipped.
+ASSAY_SHARED names the folder of the rows, LM_EVAL_PYTHON a Python with lm-eval; without them these tests are skipped.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-BESIDE = Path(__file__).parents[3]
-HUB, SERVER = BESIDE / "shared" / "data" / "hub", BESIDE / "shared" / "tools" / "hub.py"
-TASKS = next((BESIDE / "venvs" / "lmeval").glob("lib/*/site-packages/lm_eval/tasks"), Path("nowhere"))
+SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared"))
+HUB, SERVER = SHARED / "data" / "hub", SHARED / "tools" / "hub.py"
+LM_EVAL = Path(os.environ.get("LM_EVAL_PYTHON", "nowhere/bin/python")).parents[1]
+TASKS = next(LM_EVAL.glob("lib/*/site-packages/lm_eval/tasks"), Path("nowhere"))
 SCRIPT = """
 import json, sys
 from assay.core.requests import HEAD_KINDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections import Counter
@@ -253,7 +254,8 @@ def copied(llama: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def stories() -> Path:
     """A real, trained model of 1 MB beside the repository; skips where it is not."""
-    folder = Path(__file__).parents[3] / "shared" / "data" / "models" / "stories260k"
+    shared = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared"))
+    folder = shared / "data" / "models" / "stories260k"
     if not folder.is_dir():
         pytest.skip("the model stories260k is not on this machine")
     return folder

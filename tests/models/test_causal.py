@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import logging
 import math
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +27,7 @@ from assay.core.requests import Generation, Loglikelihood, Message, RollingLogli
 from assay.core.responses import Failure, Logprob
 from assay.core.specs import ModelSettings
 from assay.models.causal import CausalModel, open_causal
+from assay.models.engine.memory import peak_bytes
 from assay.run.opening import opened_model
 from assay.settings import make_spec
 from assay.testing.contracts import answers
@@ -336,6 +339,30 @@ def test_forecast_is_what_scoring_then_takes(llama: Path, opened: Opened) -> Non
     answers(model, requests)
     assert work.read == model.description()["forwarded_tokens"] < work.alone
     assert work.seconds is not None and work.seconds > 0
+
+
+def test_memory_of_the_weights_is_forecast(llama: Path, opened: Opened) -> None:
+    """A forecast of this process: what it has held so far, the weights, and what is read or written at once."""
+    read = opened(llama).workload(some_pairs()).memory
+    written = opened(llama).workload([*some_pairs(), Generation("The answer", max_tokens=20)]).memory
+    weights = (llama / "model.safetensors").stat().st_size
+    held = peak_bytes(torch.device("cpu"))
+    assert read is not None and written is not None and held is not None
+    assert held < read + 20_000_000 and weights < read < written < held + 50 * weights + 100_000_000
+
+
+def test_one_packed_copy_of_the_weights_is_held_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, llama: Path, opened: Opened
+) -> None:
+    for name in ("CPU_PACK", "LEAST_PACK"):
+        monkeypatch.setattr(f"assay.models.engine.memory.{name}", 8)
+    model = opened(llama)
+    answers(model, [*some_pairs(), *(Generation(word, max_tokens=3) for word in WORDS[:7])])
+    layers = [layer for layer in model._engine.network.module.modules() if isinstance(layer, torch.nn.Linear)]
+    plain = [
+        inspect.getclosurevars(layer.forward).nonlocals.get("plain") for layer in layers if "forward" in vars(layer)
+    ]
+    assert len(plain) >= 14 and all(inspect.ismethod(form) for form in plain)
 
 
 @pytest.mark.parametrize("way", [{"engine": "padded"}, {"arithmetic": "lm_eval"}, {"quantize": "int8_dynamic"}])

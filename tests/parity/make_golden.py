@@ -1,7 +1,7 @@
 """Write the golden files that Assay's parity tests compare with, by running lm-eval 0.4.13 itself.
 
-    python -m tests.parity.make_golden --lm-eval-python /work/venvs/lmeval/bin/python \\
-        --shared /work/shared [--case arc_easy_2shot …] [--golden DIR]
+    python -m tests.parity.make_golden --lm-eval-python PYTHON --shared DIR \\
+        [--case arc_easy_2shot …] [--golden DIR]
 
 In: the tasks in tests/parity/tasks, the benchmark data and the model stories260k under --shared (served
 as a hub on loopback), and a Python that has lm-eval. Out: golden/<case>.json. The files hold numbers and

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from assay.api import evaluate
-from assay.core.errors import OutputError
+from assay.core.errors import AssayError, OutputError
 from assay.core.results import RunResult
 from assay.report.files import check_output_path, write_results
 from assay.testing import ScriptedModel, toy_generation_task
@@ -48,22 +49,22 @@ def test_a_json_path_names_the_file(result: RunResult, tmp_path: Path) -> None:
     assert {path.parent for path in written} == {tmp_path / "deep"}
 
 
-def test_nothing_partial_is_left_and_permissions_are_usual(result: RunResult, tmp_path: Path) -> None:
+def test_nothing_partial_is_left_and_files_are_the_owners_alone(result: RunResult, tmp_path: Path) -> None:
     written = write_results(result, tmp_path, log_samples=True)
     found = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert sorted(found) == sorted(written)
-    (tmp_path / "plain").touch()
-    assert {path.stat().st_mode for path in written} == {(tmp_path / "plain").stat().st_mode}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
 
 
-def test_a_file_that_cannot_be_finished_leaves_nothing(result: RunResult, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_finished_leaves_nothing_of_itself(result: RunResult, tmp_path: Path) -> None:
     first, second, *rest = result.tasks[0].answered
     odd = replace(second, document=replace(second.document, fields={("no", "JSON"): 1}))
     broken = replace(result.tasks[0], answered=[first, odd, *rest])
-    with pytest.raises(TypeError):
+    with pytest.raises(AssayError, match="could not be made: TypeError") as caught:
         write_results(replace(result, tasks=(broken,)), tmp_path, log_samples=True)
-    assert (tmp_path / "scripted").is_dir()
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert caught.value.exit_code == 1
+    (written,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert written.name.startswith("results_")
 
 
 @pytest.mark.parametrize("name", ["../../escape", "/etc/passwd", "..", "a\x00b", "C:\\x", "世" * 300, "\ud800", ""])

@@ -7,10 +7,13 @@ import json
 
 import pytest
 
+from assay.api import evaluate
+from assay.core.responses import Failure
 from assay.core.results import RunResult
 from assay.report.harness_shape import plain, results_data, sample_lines
+from assay.testing import ScriptedModel, toy_choice_task
 
-# Section 13 of the compatibility specification; what Assay lacks (tokenizer and length) is not in it.
+# Section 13 of the compatibility specification, for a model without weights and tokenizer: lm-eval leaves theirs out.
 TOP = [
     "results",
     "groups",
@@ -97,9 +100,6 @@ def test_the_config_block_is_lm_evals(result: RunResult) -> None:
     assert list(config) == [
         "model",
         "model_args",
-        "model_dtype",
-        "model_revision",
-        "model_sha",
         "batch_size",
         "batch_sizes",
         "device",
@@ -178,6 +178,15 @@ def test_a_failed_document_is_listed_with_its_failure(result: RunResult) -> None
     assert [line["doc_id"] for line in lines] == [0, 1, 3, 2]
     assert lines[-1]["failures"] == [{"kind": "too_long", "message": "9 tokens", "retryable": True}]
     assert (lines[-1]["filter"], lines[-1]["metrics"]) == (None, [])
+
+
+def test_a_failed_documents_row_has_what_was_answered_and_null_for_what_failed() -> None:
+    task = toy_choice_task(1)
+    first = task.pose(task.documents()[0]).requests[0]
+    model = ScriptedModel(lambda request: Failure("too_long", "9 tokens") if request == first else -1.0)
+    (row,) = read(evaluate(model, [task], store=":memory:"), "toy_choice")
+    assert row["resps"] == [[None], *[[["-1.0", "False"]]] * (len(row["resps"]) - 1)]  # type: ignore[arg-type]
+    assert list(row) == [*SAMPLE, *HASHES, "failures"]
 
 
 @pytest.mark.parametrize("task", ["toy_choice", "toy_generation", "toy_perplexity"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -113,3 +114,14 @@ def test_a_metric_without_a_value_for_a_scored_document_says_so() -> None:
 
 def own_values(fields: Any, results: Any) -> dict[str, float]:
     return {} if fields["left"] == 2 else {"seen": 1.0}
+
+
+def test_a_metric_that_is_not_a_number_for_some_documents_says_why_it_has_no_value() -> None:
+    def process(fields: Any, results: Any) -> dict[str, float]:
+        return {"seen": math.nan if fields["left"] == 2 else 1.0}
+
+    task = toy_generation_task(4, "sums")
+    scoring = replace(task.scoring, metrics=(MetricSpec("seen"),), process=process)
+    result = evaluate(ScriptedModel(lambda r: "7"), [replace(task, scoring=scoring)], store=":memory:")
+    assert result.tasks[0].metric("seen").estimate.value is None
+    assert "sums: seen has no value for 1 of 4 scored documents, so the task has none either" in result.notices

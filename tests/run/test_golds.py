@@ -71,7 +71,9 @@ def test_labels_that_match_no_choice_are_refused_with_the_first(
 def test_an_unlabelled_split_is_called_so(run: Callable[..., RunResult]) -> None:
     rows = [{**row, "place": -1} for row in CAPITALS]
     for target in ("place", "{{place}}"):
-        with pytest.raises(DataError, match=r"Is the split unlabelled\? Name another one. --predict_only records"):
+        with pytest.raises(
+            DataError, match=r"Is the split unlabelled\? Name another one. assay run --predict_only records"
+        ):
             run(rows, doc_to_choice=["a", "b"], doc_to_target=target)
 
 

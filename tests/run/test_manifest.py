@@ -5,88 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from assay.api import evaluate
 from assay.core.fingerprints import Fingerprint
 from assay.core.identity import digest_all
 from assay.core.specs import RunSpec
-from assay.run.manifest import HIDDEN, make_manifest, redacted, redacted_command
+from assay.run.manifest import make_manifest
 from assay.run.posing import pose_task
 from assay.settings import make_spec
 from assay.testing import ScriptedModel, toy_generation_task
 
 CANARY = "c4n4ry-51ng5"
-SECRET_NAMES = [
-    "api_key",
-    "OPENAI_API_KEY",
-    "apikey",
-    "hf_token",
-    "token",
-    "use_auth_token",
-    "auth",
-    "password",
-    "client_secret",
-    "secret_key",
-    "aws_secret_access_key",
-    "x-api-key",
-    "Authorization",
-]
-OPEN_NAMES = ["add_bos_token", "eos_token", "tokenizer", "max_tokens", "pretrained", "author", "key", "monkey"]
-
-
-@pytest.mark.parametrize("name", SECRET_NAMES)
-def test_secrets_are_known_by_their_names(name: str) -> None:
-    assert redacted({"a": [{name: CANARY}]}) == {"a": [{name: HIDDEN}]}
-
-
-@pytest.mark.parametrize("name", OPEN_NAMES)
-def test_other_settings_stay(name: str) -> None:
-    assert redacted({name: "x"}) == {name: "x"}
-
-
-@pytest.mark.parametrize("value", [None, True, False])
-def test_a_switch_is_no_secret(value: Any) -> None:
-    assert redacted({"token": value}) == {"token": value}
-
-
-def test_a_secret_of_digits_or_parts_is_hidden() -> None:
-    assert redacted({"password": 12345, "auth": ["user", CANARY]}) == {"password": HIDDEN, "auth": HIDDEN}
-
-
-def test_a_login_in_an_address_is_hidden() -> None:
-    assert redacted({"base_url": f"https://me:{CANARY}@host/v1"}) == {"base_url": f"https://{HIDDEN}@host/v1"}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--model_args", f"a=1,api_key={CANARY},b=2"],
-        ["--model_args", f'{{"api_key": "{CANARY} and more", "b": 2}}'],
-        ["--model_args", f"password='two {CANARY}',b=2"],
-        ["--model_args", f"headers={{'Authorization': 'Bearer {CANARY}'}}"],
-        ["--model_args", f"base_url=http://me:{CANARY}@host"],
-        ["--hf_token", CANARY],
-        [f"--hf-token={CANARY}"],
-    ],
-)
-def test_a_command_line_shows_no_secret(words: list[str]) -> None:
-    text = redacted_command(["assay", "run", *words, "--limit", "3"], RunSpec("m", ()))
-    assert CANARY not in text
-    assert text.startswith("assay run --")
-    assert text.endswith("--limit 3")
-
-
-def test_a_secret_of_the_specification_is_hidden_wherever_it_stands() -> None:
-    spec = RunSpec("m", (), model_args={"api_key": CANARY})
-    assert redacted_command(["assay", f"--odd:{CANARY}!"], spec) == f"assay --odd:{HIDDEN}!"
-
-
-def test_a_command_line_without_secrets_is_kept() -> None:
-    words = ["assay", "run", "--model_args", "pretrained=/m,add_bos_token=True,tokenizer=/t", "--tasks", "demo"]
-    assert redacted_command(words, RunSpec("m", ())) == " ".join(words)
+SECRET_NAMES = ["api_key", "hf_token", "password", "client_secret", "x-api-key", "Authorization"]
 
 
 def test_no_secret_reaches_the_store_or_a_file(tmp_path: Path) -> None:

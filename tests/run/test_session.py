@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -188,11 +190,22 @@ def test_an_invalid_gold_is_noticed_and_counts_as_wrong() -> None:
     assert any("none of the choices" in notice and "(3)" in notice for notice in result.notices)
 
 
-@pytest.mark.parametrize(("total", "notes"), [(0.5, {"positive_logprob": 3}), (0.0, {}), (1e-9, {})])
-def test_a_log_probability_above_0_is_noticed(total: float, notes: dict[str, int]) -> None:
+@pytest.mark.parametrize(("total", "failed"), [(0.5, 3), (0.0, 0), (1e-9, 0)])
+def test_a_log_probability_above_0_fails(total: float, failed: int) -> None:
     result = run(ScriptedModel(lambda request: Logprob(total, 1, is_greedy=False)), toy_choice_task(3))
-    assert result.tasks[0].denominators.notes == notes
-    assert any("above 0, which no probability has (3)" in notice for notice in result.notices) == bool(notes)
+    assert result.tasks[0].denominators.failed == failed
+    assert ("positive_logprob" in result.failures) == bool(failed)
+
+
+def test_a_stored_log_probability_above_0_is_noticed(tmp_path: Path) -> None:
+    """Stores of earlier versions hold such answers."""
+    model = ScriptedModel(lambda request: Logprob(-0.5, 1, is_greedy=False))
+    run(model, toy_choice_task(3), store=tmp_path / "s.db")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection, connection:
+        connection.execute("UPDATE responses SET total = 0.5, checksum = NULL")
+    result = run(model, toy_choice_task(3), store=tmp_path / "s.db")
+    assert result.tasks[0].denominators.notes == {"positive_logprob": 3}
+    assert any("above 0, which no probability has (3)" in notice for notice in result.notices)
 
 
 def test_what_a_model_says_of_itself_is_noticed() -> None:

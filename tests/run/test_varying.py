@@ -63,7 +63,7 @@ def by_prompt(path: str, right: Callable[[str, int], int], **settings: Any) -> S
 
     def reply(request: Request) -> float:
         assert isinstance(request, Loglikelihood)
-        return float((request.continuation == " yes") == table[request.prompt])
+        return float((request.continuation == " yes") == table[request.prompt]) - 1.0
 
     return ScriptedModel(reply)
 
@@ -166,7 +166,7 @@ def test_the_right_answer_moves_with_its_choice(cities: str) -> None:
     def knows(request: Request) -> float:
         assert isinstance(request, Loglikelihood)
         name = str(request.prompt).split("Which one is ")[1].split("?")[0]
-        return float(f"{request.continuation.strip()}. {name}" in str(request.prompt))
+        return float(f"{request.continuation.strip()}. {name}" in str(request.prompt)) - 1.0
 
     result = evaluate(ScriptedModel(knows), f"{cities}@letters", store=":memory:", orders=5)
     found = only(result)
@@ -182,7 +182,7 @@ def test_the_right_answer_moves_with_its_choice(cities: str) -> None:
 def test_a_model_that_always_says_a_picks_another_choice_in_another_order(cities: str) -> None:
     def first(request: Request) -> float:
         assert isinstance(request, Loglikelihood)
-        return float(request.continuation == " A")
+        return float(request.continuation == " A") - 1.0
 
     result = evaluate(ScriptedModel(first), f"{cities}@letters", store=":memory:", orders=24)
     (axis,) = only(result).axes
@@ -271,7 +271,7 @@ def test_a_document_that_failed_somewhere_is_left_out_of_the_table(folder: Path)
 
     def fails(request: Request) -> Any:
         is_one = str(request.prompt).endswith("thing3:")  # type: ignore[union-attr]
-        return Failure("lost", "no answer") if is_one and model.handler(request) == 1.0 else model.handler(request)
+        return Failure("lost", "no answer") if is_one and model.handler(request) == 0.0 else model.handler(request)
 
     found = only(evaluate(ScriptedModel(fails, name="fails"), path, store=":memory:", **settings))
     assert found.parts is not None

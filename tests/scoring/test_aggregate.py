@@ -178,6 +178,14 @@ def test_metrics_named_like_corpus_scores_are_resampled_a_hundred_times_at_most(
     assert bleu.harness_stderr == short.harness_stderr != other.harness_stderr
 
 
+def test_resamples_for_lm_evals_error_are_reported_with_the_metric_and_the_way_out() -> None:
+    heard: list[tuple[str, int, int]] = []
+    values = [{"f1": [1, place % 2]} for place in range(40)]
+    aggregate_task(own_scoring(MetricSpec("f1")), held(*values), 2000, report=lambda *report: heard.append(report))
+    name = "f1: resamples for lm-eval's standard error (none with --bootstrap_iters 0)"
+    assert heard == [(name, 1000, 2000), (name, 2000, 2000)]
+
+
 @pytest.mark.parametrize("iterations", [0, None])
 def test_no_iterations_give_no_lm_eval_errors(iterations: int | None) -> None:
     found = aggregate_task(

@@ -265,6 +265,36 @@ def test_lm_evals_errors_take_bounded_memory(name: str) -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize("name", ["f1", "matthews", "median"])
+@pytest.mark.parametrize(("n", "labels"), [(40, 2), (300, 2), (301, 3), (900, 10), (60, 9)])
+def test_lm_evals_errors_have_the_very_digits_of_plain_resampling(name: str, n: int, labels: int) -> None:
+    """Counts of distinct pairs, and ranks, give every bit that redrawn documents give."""
+    import numpy as np
+
+    from assay.scoring.metrics.resampling import STATISTICS, harness_stderr
+    from assay.stats import harness_bootstrap
+
+    drawn = np.random.default_rng(n).integers(0, labels, (n, 2)).astype(np.float64)
+    values = drawn[:, 0] / 7 if name == "median" else drawn
+    found = harness_stderr(values.tolist(), name, 3000, lambda *report: None)
+    assert found == harness_bootstrap.harness_stderr(values, STATISTICS[name], 3000) is not None
+
+
+@pytest.mark.parametrize("name", ["f1", "matthews_corrcoef"])
+def test_lm_evals_errors_cost_little_more_than_their_draws(name: str) -> None:
+    """Of 100,000 documents, Matthews' error took ten times as long as drawing them: seven minutes."""
+    import numpy as np
+
+    n, iterations = 20_000, 1000
+    pairs = np.random.default_rng(4).integers(0, 2, (n, 2)).tolist()
+    began = time.process_time()
+    for _ in range(10):
+        np.random.RandomState(1).random_sample((iterations // 10, n))
+    drawn = time.process_time()
+    AGGREGATIONS[name].harness_stderr(pairs, iterations)
+    assert time.process_time() - drawn < 4 * (drawn - began)
+
+
 TWO_THOUSAND_TIMES = ("f1", "matthews_corrcoef", "median", "ece", "ece_adaptive", "position_bias")
 
 

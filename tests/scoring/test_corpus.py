@@ -119,3 +119,11 @@ def test_other_values_are_the_users_error(value: Any) -> None:
     scoring = Scoring("generate_until", (MetricSpec("bleu"),))
     with pytest.raises(UserError, match='task t, metric "bleu": .*expected \\[right text or texts, generated text\\]'):
         aggregate_task(scoring, [Sample(0, "none", (), {"bleu": value})], 0, "task t")
+
+
+def test_counting_a_corpus_is_reported_and_done_once() -> None:
+    heard: list[int] = []
+    read = AGGREGATIONS["bleu"].read([(["a b c d"], "a b c e")] * 250)
+    for _ in range(2):
+        AGGREGATIONS["bleu"].harness_stderr(read, 0, lambda what, done, total: heard.append(done))
+    assert heard == [100, 200, 250]

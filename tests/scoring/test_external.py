@@ -10,11 +10,13 @@ import pytest
 
 from assay.core.documents import Document
 from assay.core.errors import MissingExtra, UnknownName, UserError
+from assay.core.needs import check_needs
 from assay.core.requests import Instance
 from assay.core.responses import Logprob, Text
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics import external
+from assay.scoring.needs import scoring_needs
 from assay.scoring.registry import METRICS
 
 DOCUMENT = Document("t", 7, {})
@@ -37,7 +39,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     package = ModuleType("evaluate")
     package.load = load  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "evaluate", package)
-    external._loaded.cache_clear()
+    external.load_external.cache_clear()
     return names
 
 
@@ -81,7 +83,9 @@ def test_exact_match_is_our_own(loads: list[str]) -> None:
 
 
 def test_a_metric_that_cannot_be_loaded_is_the_users_error(loads: list[str]) -> None:
-    message = 'task t, metric "nowhere": the package evaluate could not load it: ConnectionError: no route to the Hub'
+    message = (
+        'task t, metric "nowhere": the package evaluate could not load "nowhere": ConnectionError: no route to the Hub'
+    )
     with pytest.raises(UserError, match=message):
         values_of(scorer(MetricSpec("nowhere", is_external=True)))
 
@@ -111,7 +115,7 @@ def test_other_missing_packages_are_named_early_too(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=f'task t, metric "{spec.name}": the package "{package}" is not installed'):
-        scorer(spec)
+        check_needs(scoring_needs(Scoring("generate_until", (spec,)), "task t"))
 
 
 def test_every_metric_of_the_table_exists() -> None:

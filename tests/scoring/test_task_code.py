@@ -325,3 +325,14 @@ def test_for_choices_only_the_name_of_a_function_counts() -> None:
     posed = instance(PAIR, PAIR, gold=0, choices=("a", "b"))
     scorer = document_scorer(Scoring("multiple_choice", (spec,)), "t")
     assert scorer.score(DOCUMENT, posed, [LIKELY, LIKELY])[0].values == {"acc": 1.0}
+
+
+def test_a_document_that_scoring_changes_is_kept_as_it_was_left_and_ours_stays() -> None:
+    def process(doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+        doc["tags"].append(results[0])
+        return {"acc": 1.0}
+
+    scoring = Scoring("generate_until", (MetricSpec("acc"),), (PipelineSpec("p", (FIRST,)),), process)
+    (sample,) = document_scorer(scoring, "task t").score(DOCUMENT, Instance("t", 7, ()), SAID)
+    assert sample.document == {"q": "?", "tags": ["x", "b"]}
+    assert DOCUMENT.fields == {"q": "?", "tags": ["x"]}

@@ -257,11 +257,6 @@ def test_a_class_without_scores_of_its_own_uses_its_configuration(run: Callable[
     [
         ("process_docs: !function utils.f\n", "def f(data):\n    return data['nonesuch']\n", "its function failed: "),
         ("process_docs: !function utils.f\n", "def f(data):\n    return []\n", 'the split "test" is empty'),
-        (
-            "process_results: !function utils.f\n",
-            "def f(doc, results):\n    1 / 0\n",
-            "document 0: process_results raised",
-        ),
     ],
 )
 def test_failing_code_is_told_with_its_place(
@@ -269,6 +264,12 @@ def test_failing_code_is_told_with_its_place(
 ) -> None:
     with pytest.raises(UserError, match=expected):
         run(GENERATED + yaml, code)
+
+
+def test_code_that_fails_in_scoring_is_told_with_its_place(run: Callable[..., RunResult]) -> None:
+    result = run(GENERATED + "process_results: !function utils.f\n", "def f(doc, results):\n    1 / 0\n")
+    problem = result.tasks[0].problem
+    assert problem is not None and "document 0: process_results raised ZeroDivisionError" in problem.text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+import time
 
 import numpy as np
 import pytest
@@ -75,3 +76,19 @@ def test_the_global_generators_are_left_alone() -> None:
 def test_infinite_values_have_no_error_and_no_warning(values: list[float]) -> None:
     found = harness_stderr(np.array(values), lambda rows: np.asarray(rows.mean(axis=1)), 50)
     assert found is not None and np.isnan(found)
+
+
+def test_resamples_are_reported_as_they_come() -> None:
+    heard: list[tuple[int, int]] = []
+    harness_stderr(np.arange(50.0), means, 3500, lambda what, done, total: heard.append((done, total)))
+    assert heard == [(1000, 3000), (2000, 3000), (3000, 3000)]
+
+
+def test_an_interrupt_ends_the_resampling_at_once() -> None:
+    def interrupt(what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    started, size = time.process_time(), 20_000
+    with pytest.raises(KeyboardInterrupt):
+        harness_stderr(np.ones(size), means, 100_000, interrupt)  # 2e9 draws, some 12 s
+    assert time.process_time() - started < 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import sys
 import threading
 from contextlib import closing
@@ -33,6 +34,28 @@ def test_an_empty_file_gets_its_tables(tmp_path: Path) -> None:
     assert ask(path, "PRAGMA user_version") == len(MIGRATIONS)
     assert ask(path, "PRAGMA application_id") == APPLICATION_ID
     assert ask(path, "PRAGMA journal_mode") == "wal"
+
+
+def test_a_store_and_its_log_files_are_the_owners_alone(tmp_path: Path) -> None:
+    earlier = os.umask(0)
+    try:
+        with Store(tmp_path / "own" / "s.db") as store:
+            store.responses.put([Response(b"k" * 32, Text("x"))], MODEL)
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "own").iterdir()}
+    finally:
+        os.umask(earlier)
+    assert modes == dict.fromkeys(["s.db", "s.db.lock", "s.db-wal", "s.db-shm"], 0o600)
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
+
+
+def test_a_store_that_its_owner_shares_stays_shared(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    Store(path).__enter__().__exit__(None, None, None)
+    path.chmod(0o644)
+    with Store(path) as store:
+        store.responses.put([Response(b"k" * 32, Text("x"))], MODEL)
+        found = [stat.S_IMODE(Path(f"{path}{ending}").stat().st_mode) for ending in ("", "-wal", "-shm")]
+    assert found == [0o644] * 3
 
 
 def test_a_file_of_no_bytes_is_an_empty_store(tmp_path: Path) -> None:

@@ -43,8 +43,16 @@ def test_a_run_ends_with_status_and_summary(store: Store) -> None:
 
 def test_a_failed_run_has_no_summary(store: Store) -> None:
     run_id = store.runs.begin(MODEL, {}, {})
-    store.runs.end(run_id, FAILED)
+    store.runs.abandon(run_id, FAILED)
     assert (store.runs.get(run_id).status, store.runs.get(run_id).summary) == (FAILED, None)
+
+
+def test_a_run_that_got_to_its_end_is_not_abandoned(store: Store) -> None:
+    run_id = store.runs.begin(MODEL, {}, {})
+    store.runs.end(run_id, FINISHED, {"counts": {}})
+    store.runs.abandon(run_id, FAILED)
+    record = store.runs.get(run_id)
+    assert (record.status, record.summary) == (FINISHED, {"counts": {}})
 
 
 def test_runs_come_newest_first(store: Store) -> None:

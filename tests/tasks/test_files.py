@@ -136,6 +136,21 @@ def test_damaged_packed_files_are_told(tmp_path: Path) -> None:
 # CSV
 
 
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.txt.gz"])
+def test_a_gzip_file_that_expands_without_end_is_refused(tmp_path: Path, name: str) -> None:
+    bomb = gzip.compress(b"a" * 10_000_000) * 100
+    assert "expands to more than 100 times its" in fault(tmp_path, name, bomb)
+
+
+def test_a_parquet_file_that_expands_without_end_is_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"a": ["a" * 1_000_000 + str(number) for number in range(300)]})
+    parquet.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
+    with pytest.raises(DataError, match="expands to more than 100 times its"):
+        read(tmp_path / "a.parquet", ReadOptions())
+
+
 def test_csv_columns_are_numbers_where_all_cells_are(tmp_path: Path) -> None:
     rows = read_text(tmp_path, "a.csv", "whole,share,flag,text\n1,0.5,True,x\n-2,1e3,false,2x\n")
     assert [list(map(type, row.values())) for row in rows] == [[int, float, bool, str]] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import TaskFileError, UserError
+from assay.core.errors import LimitError, TaskFileError, UserError
 from assay.core.identity import digest
 from assay.tasks.promptsource import NotPut, PromptTemplate, Put, find_templates, labelled, read_templates
 
 Write = Callable[..., Path]
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared")) / "data"
 ROW = {"question": "Sky?", "options": ["Blue", "Red"], "label": 0}
 
 
@@ -31,6 +32,11 @@ def test_choices_are_rendered_from_the_row_and_stand_in_the_prompt() -> None:
         "{{question}} {{answer_choices|join('/')}} ||| {{answer_choices[label]}}", "{{options|join('|||')}}"
     )
     assert found.put(ROW) == Put("Sky? Blue/Red", "Blue", ("Blue", "Red"))
+
+
+def test_a_template_that_fills_the_memory_ends_the_task_and_not_the_row() -> None:
+    with pytest.raises(LimitError, match="f.yaml:3  jinja, template: makes a text or list of 1,000,000,000 characters"):
+        template("{{ question.ljust(1000000000) }} ||| a").put(ROW)
 
 
 def test_a_separator_in_the_data_parts_nothing() -> None:
@@ -220,7 +226,9 @@ def real_rows(dataset: str) -> list[dict[str, Any]]:
     return rows[:40]
 
 
-@pytest.mark.skipif(not (SHARED / "promptsource").is_dir(), reason="needs the developers' ../shared folder")
+@pytest.mark.skipif(
+    not (SHARED / "promptsource").is_dir(), reason="needs the shared datasets and models (ASSAY_SHARED)"
+)
 @pytest.mark.parametrize("name", REAL)
 def test_real_templates_put_real_rows(name: str) -> None:
     templates = read_templates(SHARED / "promptsource" / name / "templates.yaml")
@@ -236,7 +244,9 @@ def test_real_templates_put_real_rows(name: str) -> None:
             assert all(found.place is not None for found in put), each.name
 
 
-@pytest.mark.skipif(not (SHARED / "promptsource").is_dir(), reason="needs the developers' ../shared folder")
+@pytest.mark.skipif(
+    not (SHARED / "promptsource").is_dir(), reason="needs the shared datasets and models (ASSAY_SHARED)"
+)
 def test_a_real_row_is_put_as_its_template_says() -> None:
     templates = read_templates(SHARED / "promptsource" / "super_glue" / "cb" / "templates.yaml")
     (infer,) = [each for each in templates if each.name == "can we infer"]

@@ -136,7 +136,8 @@ def test_no_rows_are_an_error() -> None:
 
 
 def test_a_function_that_gives_no_question_is_told() -> None:
-    with pytest.raises(DataError, match="task t: its function gave a str; expected Choose, Complete, Write or Read"):
+    told = "task t, document 0: its function returned 'a question', a str; expected assay.Choose, Complete, Write or"
+    with pytest.raises(DataError, match=told):
         _ = PythonTask("t", ROWS, lambda row: "a question").card  # type: ignore[arg-type,return-value]
 
 
@@ -149,7 +150,8 @@ def test_a_change_of_shape_is_told_with_the_document() -> None:
 @pytest.mark.parametrize("answer", [2, -1])
 def test_an_answer_that_is_none_of_the_choices_is_told(answer: int) -> None:
     task = PythonTask("t", ROWS, lambda row: assay.Choose("?", ["a", "b"], answer))
-    with pytest.raises(DataError, match=f"task t, document 0: has the answer {answer}; expected a place among its 2"):
+    told = f"task t, document 0: has the answer {answer} and 2 choices; expected a place from 0 to 1"
+    with pytest.raises(DataError, match=told):
         task.pose(task.documents()[0])
 
 

@@ -15,7 +15,7 @@ import pytest
 from assay.core.errors import DataError
 from assay.tasks.sources import FileSource, HubSource, MemorySource, SourceSpec, open_source, split_rows
 
-SHARED = Path(__file__).parents[2].parent / "shared"
+SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared"))
 
 
 def write_rows(path: Path, *values: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.errors import DataError, TaskFileError
+from assay.core.errors import DataError, LimitError, TaskFileError
 from assay.tasks.templates import LONGEST_LITERAL, check_syntax, literal, render, render_literal
 
 PLAIN_JINJA = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
@@ -189,3 +189,29 @@ def test_a_list_that_is_not_there_is_told(text: str) -> None:
 def test_a_list_of_texts_beyond_any_size_is_refused_too() -> None:
     with pytest.raises(DataError, match="rendered a literal of"):
         render_literal("{{x}}", {"x": ["a" * LONGEST_LITERAL]}, "here")
+
+
+def test_a_template_that_never_ends_is_an_error_with_its_place() -> None:
+    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(LimitError, match=r"my.yaml:3  doc_to_text, template: takes more than 5 seconds; expected"):
+        render(loops, {}, "my.yaml:3  doc_to_text")
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "replacement"),
+    [("a" * 5000, "a", "x" * 9000), ("a" * 9000, "(?=(.*))", r"\1"), ("a" * 9000, "(a+)", r"\1" * 9000)],
+)
+def test_a_replacement_that_grows_without_end_is_refused(text: str, pattern: str, replacement: str) -> None:
+    fields = {"t": text, "p": pattern, "r": replacement}
+    with pytest.raises(LimitError, match="template: makes a text or list of"):
+        render("{{ t|regex_replace(p, r) }}", fields, "here")
+
+
+@pytest.mark.parametrize(("text", "replacement"), [("banana", r"<\1>"), ("an" * 90_000, r"<\1\g<0>\n>" + "x" * 90)])
+def test_a_long_replacement_is_that_of_re(text: str, replacement: str) -> None:
+    fields = {"t": text, "r": replacement}
+    assert render("{{ t|regex_replace('(n)', r, 9) }}", fields, "here") == re.sub("(n)", replacement, text, count=9)
+
+
+def test_an_endless_pattern_in_a_constant_is_not_searched_while_the_file_is_checked() -> None:
+    assert check_syntax("{{ '" + "a" * 60 + "b'|regex_replace('(a+)+$', '') }}") is None

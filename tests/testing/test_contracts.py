@@ -98,9 +98,11 @@ def test_a_request_answered_twice_is_caught() -> None:
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (Text("x"), "not a Logprob"),
-        (Logprob(float("nan"), 1, False), "the total nan"),
-        (Logprob(0.5, 1, False), "probability over 1"),
+        (Text("x"), "expected a Logprob"),
+        (Logprob(float("nan"), 1, False), "not_finite.*log-likelihood nan"),
+        (Logprob(0.5, 1, False), "positive_logprob.*expected at most 0"),
+        (Logprob(-0.5, -1, False), "token_count=-1"),
+        (Logprob("-0.5", 1, False), "expected a number"),  # type: ignore[arg-type]
         (Logprob(-0.5, 0, False), "scored no token"),
         (Failure("error", "no"), "failed"),
     ],

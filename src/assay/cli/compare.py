@@ -20,7 +20,7 @@ from assay.report.comparison import (
     comparison_text,
     gate_lines,
 )
-from assay.report.files import write_text
+from assay.report.files import check_file, write_text
 from assay.report.terminal import ProgressView, make_console, show_written
 
 WORSE = 4
@@ -32,6 +32,8 @@ def main(arguments: list[str]) -> int:
     """Runs the command; 4 when --fail_if_worse found a run worse than the baseline."""
     options = _parser().parse_args(arguments)
     gate: float | None = options.fail_if_worse
+    if options.output_path:
+        check_file(options.output_path, "--output_path")
     with ProgressView(make_console(stderr=True)) as view:
         found = compare(
             *options.runs,
@@ -52,13 +54,13 @@ def main(arguments: list[str]) -> int:
             listener=TerminalListener(view),
         )
     text = _text(found, options.format, gate, bool(options.output_path))
-    if options.output_path:
-        show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
-    else:
+    if not options.output_path:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     failures = [] if gate is None else gate_lines(found, gate or None)
     for line in failures:
         sys.stderr.write(line + "\n")
+    if options.output_path:  # last: a file that cannot be written must not hide what the gate found
+        show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
     return WORSE if failures else 0
 
 

@@ -13,6 +13,12 @@ class TerminalListener:
         self._view = view
 
     def __call__(self, event: Event) -> None:
+        try:
+            self._show(event)
+        except OSError:
+            self._view.mute()
+
+    def _show(self, event: Event) -> None:
         if isinstance(event, Progressed):
             if event.is_loading:
                 self._view.loading(event.what)

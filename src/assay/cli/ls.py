@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from assay.cli.hints import LISTINGS
 from assay.cli.options import add_store_option, make_parser
 from assay.report.names import model_name
 from assay.report.terminal import make_console, show_listing, show_notices
 from assay.run.resolve import open_catalog
+from assay.store.runs import RunRecord
 from assay.tasks.catalog import Catalog
 
 Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -72,7 +74,7 @@ def _models(options: argparse.Namespace) -> Listing:
     path = Path(options.store or default_path())
     trained = []
     if path.exists():  # looking makes no store
-        with Store(path) as store:
+        with Store(path, may_be_read_only=True) as store:
             trained = [
                 (model.name, "trained", f"{model.settings['method']} on {', '.join(model.tasks)}; {model.folder}")
                 for model in store.fitted.all()
@@ -144,20 +146,28 @@ def _show_profiles(console: Console, headings: Sequence[str], rows: Sequence[Seq
 def _runs(options: argparse.Namespace) -> Listing:
     from assay.store.store import Store, default_path
 
-    with Store(options.store or default_path()) as store:
+    with Store(options.store or default_path(), may_be_read_only=True) as store:
         records = store.runs.all()
+        show_notices(store.notices, make_console(stderr=True))
     rows = [
         (
             record.id,
             record.status,
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
             model_name(record.spec.get("model", record.model), record.spec.get("model_args", {})),
-            ", ".join(record.spec.get("tasks", [])),
+            _asked(record),
             record.parent or "",
         )
         for record in records
     ]
     return ("Run", "Status", "Started", "Model", "Tasks", "Rescored from"), rows
+
+
+def _asked(record: RunRecord) -> str:
+    """The tasks of a run, and those that it could not score."""
+    numbers = (record.summary or {}).get("tasks", {})
+    lost = [name for name, own in numbers.items() if "problem" in own]
+    return ", ".join(record.spec.get("tasks", [])) + (f" (not scored: {', '.join(lost)})" if lost else "")
 
 
 _LISTINGS: dict[str, Callable[[argparse.Namespace], Listing]] = {
@@ -176,7 +186,7 @@ _LISTINGS: dict[str, Callable[[argparse.Namespace], Listing]] = {
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser("ls", "Lists what there is.")
-    parser.add_argument("what", choices=list(_LISTINGS))
+    parser.add_argument("what", choices=list(_LISTINGS), type=lambda name: LISTINGS.get(name, name))
     parser.add_argument("text", nargs="?", help="only rows that hold this text")
     parser.add_argument(
         "--include_path", action="append", metavar="DIR", help="folder with more task files; may repeat"

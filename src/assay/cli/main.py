@@ -1,15 +1,21 @@
 """`assay`: finds the command, runs it, and turns every error into a message and an exit code.
 
-Exit codes: 0 done, 1 bug, 2 user error, 3 finished but some requests failed, 4 worse than the baseline (compare with
---fail_if_worse), 130 interrupted.
+Exit codes: 0 done, 1 bug, 2 user error, 3 finished but some requests failed or a task could not be scored, 4 worse than
+the baseline (compare with --fail_if_worse), 130 interrupted (Ctrl-C), 143 ended by SIGTERM, 129 by SIGHUP (its terminal
+was closed).
 Nothing heavy is imported here: a command's own module is loaded when it is called.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import TextIO, cast
+
+from assay.core.interrupts import exit_code, heeded, received
 
 COMMANDS = {
     "run": "evaluate one or more models on tasks",
@@ -22,8 +28,11 @@ COMMANDS = {
     "explain": "why two runs have different numbers",
     "show": "a document as it would be asked: prompt, answers, tokens",
     "check": "validate task files: every fault at once, with file and line",
+    "store": "check the file of answers and runs, and repair it",
     "ls": "list tasks, groups, tags, models, metrics, filters, styles, methods, profiles, runs",
 }
+# Commands that can be resumed → what they keep.
+_KEPT = {**dict.fromkeys(("run", "matrix", "methods", "rescore"), "answers"), "finetune": "checkpoints"}
 
 
 def usage() -> str:
@@ -43,24 +52,63 @@ example: assay run --model smollm2 --tasks demo
 """
 
 
+class Finished(SystemExit):
+    """The parser has done all there was to do: it has shown a help text."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
     _mend_streams()
     given = sys.argv[1:] if arguments is None else arguments
-    try:
-        code = _dispatch(given)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    with heeded(stays=arguments is None), _hiding_secrets(given):
+        try:
+            code = _dispatch(given)
+            sys.stdout.flush()
+            return code
+        except BaseException as error:
+            return _ended_by(error, given)
+
+
+def _ended_by(error: BaseException, given: list[str]) -> int:
+    """Says what ended a command before its end; gives the exit code."""
+    number = received() or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
+    if number is not None:  # whatever a library made of it
+        name = "" if number == signal.SIGINT else f" ({signal.Signals(number).name})"
+        _say(f"\ninterrupted{name}{_saved(given)}\n")
+        return exit_code(number)
+    if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough
         _silence_output()
         return 0
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; what was answered so far is kept: run the same command again to go on\n")
-        return 130
-    except Exception as error:
-        if "--debug" in given:
-            raise
-        return _explain(error)
+    if isinstance(error, Finished):
+        return int(error.code or 0)
+    if "--debug" in given:
+        sys.excepthook = _show_traceback
+        raise error
+    if isinstance(error, SystemExit):
+        _say(f"\nended by sys.exit({error.code!r}) in the code of a model, task or plugin{_saved(given)}\n")
+        return exit_code(signal.SIGINT)
+    return _explain(error)
+
+
+def _saved(given: list[str]) -> str:
+    """What is left of an interrupted command, where it can be resumed."""
+    kept = _KEPT.get("run" if not given or given[0].startswith("-") else given[0])
+    return f"; {kept} so far are saved: run the same command again to resume" if kept else ""
+
+
+def _say(text: str) -> None:
+    """Writes to standard error, which may lead to a terminal that is gone."""
+    from assay.core.secrets import redacted_text
+
+    try:
+        sys.stderr.write(redacted_text(text))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _silence(sys.stderr)
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _silence(sys.stdout)
 
 
 def _dispatch(given: list[str]) -> int:
@@ -79,9 +127,14 @@ def _dispatch(given: list[str]) -> int:
 
 def _silence_output() -> None:
     """Standard output leads nowhere from here on, so that the interpreter does not stumble over it at its end."""
+    _silence(sys.stdout)
+
+
+def _silence(stream: TextIO) -> None:
     import os
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError, ValueError):  # no file behind it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _mend_streams() -> None:
@@ -95,6 +148,29 @@ def _mend_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (stays open to the end)
         elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
+
+
+@contextmanager
+def _hiding_secrets(given: list[str]) -> Iterator[None]:
+    """Whatever is printed meanwhile, by whomever: known secrets are hidden in it, those of the command line too."""
+    from assay.core.secrets import remember_command
+    from assay.core.writing import HidingStream
+
+    remember_command(given)
+    earlier = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", HidingStream(stream)) for stream in earlier)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = earlier
+
+
+def _show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    import traceback
+
+    from assay.core.secrets import redacted_text
+
+    sys.stderr.write(redacted_text("".join(traceback.format_exception(kind, error, trace))))
 
 
 def with_underscores(arguments: list[str]) -> list[str]:
@@ -112,44 +188,21 @@ def _run_command(name: str, arguments: list[str]) -> int:
     import importlib
 
     if name not in COMMANDS:
-        from assay.core.errors import did_you_mean
+        from assay.cli.hints import command_hint
+        from assay.core.errors import Fault
 
-        sys.stderr.write(f'error: unknown command "{name}"{did_you_mean(name, COMMANDS)}. See: assay --help\n')
+        found = f'unknown command "{name}"{command_hint(name, COMMANDS)}'
+        sys.stderr.write(f"error: {Fault('', found, next='See: assay --help')}\n")
         return 2
-    try:
-        with _interrupted_by_termination():
-            code: int = importlib.import_module(f"assay.cli.{name}").main(arguments)
-            return code
-    except SystemExit as ending:
-        # argparse ends so after --help; rich ends so when the reader of a pipe has seen enough.
-        if isinstance(ending.__context__, BrokenPipeError):
-            raise ending.__context__ from None
-        return int(ending.code or 0)
+    code: int = importlib.import_module(f"assay.cli.{name}").main(arguments)
+    return code
 
 
-@contextmanager
-def _interrupted_by_termination() -> Iterator[None]:
-    """A polite request to end (SIGTERM) ends a run as Ctrl-C does: the record is closed properly."""
-    import signal
-    import threading
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    earlier = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, earlier)
-
-
-def _explain(error: Exception) -> int:
+def _explain(error: BaseException) -> int:
     import errno
 
     from assay.core.errors import AssayError, UserError
+    from assay.core.secrets import redacted_text
 
     if (
         isinstance(error, OSError)
@@ -164,5 +217,6 @@ def _explain(error: Exception) -> int:
             sys.stderr.write(f"error: {fault}\n")
         return error.exit_code
     kind = "" if isinstance(error, AssayError) else f"{type(error).__name__}: "
-    sys.stderr.write(f"bug: {kind}{error}\nThis is a fault of Assay or of a plugin; --debug shows where it happened.\n")
+    sys.stderr.write(f"bug: {kind}{redacted_text(str(error))}\n")
+    sys.stderr.write("This is a fault of Assay or of a plugin; --debug shows where it happened.\n")
     return 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from assay.api import evaluate_matrix
+from assay.cli.delivering import Delivery
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_fit_options,
@@ -19,12 +21,12 @@ from assay.cli.options import (
     split_names,
 )
 from assay.core.matrices import Matrix
-from assay.report.files import check_output_path, write_text
+from assay.report.files import Maker, check_output_path, write_each, write_text
 from assay.report.matrix import csv_text, latex, markdown, matrix_data, sections
 from assay.report.matrix_curves import curves
 from assay.report.matrix_page import page
 from assay.report.names import file_name, printable
-from assay.report.terminal import ProgressView, make_console, show_notices, show_sections, show_written
+from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
 
 
 def _json(matrix: Matrix) -> str:
@@ -59,20 +61,31 @@ def main(arguments: list[str]) -> int:
             listener=TerminalListener(view),
             **settings,
         )
+    delivery = Delivery()
     if options.format == "table":
-        _show(matrix)
+        delivery.show("the tables", lambda: _show(matrix))
     else:
-        print(_FORMATS[options.format][1](matrix), end="")
+        delivery.show(f"--format {options.format}", lambda: print(_FORMATS[options.format][1](matrix), end=""))
         show_notices(matrix.notices, make_console(stderr=True))
     if options.output_path:
-        _write(matrix, Path(options.output_path).expanduser())
-    return 3 if matrix.failed or matrix.gaps else 0
+        folder, console = Path(options.output_path).expanduser(), make_console(stderr=True)
+        delivery.take(write_each(_files(matrix, folder)), console)
+        delivery.show("the curves", lambda: delivery.take(write_each(_curves(matrix, folder)), console))
+    return delivery.code((), not matrix.failed and not matrix.gaps)
 
 
-def _write(matrix: Matrix, folder: Path) -> None:
-    files = {f"matrix.{ending}": make(matrix) for ending, make in _FORMATS.values()}
-    files.update((f"curve_{file_name(task)}.svg", figure + "\n") for task, figure in curves(matrix).items())
-    show_written((write_text(folder / name, text) for name, text in files.items()), make_console(stderr=True))
+def _files(matrix: Matrix, folder: Path) -> Iterator[tuple[Path, Maker]]:
+    def maker(make: Callable[[Matrix], str]) -> Maker:
+        return lambda path: write_text(path, make(matrix))
+
+    return ((folder / f"matrix.{ending}", maker(make)) for ending, make in _FORMATS.values())
+
+
+def _curves(matrix: Matrix, folder: Path) -> Iterator[tuple[Path, Maker]]:
+    def maker(figure: str) -> Maker:
+        return lambda path: write_text(path, figure + "\n")
+
+    return ((folder / f"curve_{file_name(task)}.svg", maker(figure)) for task, figure in curves(matrix).items())
 
 
 def _show(matrix: Matrix) -> None:

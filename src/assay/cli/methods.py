@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from assay.api import study_methods
+from assay.cli.delivering import Delivery
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_model_options,
@@ -18,20 +20,23 @@ from assay.cli.options import (
 )
 from assay.core.errors import Fault, UserError
 from assay.core.studies import Study
-from assay.report.files import check_output_path, write_text
+from assay.report.files import check_output_path, write_each, write_text
 from assay.report.names import printable
+from assay.report.plots_sheet import figure_need
 from assay.report.study import markdown, sections, study_data, summary
-from assay.report.terminal import ProgressView, make_console, show_notices, show_sections, show_written
+from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
 
 _FORMATS = ("table", "markdown", "json")
 _FIGURES = ("svg", "png", "none")
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command; 3 when some requests failed."""
+    """Runs the command; 3 when some requests failed, or a task could not be scored."""
     options = _parser().parse_args(arguments)
+    needs = []
     if options.output_path:
         check_output_path(options.output_path)
+        needs = [figure_need("figures (or: --figures none)")] if options.figures != "none" else []
     with ProgressView(make_console(stderr=True)) as view:
         study = study_methods(
             options.model,
@@ -40,13 +45,16 @@ def main(arguments: list[str]) -> int:
             methods=split_names(options.methods),
             phrase=options.phrase,
             store=options.store,
+            needs=needs,
             listener=TerminalListener(view),
             **run_settings(options),
         )
-    _show(study, options)
+    delivery = Delivery()
+    delivery.show("the tables", lambda: _show(study, options))
     if options.output_path:
-        _write(study, Path(options.output_path).expanduser(), options)
-    return 3 if any(result.counts.failed for result in study.runs.values()) else 0
+        _write(study, Path(options.output_path).expanduser(), options, delivery)
+    problems = [problem for result in study.runs.values() for problem in result.problems]
+    return delivery.code(problems, all(result.is_whole for result in study.runs.values()))
 
 
 def _show(study: Study, options: argparse.Namespace) -> None:
@@ -65,16 +73,20 @@ def _show(study: Study, options: argparse.Namespace) -> None:
         console.print(printable(f"record: {label}, run {result.run_id} in {result.store}"), markup=False)
 
 
-def _write(study: Study, folder: Path, options: argparse.Namespace) -> None:
-    written = [
-        write_text(folder / "study.json", json.dumps(study_data(study), indent=1)),
-        write_text(folder / "study.md", markdown(study, options.changes)),
+def _write(study: Study, folder: Path, options: argparse.Namespace, delivery: Delivery) -> None:
+    texts: list[tuple[Path, Callable[[Path], object]]] = [
+        (folder / "study.json", lambda path: write_text(path, json.dumps(study_data(study), indent=1))),
+        (folder / "study.md", lambda path: write_text(path, markdown(study, options.changes))),
     ]
+    console = make_console(stderr=True)
+    delivery.take(write_each(texts), console)
     if options.figures != "none":
-        from assay.report.study_figures import write_figures
+        from assay.report.study_figures import written_figures
 
-        written += write_figures(study, folder, split_names(options.panels), options.figures)
-    show_written(written, make_console(stderr=True))
+        panels = split_names(options.panels)
+        delivery.show(
+            "figures", lambda: delivery.take(written_figures(study, folder, panels, options.figures), console)
+        )
 
 
 def _count(text: str) -> int:

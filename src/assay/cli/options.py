@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from assay.cli.hints import option_hint
+from assay.cli.main import Finished
 from assay.core.arguments import parse_arguments
-from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.errors import Fault, UserError
 from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, read_fit
 from assay.core.sparing import Sparing
-from assay.core.specs import Seeds
+from assay.models.registry import meant
 from assay.settings import Settings
 from assay.tasks.fewshot import SAMPLERS
 
@@ -25,6 +28,21 @@ WITHOUT_EFFECT = {
     "max_batch_size": "batches are sized by memory",
     "trust_remote_code": "say trust_remote_code=true in --model_args for a model that needs it",
 }
+# Short forms of these, as in lm-eval.
+_SHORT = {"use_cache": "-c", "verbosity": "-v"}
+_UPLOAD = "Write the files with --output_path DIR --log_samples"
+# Options of lm-eval that send results elsewhere: what to do instead.
+ELSEWHERE = {
+    "wandb_args": f"{_UPLOAD}, then: wandb artifact put --type results --name PROJECT/NAME DIR",
+    "wandb_config_args": f"{_UPLOAD}, then: wandb artifact put --type results --name PROJECT/NAME DIR",
+    "trackio_args": f'{_UPLOAD}; in Python, trackio.log(json.load(open(FILE))["results"]) with the results_….json',
+    "hf_hub_log_args": f"{_UPLOAD}, then: hf upload OWNER/NAME DIR . --repo-type dataset",
+}
+
+
+# argparse's words for a value of another type, and ours.
+_ILL_TYPED = re.compile(r"argument (--\w+)\S*: invalid (int|float) value: '(.*)'")
+_NUMBERS = {"int": "a whole number", "float": "a number"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,7 +54,7 @@ class _Parser(argparse.ArgumentParser):
         given = given[: given.index("--")] if "--" in given else given
         names = [argument.partition("=")[0] for argument in given if argument.startswith("--")]
         faults = [
-            Fault(name, f"unknown option{did_you_mean(name, known)}", next=f"See: {self.prog} --help")
+            Fault(name, f"unknown option{option_hint(name, known)}", next=f"See: {self.prog} --help")
             for name in names
             if name not in known and " " not in name
         ]
@@ -44,8 +62,16 @@ class _Parser(argparse.ArgumentParser):
             raise UserError(*faults)
         return super().parse_known_args(args, namespace)
 
+    def exit(self, status: int = 0, message: str | None = None) -> Any:
+        raise Finished(status)
+
     def error(self, message: str) -> Any:
-        raise UserError(Fault("", message, next=f"See: {self.prog} --help"))
+        advice = f"See: {self.prog} --help"
+        found = _ILL_TYPED.fullmatch(message)
+        if found is not None:
+            flag, kind, value = found.groups()
+            raise UserError(Fault(flag, f'is "{value}"', _NUMBERS[kind], advice))
+        raise UserError(Fault("", message, next=advice))
 
 
 def make_parser(name: str, description: str) -> argparse.ArgumentParser:
@@ -58,21 +84,27 @@ def make_parser(name: str, description: str) -> argparse.ArgumentParser:
 def add_model_options(parser: argparse.ArgumentParser, required: bool, several: bool = False) -> None:
     """Which model, or models."""
     group = parser.add_argument_group("model")
-    name = "name in the model table; see: assay ls models"
+    name = "name in the model table (assay ls models), a folder (./DIR), a file.gguf, or a Hub id (OWNER/NAME)"
     if several:
         told = name + "; several may be given, each also with its settings: hf:pretrained=DIR,revision=main|step1000"
         group.add_argument("--model", "--models", "-M", required=required, nargs="+", metavar="MODEL", help=told)
     else:
         group.add_argument("--model", "-M", required=required, help=name)
-    group.add_argument("--family", metavar="NAME", help="of an hf model: decoder, encoder-decoder or encoder")
-    group.add_argument("--model_args", "-a", nargs="+", metavar="K=V", help="e.g. pretrained=PATH,dtype=float32")
-    group.add_argument("--batch_size", "-b", default="auto", help="rows per batch, or auto (default)")
-    group.add_argument("--device", help="cpu, cuda, cuda:1, mps; the best there is by default")
+    group.add_argument(
+        "--family",
+        metavar="NAME",
+        help="architecture of an hf model: decoder, encoder-decoder or encoder (default: read from its config)",
+    )
+    group.add_argument(
+        "--model_args", "-a", nargs="+", action="extend", metavar="K=V", help="e.g. pretrained=PATH,dtype=float32"
+    )
+    group.add_argument("--batch_size", "-b", default="auto", help="sequences per batch, or auto (default)")
+    group.add_argument("--device", help="cpu, cuda, cuda:1 or mps (default: the fastest one available)")
     group.add_argument(
         "--engine",
         default="auto",
         metavar="NAME",
-        help="how hf models read: tree (shared prefixes once), padded, or auto (default): tree where it proves right",
+        help="HF backend: tree (prefix sharing), padded, or auto (default: tree where its results check out)",
     )
 
 
@@ -84,6 +116,43 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--confirm_run_unsafe_code", action="store_true", help="let tasks run that execute what the model wrote"
     )
+    _add_prompt_options(group)
+    group.add_argument(
+        "--metadata", nargs="+", action="extend", metavar="K=V", help="settings for tasks that make their own data"
+    )
+    group.add_argument(
+        "--num_fewshot",
+        "-f",
+        type=int,
+        metavar="N",
+        help="few-shot examples per prompt (default: the task's own number)",
+    )
+    group.add_argument(
+        "--fewshot_sampler", metavar="NAME", help=f"which examples: {', '.join(SAMPLERS)}; see docs/fewshot.md"
+    )
+    group.add_argument(
+        "--limit",
+        "-L",
+        type=float,
+        metavar="N",
+        help="evaluate the first N documents of each task, or a fraction below 1",
+    )
+    group.add_argument(
+        "--samples", "-E", metavar="JSON", help='evaluate these documents, by index: {"task": [0, 5]}, or a JSON file'
+    )
+    _add_sample_options(group)
+    _add_chat_options(group)
+    group.add_argument(
+        "--gen_kwargs", nargs="+", action="extend", metavar="K=V", help="e.g. temperature=0.8,max_gen_toks=64"
+    )
+    add_scoring_options(group)
+    _add_text_options(parser)
+    group.add_argument(
+        "--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot (default 0,1234,1234,1234)"
+    )
+
+
+def _add_prompt_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--like",
         metavar="TOOL",
@@ -101,22 +170,28 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="ask in every template of a PromptSource file or folder; all: in those that the task files name",
     )
-    group.add_argument("--original_task", action="store_true", help="of several prompts, only those marked so")
-    group.add_argument("--metadata", nargs="+", metavar="K=V", help="settings for tasks that make their own data")
-    group.add_argument("--num_fewshot", "-f", type=int, metavar="N", help="examples per prompt")
     group.add_argument(
-        "--fewshot_sampler", metavar="NAME", help=f"which examples: {', '.join(SAMPLERS)}; see docs/fewshot.md"
+        "--original_task", action="store_true", help="with --prompts: only templates marked as the original task"
     )
-    group.add_argument("--limit", "-L", type=float, metavar="N", help="first N documents per task, or a share below 1")
-    group.add_argument("--samples", "-E", metavar="JSON", help='documents by place: {"task": [0, 5]}, or a JSON file')
-    _add_sample_options(group)
-    group.add_argument("--apply_chat_template", nargs="?", const=True, default=False, metavar="NAME")
-    group.add_argument("--system_instruction", metavar="TEXT")
-    group.add_argument("--fewshot_as_multiturn", nargs="?", const="true", metavar="BOOL")
-    group.add_argument("--gen_kwargs", nargs="+", metavar="K=V", help="e.g. temperature=0.8,max_gen_toks=64")
-    add_scoring_options(group)
-    _add_text_options(parser)
-    group.add_argument("--seed", default=None, help="1, 3 or 4 numbers: python,numpy,sampling,fewshot")
+
+
+def _add_chat_options(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--apply_chat_template",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="NAME",
+        help="format prompts with the model's chat template, or with its template NAME",
+    )
+    group.add_argument("--system_instruction", metavar="TEXT", help="system message, before every prompt")
+    group.add_argument(
+        "--fewshot_as_multiturn",
+        nargs="?",
+        const="true",
+        metavar="BOOL",
+        help="few-shot examples as turns of the conversation (default: true with a chat template)",
+    )
 
 
 def _add_axes_options(parser: argparse.ArgumentParser) -> None:
@@ -127,12 +202,16 @@ def _add_axes_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sample_options(group: argparse._ActionsContainer) -> None:
-    group.add_argument("--sample", type=float, metavar="N", help="N random documents per task, or a share below 1")
-    group.add_argument("--sample_seed", type=int, metavar="N", help=f"seed of that choice ({Sparing().seed})")
+    group.add_argument(
+        "--sample", type=float, metavar="N", help="evaluate N random documents of each task, or a fraction below 1"
+    )
+    group.add_argument(
+        "--sample_seed", type=int, metavar="N", help=f"seed of the random sample (default {Sparing().seed})"
+    )
     group.add_argument(
         "--cluster",
         metavar="COLUMN",
-        help="column, or template, that says which documents belong together; auto: a text that many share, if any",
+        help="column or template that groups documents into clusters; auto: a text that many documents share, if any",
     )
 
 
@@ -143,13 +222,15 @@ def add_stopping_options(parser: argparse.ArgumentParser) -> None:
         "--until_se",
         type=float,
         metavar="SE",
-        help="ask in random order until the score is known as well as this standard error says",
+        help="evaluate random documents until the standard error is at most SE",
     )
     group.add_argument(
-        "--until_decided", metavar="RUN", help="ask in random order until it is shown which is better, this run or RUN"
+        "--until_decided", metavar="RUN", help="evaluate random documents until the difference from RUN is significant"
     )
     group.add_argument(
-        "--reference", metavar="RUN", help="with --sample: a recorded run on all documents, to tell more from fewer"
+        "--reference",
+        metavar="RUN",
+        help="with --sample: run on all documents, used as a control variate (lower variance)",
     )
 
 
@@ -160,15 +241,21 @@ def stopping_settings(options: argparse.Namespace) -> Settings:
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("whole texts, for perplexity")
-    group.add_argument("--window", type=int, metavar="N", help="tokens of a window; as many as the model takes")
+    group.add_argument(
+        "--window", type=int, metavar="N", help="tokens per window (default: the model's maximum length)"
+    )
     group.add_argument(
         "--stride",
         type=int,
         metavar="N",
-        help="tokens that each window after the first scores; fewer give more context and take longer",
+        help="tokens scored per window after the first; a smaller stride gives more context and takes longer",
     )
-    group.add_argument("--text_column", default="text", metavar="NAME", help="the text in files of text:PATH (text)")
-    group.add_argument("--domain_column", metavar="NAME", help="where a document of text:PATH belongs; else its file")
+    group.add_argument(
+        "--text_column", default="text", metavar="NAME", help="column with the text, for text:PATH (default text)"
+    )
+    group.add_argument(
+        "--domain_column", metavar="NAME", help="column with the domain, for text:PATH (default: the file's name)"
+    )
 
 
 def add_scoring_options(parser: argparse._ActionsContainer) -> None:
@@ -198,27 +285,28 @@ def allowed_code(options: argparse.Namespace) -> bool | list[str]:
 
 
 _FIT_HELP = {
-    "epochs": "passes over the training documents (3)",
-    "max_steps": "most steps, whatever the epochs",
-    "learning_rate": "highest learning rate; each method has its own",
-    "warmup": "share of the steps in which the rate rises (0.1)",
-    "schedule": "of the rate afterwards: linear (to zero; default) or constant",
-    "weight_decay": "of AdamW (0)",
-    "train_batch_size": "documents per forward pass (16)",
-    "accumulation": "forward passes per step (1)",
-    "train_seed": "of shuffling, dropout, new heads and what is kept back (42)",
-    "holdout": "share kept back for validation where a task has no split for it (0.1)",
-    "validation_metric": "metric that decides: accuracy, acc_norm, mcc, f1, squad_f1, loss (default: the tasks' first)",
-    "patience": "stop after so many checks without improvement",
-    "check_every": "steps between checks and checkpoints; once an epoch by default",
-    "train_max_length": "most tokens of a training document",
-    "lora_rank": "rank of the additions (8)",
-    "lora_alpha": "weight of the additions (16)",
-    "lora_dropout": "dropout before the additions (0)",
-    "lora_targets": "layers that get additions, with + between them",
-    "mix": "of several tasks: concatenated (default), or balanced: smaller ones repeated",
-    "train_limit": "most training documents per task, drawn by the seed",
-    "check_limit": "most validation documents per task, drawn by the seed",
+    "epochs": "passes over the training documents (default 3)",
+    "max_steps": "maximum number of steps, if the epochs have more",
+    "learning_rate": "peak learning rate (default: depends on the method)",
+    "warmup": "fraction of steps with linear warmup (default 0.1)",
+    "schedule": "learning-rate schedule after warmup: linear (to zero; default) or constant",
+    "weight_decay": "weight decay of AdamW (default 0)",
+    "train_batch_size": "documents per forward pass (default 16)",
+    "accumulation": "gradient accumulation: forward passes per step (default 1)",
+    "train_seed": "seed of shuffling, dropout, new heads and the holdout (default 42)",
+    "holdout": "fraction held out for validation where a task has no validation split (default 0.1)",
+    "validation_metric": "metric that selects the checkpoint: accuracy, acc_norm, mcc, f1, squad_f1 or loss "
+    "(default: the tasks' first)",
+    "patience": "early stopping after X validations without improvement",
+    "check_every": "steps between validations and checkpoints (default: once per epoch)",
+    "train_max_length": "maximum tokens per training document",
+    "lora_rank": "LoRA rank (default 8)",
+    "lora_alpha": "LoRA alpha (default 16)",
+    "lora_dropout": "LoRA dropout (default 0)",
+    "lora_targets": "modules to adapt, joined with +",
+    "mix": "mixture of several tasks: concatenated (default) or balanced (smaller tasks repeated)",
+    "train_limit": "maximum training documents per task, a random sample by --train_seed",
+    "check_limit": "maximum validation documents per task, a random sample by --train_seed",
 }
 
 
@@ -231,11 +319,11 @@ def add_fit_options(parser: argparse.ArgumentParser, is_lap: bool) -> None:
     """
     group = parser.add_argument_group("fine-tuning")
     if is_lap:
-        told = f"train the model first: full (default), {', '.join(METHODS[1:])}; every task has a model of its own"
+        told = f"train the model first: full (default), {', '.join(METHODS[1:])}; one model per task"
         group.add_argument(f"--{FINETUNE}", nargs="?", const=METHODS[0], metavar="METHOD", help=told)
         group.add_argument("--together", action="store_true", help="with --finetune: one model for all tasks")
     else:
-        told = "full (default), lora (low-rank additions) or head (the head alone)"
+        told = "full (default), lora, or head (trains the head only)"
         group.add_argument("--method", dest=FINETUNE, default=METHODS[0], metavar="METHOD", help=told)
     for name, text in _FIT_HELP.items():
         group.add_argument(f"--{name}", metavar="X", help=text)
@@ -251,7 +339,12 @@ def fit_settings(options: argparse.Namespace) -> dict[str, Any] | None:
 def add_run_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """What `run` and its dry run share: tasks, model, and the options of lm-eval that scripts may carry along."""
     parser.add_argument(
-        "--tasks", "-t", nargs="+", required=True, help="names, groups, tags, wildcards, files, text:PATH"
+        "--tasks",
+        "-t",
+        nargs="+",
+        action="extend",
+        required=True,
+        help="names, groups, tags, wildcards, files, text:PATH",
     )
     add_model_options(parser, required=True, several=several)
     add_task_options(parser)
@@ -261,19 +354,43 @@ def add_run_options(parser: argparse.ArgumentParser, several: bool = False) -> N
 
 def add_store_option(parser: argparse.ArgumentParser) -> None:
     """Where answers are kept."""
-    parser.add_argument("--store", metavar="FILE", help="file with all answers and runs; default: your data folder")
+    parser.add_argument(
+        "--store", metavar="FILE", help="SQLite file with all answers and runs (default: store.db in your data folder)"
+    )
 
 
 def add_ignored_options(parser: argparse.ArgumentParser) -> None:
     """Options of lm-eval that scripts may carry along."""
     for name in WITHOUT_EFFECT:
-        parser.add_argument(f"--{name}", nargs="?", const=True, default=None, help=argparse.SUPPRESS)
+        flags = [f"--{name}", *([_SHORT[name]] if name in _SHORT else [])]
+        parser.add_argument(*flags, nargs="?", const=True, default=None, help=argparse.SUPPRESS)
+    for name in ELSEWHERE:
+        parser.add_argument(f"--{name}", nargs="*", default=None, help=argparse.SUPPRESS)
 
 
 def ignored(options: argparse.Namespace) -> list[str]:
-    """A line for every option that was given and has no effect."""
+    """A line for every option that was given and has no effect; one that would be missed is an error."""
+    faults = [
+        Fault(f"--{name}", "results are not sent anywhere", next=advice)
+        for name, advice in ELSEWHERE.items()
+        if getattr(options, name) is not None
+    ]
+    if faults:
+        raise UserError(*faults)
     given = [name for name in WITHOUT_EFFECT if getattr(options, name) is not None]
     return [f"--{name} has no effect: {WITHOUT_EFFECT[name]}" for name in given]
+
+
+def understood(models: str | list[str]) -> list[str]:
+    """A line for every model that is a path or a Hub id and not a name."""
+    names = [text.partition(":")[0] for text in ([models] if isinstance(models, str) else models)]
+    meanings = [(name, meant(name, {})) for name in names]
+    return [
+        f"--model {name}: understood as --model {opener} --model_args "
+        + ",".join(f"{key}={value}" for key, value in arguments.items())
+        for name, (opener, arguments) in meanings
+        if opener != name
+    ]
 
 
 def run_settings(options: argparse.Namespace) -> Settings:
@@ -295,7 +412,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         system_instruction=options.system_instruction,
         fewshot_as_multiturn=_boolean(options.fewshot_as_multiturn),
         gen_kwargs=parse_arguments(options.gen_kwargs, "--gen_kwargs"),
-        seeds=parse_seeds(options.seed),
+        seed=options.seed,
         allow_code=allowed_code(options),
         confirm_run_unsafe_code=options.confirm_run_unsafe_code,
         metadata=parse_arguments(options.metadata, "--metadata"),
@@ -333,24 +450,6 @@ def _boolean(text: str | None) -> bool | None:
     return text.lower() in ("true", "1", "yes")
 
 
-def parse_seeds(text: str | None) -> Seeds:
-    """lm-eval's rule: one value for all four, three (few-shot stays 1234), or four; None leaves one open."""
-    if text is None:
-        return Seeds()
-    parts = [part.strip() for part in text.split(",")]
-    try:
-        values = [None if part.lower() == "none" else int(part) for part in parts]
-    except ValueError as error:
-        raise UserError(Fault("--seed", f'is "{text}"', "1, 3 or 4 whole numbers with commas, or None")) from error
-    if len(values) == 1:
-        values *= 4
-    if len(values) == 3:
-        values.append(1234)
-    if len(values) != 4:
-        raise UserError(Fault("--seed", f"has {len(values)} values", "1, 3 or 4"))
-    return Seeds(*values)
-
-
 def _listed_seeds(text: str | None) -> int | list[int] | None:
     """`5`, how many; `1,2,7`, which."""
     if text is None:
@@ -381,3 +480,11 @@ def _samples(text: str | None) -> dict[str, list[int]] | None:
 
 def _is_places(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(place) is int for place in value)
+
+
+def with_default_model(arguments: list[str]) -> list[str]:
+    """A command line that has model arguments and no model means `hf`, as in lm-eval."""
+    names = {word.partition("=")[0] if word.startswith("--") else word[:2] for word in arguments}
+    if names & {"--model", "--models", "-M"} or not names & {"--model_args", "-a"}:
+        return arguments
+    return ["--model", "hf", *arguments]

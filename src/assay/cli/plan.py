@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from assay.api import plan_run
-from assay.cli.options import add_run_options, add_store_option, ignored, make_parser, run_settings, split_names
+from assay.cli.options import (
+    add_run_options,
+    add_store_option,
+    ignored,
+    make_parser,
+    run_settings,
+    split_names,
+    understood,
+)
 from assay.core.comparisons import DetectWish
 from assay.core.errors import Fault, UserError
 from assay.report.tables import format_number, format_seconds
@@ -19,7 +27,7 @@ from assay.run.forecast import EARLIER_RUNS, MEASUREMENT, PlanReport
 def main(arguments: list[str]) -> int:
     """Runs the command."""
     options = _parser().parse_args(arguments)
-    show_notices(ignored(options), make_console(stderr=True))
+    show_notices([*ignored(options), *understood(options.model)], make_console(stderr=True))
     settings = run_settings(options)
     report = plan_run(
         options.model, split_names(options.tasks), detect=_detect(options), store=options.store, **settings
@@ -90,6 +98,7 @@ def _lines(report: PlanReport) -> list[str]:
         f"{report.missing:,} to ask ({kinds})",
         f"tokens:   {_tokens(report)}",
         f"forecast: {_forecast(report)}",
+        *([f"memory:   about {report.memory / 1e9:.1f} GB at the peak"] if report.memory else []),
     ]
 
 

@@ -7,17 +7,18 @@ import gc
 import json
 
 from assay.api import rescore
+from assay.cli.delivering import Delivery
 from assay.cli.listening import TerminalListener
 from assay.cli.options import add_scoring_options, add_store_option, make_parser
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError
-from assay.report.files import check_output_path, write_results
+from assay.report.files import check_output_path, sample_notices, written_results
 from assay.report.harness_shape import plain
-from assay.report.terminal import ProgressView, make_console, show_result, show_written
+from assay.report.terminal import ProgressView, make_console, show_notices, show_problems, show_result
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command; 3 when some requests failed."""
+    """Runs the command; 3 when some answers are missing or cannot be read, or a task could not be scored."""
     options = _parser().parse_args(arguments)
     if options.log_samples and not options.output_path:
         raise UserError(Fault("--log_samples", "needs a place to write to", next="Add --output_path DIR"))
@@ -35,16 +36,18 @@ def main(arguments: list[str]) -> int:
             store=options.store,
             listener=TerminalListener(view),
         )
-    console = make_console()
+    console, delivery = make_console(), Delivery()
     if options.json:
         data = {"run": result.run_id, "parent": result.manifest["parent"], **result.summary()}
-        print(json.dumps(data, indent=2, ensure_ascii=False, default=plain))
+        delivery.show("--json", lambda: print(json.dumps(data, indent=2, ensure_ascii=False, default=plain)))
+        show_problems(result.problems, make_console(stderr=True))
     else:
-        show_result(result, console)
-    written = write_results(result, options.output_path, options.log_samples) if options.output_path else []
-    if not options.json:
-        show_written(written, console)
-    return 3 if result.counts.failed else 0
+        delivery.show("the table", lambda: show_result(result, console))
+    if options.output_path:
+        show_notices(sample_notices(result) if options.log_samples else [], make_console(stderr=True))
+        written = written_results(result, options.output_path, options.log_samples)
+        delivery.take(written, None if options.json else console)
+    return delivery.code(result.problems, result.is_whole)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import gc
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from assay.api import evaluate
+from assay.cli.config_file import with_config
+from assay.cli.delivering import Delivery
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_fit_options,
@@ -23,39 +27,44 @@ from assay.cli.options import (
     run_settings,
     split_names,
     stopping_settings,
+    understood,
+    with_default_model,
 )
 from assay.cli.show import print_document
-from assay.core.errors import Fault, OutputError, StoreError, UserError
+from assay.core.errors import AssayError, Fault, StoreError, UserError
+from assay.core.needs import Need
 from assay.core.results import RunResult
-from assay.report.files import check_output_path, different_names, write_results
+from assay.report.files import check_output_path, different_names, sample_notices, write_each, written_results
 from assay.report.names import printable
 from assay.report.plots_sheet import check_figure
 from assay.report.prompt_figure import write_prompt_figure
 from assay.report.reliability_figure import write_reliability_figure
-from assay.report.terminal import ProgressView, make_console, show_notices, show_result, show_written
+from assay.report.terminal import ProgressView, make_console, show_notices, show_result
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import ModelRow, make_spec, model_rows
 from assay.tasks.harness.task import HarnessTask
 
 # The options that make axes of a run; prompts may also stand in task files.
 _AXES = ("seeds", "orders", "draws", "prompts")
+_FIGURES = ("prompt_figure", "axes_figure", "reliability_figure")
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command; 3 when some requests failed."""
-    options = _parser().parse_args(arguments)
+    """Runs the command; 3 when some requests failed, or a task could not be scored."""
+    parser = make_run_parser()
+    configured = with_config(parser, arguments)
+    options = parser.parse_args(with_default_model(configured.arguments))
+    lines = ignored(options)
     if (options.log_samples or options.predict_only) and not options.output_path:
         flag = "--log_samples" if options.log_samples else "--predict_only"
         raise UserError(Fault(flag, "needs a place to write to", next="Add --output_path DIR"))
-    for name in ("prompt_figure", "axes_figure", "reliability_figure"):
-        if getattr(options, name):
-            check_figure(getattr(options, name), f"--{name}")
+    needs = [check_figure(path, f"--{name}") for name in _FIGURES if (path := getattr(options, name))]
     if options.audit is not None:
         _most(options.audit)
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
     gc.set_threshold(5_000_000, 20, 20)
-    show_notices(ignored(options), make_console(stderr=True))
+    show_notices([*configured.notices, *lines, *understood(options.model)], make_console(stderr=True))
     settings = run_settings(options)
     settings["predict_only"] = options.predict_only
     settings["bootstrap_iters"] = options.bootstrap_iters
@@ -66,24 +75,29 @@ def main(arguments: list[str]) -> int:
         check_output_path(options.output_path)
     rows = [item for row in model_rows(options.model, settings) for item in _per_training(options, row)]
     if options.axes_figure and not any(getattr(options, name) for name in _AXES):
-        _check_varied(rows)
+        _check_prompts(rows, "--axes_figure", 2)
+    if options.prompt_figure and not options.prompts:
+        _check_prompts(rows, "--prompt_figure", 1)
     if len(rows) == 1:
-        return _finish(options, _evaluated(options, *rows[0]))
+        return _finish(options, _evaluated(options, *rows[0], needs))
     marks = different_names(_marks(rows))
-    codes = [_one_of_several(options, *row, mark) for row, mark in zip(rows, marks, strict=True)]
+    codes = [_one_of_several(options, *row, needs, mark) for row, mark in zip(rows, marks, strict=True)]
+    if AssayError.exit_code in codes:
+        return AssayError.exit_code
     return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
 
 
-def _check_varied(rows: Sequence[tuple[ModelRow, list[str]]]) -> None:
-    """A figure of axes needs a task in several prompts where the run varies nothing: told before anything is asked."""
+def _check_prompts(rows: Sequence[tuple[ModelRow, list[str]]], flag: str, least: int) -> None:
+    """A figure needs a task in so many prompts where the run varies nothing: said before anything is asked."""
     for row, names in rows:
         spec = make_spec(row.name, names, **row.settings)
         tasks = resolve_tasks(spec, names, open_catalog(spec.include_path)).tasks
         prompts = [task.definition.prompt for task in tasks if isinstance(task, HarnessTask)]
         counts = Counter(prompt["task"] for prompt in prompts if prompt is not None)
-        if max(counts.values(), default=0) < 2:
+        if max(counts.values(), default=0) < least:
             found = "no task of the run is asked in several ways"
-            raise UserError(Fault("--axes_figure", found, "--seeds, --orders, --draws or --prompts"))
+            varied = "--seeds, --orders, --draws or --prompts"
+            raise UserError(Fault(flag, found, varied if least > 1 else "--prompts, or a task file with prompts"))
 
 
 def _per_training(options: argparse.Namespace, row: ModelRow) -> list[tuple[ModelRow, list[str]]]:
@@ -99,23 +113,29 @@ def _marks(rows: Sequence[tuple[ModelRow, list[str]]]) -> list[str]:
     return ["_".join((row.label, *tasks)) if labels.count(row.label) > 1 else row.label for row, tasks in rows]
 
 
-def _evaluated(options: argparse.Namespace, row: ModelRow, tasks: list[str]) -> RunResult:
+def _evaluated(options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[Need]) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
-        return evaluate(row.name, tasks, store=options.store, listener=TerminalListener(view), **row.settings)
+        listener = TerminalListener(view)
+        return evaluate(row.name, tasks, store=options.store, needs=needs, listener=listener, **row.settings)
 
 
-def _one_of_several(options: argparse.Namespace, row: ModelRow, tasks: list[str], mark: str) -> int:
-    """Runs one model. One that cannot be asked leaves the others their turn; a broken store or disk is everyone's."""
+def _one_of_several(
+    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[Need], mark: str
+) -> int:
+    """Runs one model. One that cannot be asked leaves the others their turn; a broken store is everyone's."""
     make_console(stderr=True).print(printable(f"model {row.label}"), style="bold", markup=False)
     try:
-        result = _evaluated(options, row, tasks)
+        result = _evaluated(options, row, tasks, needs)
         make_console().print(printable(f"model {row.label}"), style="bold", markup=False)
         return _finish(options, result, _OneOf(row.label, mark))
-    except (StoreError, OutputError):
+    except StoreError:
         raise
     except UserError as error:
         for fault in error.faults:
             make_console(stderr=True).print(printable(f"error: {row.label}: {fault}"), style="red", markup=False)
+        return error.exit_code
+    except AssayError as error:
+        make_console(stderr=True).print(printable(f"bug: {row.label}: {error}"), style="red", markup=False)
         return error.exit_code
 
 
@@ -128,23 +148,30 @@ class _OneOf:
 
 
 def _finish(options: argparse.Namespace, result: RunResult, model: _OneOf | None = None) -> int:
-    console = make_console()
+    console, delivery, audit = make_console(), Delivery(), {}
     if options.write_out:
-        for task in result.tasks:
-            print_document(console, task.answered[0].document, task.answered[0].instance)
+        delivery.show("--write_out", lambda: _show_documents(result, console))
     # Shown before files are written: a full disk must not hide the numbers.
-    show_result(_with_names(result, model), console)
+    delivery.show("the table", lambda: show_result(_with_names(result, model), console))
     if options.reliability_figure:
-        result = _with_reliability(result)
-    lines, audit = _audited(result, options.audit)
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
+        held = [result]
+        delivery.show("--reliability_figure", lambda: held.append(_with_reliability(result)))
+        result = held[-1]
+    if options.audit is not None:
+        delivery.show("--audit", lambda: audit.update(_audited(result, options.audit, console)))
     if options.output_path:
         log_samples = options.log_samples or options.predict_only
-        show_written(write_results(result, options.output_path, log_samples, audit), console)
+        show_notices(sample_notices(result) if log_samples else [], make_console(stderr=True))
+        delivery.take(written_results(result, options.output_path, log_samples, audit or None), console)
     # Last: a figure for which the run has nothing to show must not cost the files.
-    show_written(_write_figures(options, result, model), console)
-    return 3 if result.counts.failed else 0
+    delivery.take(write_each(_figures(options, result, model)), console)
+    return delivery.code(result.problems, result.is_whole)
+
+
+def _show_documents(result: RunResult, console: Console) -> None:
+    for task in result.tasks:
+        for first in task.answered[:1]:
+            print_document(console, first.document, first.instance)
 
 
 def _with_names(result: RunResult, model: _OneOf | None) -> RunResult:
@@ -154,7 +181,9 @@ def _with_names(result: RunResult, model: _OneOf | None) -> RunResult:
     return replace(result, notices=tuple(f"{model.label}: {notice}" for notice in result.notices))
 
 
-def _write_figures(options: argparse.Namespace, result: RunResult, model: _OneOf | None) -> Iterator[Path]:
+def _figures(
+    options: argparse.Namespace, result: RunResult, model: _OneOf | None
+) -> Iterator[tuple[Path, Callable[[Path], object]]]:
     """The figures that were asked for; of several models each has files of its own."""
 
     def own(path: str) -> Path:
@@ -162,13 +191,16 @@ def _write_figures(options: argparse.Namespace, result: RunResult, model: _OneOf
         return target if model is None else target.with_name(f"{target.stem}_{model.mark}{target.suffix}")
 
     if options.prompt_figure:
-        yield write_prompt_figure(result.prompts, own(options.prompt_figure))
+        yield own(options.prompt_figure), lambda path: write_prompt_figure(result.prompts, path)
     if options.axes_figure:
         from assay.report.axes_figure import write_axes_figure  # most runs have no use for it
 
-        yield write_axes_figure(result.variance, own(options.axes_figure))
+        yield own(options.axes_figure), lambda path: write_axes_figure(result.variance, path)
     if options.reliability_figure:
-        yield write_reliability_figure(result.tasks, own(options.reliability_figure))
+        yield (
+            own(options.reliability_figure),
+            lambda path: write_reliability_figure(result.tasks, path),
+        )
 
 
 def _with_reliability(result: RunResult) -> RunResult:
@@ -179,15 +211,15 @@ def _with_reliability(result: RunResult) -> RunResult:
     return replace(result, tasks=tuple(tasks))
 
 
-def _audited(result: RunResult, wanted: str | None) -> tuple[list[str], dict[str, Any] | None]:
-    """The audit as lines and as data; nothing of it when it is not wanted."""
-    if wanted is None:
-        return [], None
+def _audited(result: RunResult, wanted: str, console: Console) -> dict[str, Any]:
+    """Shows the audit; gives it as data."""
     from assay.report.audit import audit_data, audit_lines
     from assay.scoring.audit import audit_run
 
     audits = audit_run(result.tasks)
-    return list(audit_lines(audits, _most(wanted))), audit_data(audits)
+    for line in audit_lines(audits, _most(wanted)):
+        console.print(line, markup=False, soft_wrap=True)
+    return audit_data(audits)
 
 
 def _most(text: str) -> int | None:
@@ -199,10 +231,12 @@ def _most(text: str) -> int | None:
     return int(text)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_run_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = make_parser(
         "run", "Evaluates one or more models on tasks. Repeating the command continues an interrupted run."
     )
+    parser.add_argument("--config", "-C", metavar="FILE", help="YAML file with options; the command line wins over it")
     add_run_options(parser, several=True)
     add_stopping_options(parser)
     add_fit_options(parser, is_lap=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.errors import Fault, UserError
+from assay.core.secrets import remember, remember_environment
 
 # Characters of arguments that may stand in what a model is called.
 LONGEST_IN_NAME = 60
@@ -21,7 +22,7 @@ def parse_arguments(text: str | Sequence[str] | Mapping[str, Any] | None, where:
     """`pretrained=PATH,dtype=float32` as a mapping.
 
     Commas inside brackets and quotes do not separate. Values are true, false, none, numbers, Python
-    literals, or else text. A text that begins with `{` is read as JSON.
+    literals, or else text. A text that begins with `{` is read as JSON. Secrets among them are known from then on.
 
     Args:
         text: the text, several of them, or a mapping, which is returned as it is.
@@ -29,11 +30,11 @@ def parse_arguments(text: str | Sequence[str] | Mapping[str, Any] | None, where:
     """
     if text is None:
         return {}
-    if isinstance(text, Mapping):
-        return dict(text)
-    found: dict[str, Any] = {}
-    for part in [text] if isinstance(text, str) else text:
+    found: dict[str, Any] = dict(text) if isinstance(text, Mapping) else {}
+    for part in [text] if isinstance(text, str) else () if isinstance(text, Mapping) else text:
         found.update(_parse_json(part, where) if part.lstrip().startswith("{") else _parse_pairs(part, where))
+    remember_environment()
+    remember(found)
     return found
 
 

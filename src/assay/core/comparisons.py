@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
+from assay.core.calls import by_hand
 from assay.core.scores import Estimate
 
 # What a document brings to a metric: a number, two (a sum and its weight; the right label and the picked one), or three
@@ -85,6 +86,7 @@ class CompareWish:
     picks: bool = False
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class DetectWish:
     """A difference that a comparison of two planned runs is to find, and what is assumed of them.

@@ -2,31 +2,41 @@
 
 AssayError                    a bug or an unforeseen state: exit 1
 └── UserError                 the user can mend it: exit 2, no traceback
+    ├── ArgumentError         a call with an unknown, missing or ill-typed argument; also a TypeError
     ├── UnknownName           no such task, model, metric, filter or run
+    │   └── NoSuchResult      a result without such a task, group or metric; also a KeyError
     ├── TaskFileError         a task file has faults; carries all of them
     ├── DataError             a dataset, split, column or document is not as needed
     ├── ModelError            a model cannot be found, loaded or asked this way
     ├── MissingExtra          an optional dependency is not installed
     ├── StoreError            the store cannot be opened, read or written
     ├── MissingAnswers        the store lacks answers that a new score needs
+    ├── LimitError            a template or a regular expression takes too much time or memory
     └── OutputError           a result file cannot be written
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from assay.core.secrets import redacted_text
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, in four parts; the last two may be empty."""
+    """One thing that is wrong, in four parts; the last two may be empty. Secrets in any of them are hidden."""
 
     where: str
     found: str
     expected: str = ""
     next: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("where", "found", "expected", "next"):
+            object.__setattr__(self, name, redacted_text(getattr(self, name)))
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.found}" if self.where else self.found
@@ -53,8 +63,18 @@ class UserError(AssayError):
         self.faults = faults
 
 
+class ArgumentError(UserError, TypeError):
+    """A call of the public functions that does not fit them."""
+
+
 class UnknownName(UserError):
     """A name that is in no table."""
+
+
+class NoSuchResult(UnknownName, KeyError):
+    """A task, group or metric that a result does not have."""
+
+    __str__ = Exception.__str__  # KeyError would put quotes around the message
 
 
 class TaskFileError(UserError):
@@ -79,6 +99,15 @@ class StoreError(UserError):
 
 class MissingAnswers(UserError):
     """Answers that a new score needs and the store does not hold."""
+
+
+class LimitError(UserError):
+    """A template or a regular expression of a file that takes more time or memory than it may."""
+
+    def at(self, where: str) -> LimitError:
+        """The same error with its place, unless it has one."""
+        fault = self.faults[0]
+        return self if fault.where else LimitError(Fault(where, fault.found, fault.expected, fault.next))
 
 
 class OutputError(UserError):
@@ -107,14 +136,41 @@ def unknown_name(noun: str, name: str, known: Sequence[str], where: str = "") ->
     )
 
 
+def no_such_result(where: str, noun: str, name: str, known: Sequence[str]) -> NoSuchResult:
+    """The error for a task, group or metric that a result does not have."""
+    return NoSuchResult(Fault(where, f'has no {noun} "{name}"{did_you_mean(str(name), known)}', ", ".join(known)))
+
+
+# Advice of other libraries about their own functions: of no use here, or unsafe.
+_FOREIGN_ADVICE = re.compile(
+    r"weights_only|trust_remote_code|HF_HUB_DISABLE|HF_DATASETS_TRUST|git\+|pip install|conda install"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`(])")
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def plain_reason(error: BaseException, lines: int = 1) -> str:
+    """What another library's error says, on one line, without its advice about calls that nobody here makes."""
+    text = redacted_text(_TERMINAL_CODES.sub("", str(error)))  # hidden before it is cut: half a token is a secret, too
+    said = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    sentences = _SENTENCE.split(" ".join(said[:lines]))
+    kept = " ".join(sentence for sentence in sentences if not _FOREIGN_ADVICE.search(sentence))
+    return kept[:400] or type(error).__name__
+
+
 # Packages that are installed under another name than they are imported by.
 _INSTALL_NAMES = {"sklearn": "scikit-learn", "rouge_score": "rouge-score", "yaml": "pyyaml", "PIL": "pillow"}
 
 
+def install_name(module: str) -> str:
+    """The package that brings a module."""
+    package = module.partition(".")[0]
+    return _INSTALL_NAMES.get(package, package)
+
+
 def install_line(module: str) -> str:
     """What to run for a module that code of others wants."""
-    package = module.partition(".")[0]
-    return f"Run: pip install {_INSTALL_NAMES.get(package, package)}"
+    return f"Run: pip install {install_name(module)}"
 
 
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtra:

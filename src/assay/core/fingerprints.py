@@ -7,15 +7,20 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from assay.core.annotations import Plain
+from assay.core.calls import by_hand
 from assay.core.identity import digest
+from assay.core.secrets import redacted_identity
 
 
+@by_hand
 @dataclass(frozen=True)
 class Fingerprint:
     """Everything about a model that may change its answers.
 
     The digest leaves out `name` and `revision` when the weights' hash is known: the same weights in two
-    folders are one model. All else counts, so an unknown setting makes a new model rather than a wrong hit.
+    folders are one model. All else counts, so an unknown setting makes a new model rather than a wrong hit. Secrets
+    (a login in an address, an `api_key` among the settings) are hidden when it is made, so they are no part of it.
 
     Attributes:
         name: how the user calls it: a path, a hub id, a table name.
@@ -37,7 +42,11 @@ class Fingerprint:
     template: str | None = None
     adapter: str | None = None
     parent: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Plain] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("name", "revision", "settings"):
+            object.__setattr__(self, name, redacted_identity(getattr(self, name)))
 
     def to_json(self) -> dict[str, Any]:
         """All fields and the digest, for the manifest."""
@@ -76,6 +85,7 @@ class Fingerprint:
         return digest(data)
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a model can do. Asked before anything runs.

@@ -10,6 +10,7 @@ from typing import Any
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.identity import digest_all
 from assay.core.requests import Choosing, Classification, Request, SpanExtraction
+from assay.core.secrets import redacted_text
 
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
 ACCURACY, LOSS, MCC, F1, BY_CHARACTER = "accuracy", "loss", "mcc", "f1", "acc_norm"
@@ -290,7 +291,7 @@ class FitReport:
         history: one entry per check: step, loss, and unless the loss is watched the accuracy; of lessons with choices
             the other metrics too, in how many classes the picks fall (`classes`), and the share of the most frequent
             right one (`majority`).
-        notices: what the user should know.
+        notices: what the user should know; secrets are hidden.
     """
 
     steps: int
@@ -301,6 +302,9 @@ class FitReport:
     tied: int = 0
     history: tuple[Mapping[str, float], ...] = field(default=())
     notices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notices", tuple(map(redacted_text, self.notices)))
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON data."""

@@ -11,8 +11,38 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from assay.core.errors import Fault, UserError
+from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.specs import MetricSpec
+
+# What papers and other libraries call metrics → ours.
+OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("accuracy", "acc1", "top1"), ("acc",)),
+    **dict.fromkeys(("accuracy_norm", "acc_normalized", "normalized_accuracy", "norm_acc"), ("acc_norm",)),
+    **dict.fromkeys(("em", "exact", "exactmatch", "quasi_exact_match", "string_match"), ("exact_match",)),
+    **dict.fromkeys(("f1_score", "macro_f1", "micro_f1", "weighted_f1", "f_score"), ("f1", "squad_f1")),
+    **dict.fromkeys(("mcc_score", "matthews", "matthews_corrcoef", "matthews_correlation"), ("mcc",)),
+    **dict.fromkeys(("rouge", "rouge_score"), ("rouge1", "rouge2", "rougeL")),
+    **dict.fromkeys(("rouge_l", "rouge-l"), ("rougeL",)),
+    **dict.fromkeys(("bleu4", "bleu_4", "bleu-4", "sacrebleu"), ("bleu",)),
+    **dict.fromkeys(("ppl", "pplx"), ("perplexity", "word_perplexity", "token_perplexity")),
+    **dict.fromkeys(("nll", "loss", "cross_entropy"), ("nats_per_token",)),
+    **dict.fromkeys(("bpb", "bits_per_char", "bits_per_character"), ("bits_per_byte",)),
+    **dict.fromkeys(("kappa", "cohens_kappa"), ("cohen_kappa",)),
+    **dict.fromkeys(("auc", "roc_auc"), ("auroc",)),
+    **dict.fromkeys(("brier",), ("brier_score",)),
+    **dict.fromkeys(("logloss",), ("log_loss",)),
+    **dict.fromkeys(("calibration", "calibration_error"), ("ece",)),
+    **dict.fromkeys(("squad",), ("squad_em", "squad_f1")),
+    **dict.fromkeys(("majority", "majority_vote", "self_consistency"), ("maj@5",)),
+}
+
+
+def near_metrics(name: str, known: Iterable[str]) -> str:
+    """` (did you mean "acc"?)`: what a metric is called here, else the nearest names."""
+    ours = OTHER_NAMES.get(name.lower().replace(" ", "_"), ())
+    if not ours:
+        return did_you_mean(name, known)
+    return " (did you mean " + " or ".join(f'"{metric}"' for metric in ours) + "?)"
 
 
 @dataclass(frozen=True, slots=True)

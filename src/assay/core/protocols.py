@@ -11,7 +11,7 @@ from assay.core.documents import Document
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
 from assay.core.formats import Question
-from assay.core.requests import Instance, Request
+from assay.core.requests import Instance, Prompt, Request
 from assay.core.responses import Failure, Output, Response
 from assay.core.specs import Scoring, TaskCard
 
@@ -150,6 +150,55 @@ class Tokenizes(Protocol):
     def view(self, request: Request) -> TokenView: ...
 
 
+@runtime_checkable
+class Renders(Protocol):
+    """A model that turns conversations into text, by its chat template."""
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as the model reads it, whether weights are loaded or not; None where the template refuses it."""
+        ...
+
+
+# A special token: its text and its id.
+SpecialToken = tuple[str | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What result files say of a model and its tokenizer, in the terms of transformers and the Hub.
+
+    Attributes:
+        parameters: how many parameters it has; None where its files do not say and it was not loaded.
+        dtype: number format of its weights, such as `torch.float32`.
+        revision: the revision that was asked for.
+        commit: what that revision is on the Hub; empty for a folder.
+        max_length: most tokens it reads at once.
+        pad: the token that fills batches.
+        eos: the token that ends a text.
+        bos: the token that begins a text.
+        template: its chat template.
+    """
+
+    parameters: int | None
+    dtype: str
+    revision: str
+    commit: str
+    max_length: int
+    pad: SpecialToken
+    eos: SpecialToken
+    bos: SpecialToken
+    template: str | None
+
+
+@runtime_checkable
+class StatesFacts(Protocol):
+    """A model with weights and a tokenizer that result files can name."""
+
+    def facts(self) -> ModelFacts | None:
+        """The facts, whether weights are loaded or not; None where a package that reads them is missing."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """What answering some requests takes.
@@ -160,6 +209,8 @@ class Workload:
         written: most tokens it would write.
         operations: floating-point operations in all; a usual length stands for what is written.
         seconds: a guess of the time from a short measurement of this machine; None when there is none.
+        memory: bytes that the process would hold at its peak, on a CUDA device what its tensors would; None when
+            nothing is known.
     """
 
     read: int
@@ -167,6 +218,7 @@ class Workload:
     written: int
     operations: float
     seconds: float | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ A table maps a name to `module:attribute`. Plugins of a package `acme` are named
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import metadata
 from typing import Any
 
+from assay.core.annotations import Misfit, fits, reader, shown
 from assay.core.errors import Fault, UserError, unknown_name
 
 
@@ -48,14 +50,29 @@ class Registry:
         raise unknown_name(self.noun, name, self.names(), where)
 
     def _load_plugin(self, name: str) -> Any:
-        point = self.plugins[name]
         try:
-            return point.load()
+            return self.plugins[name].load()
         except Exception as error:  # a plugin may raise anything while it is imported
-            raise UserError(
-                Fault(
-                    f'plugin "{name}" ({point.value})',
-                    f"could not be loaded: {type(error).__name__}: {error}",
-                    next=f"Mend or uninstall the package that declares it in the entry-point group {self.group}",
-                )
-            ) from error
+            raise self._broken(name, f"could not be loaded: {type(error).__name__}: {error}") from error
+
+    def made(self, name: str, protocol: type, *arguments: Any) -> Any:
+        """What the thing of a name makes when it is called. A plugin's must fit the protocol."""
+        make = self.get(name)
+        if name not in self.plugins:
+            return make(*arguments)
+        if fits(make, protocol):
+            return make
+        try:
+            inspect.signature(make).bind(*arguments)
+        except (TypeError, ValueError) as error:
+            raise self._broken(name, f"cannot be called with {len(arguments)} arguments: {error}") from None
+        found = make(*arguments)
+        try:
+            return reader(protocol)(found)
+        except Misfit as misfit:
+            told = f"gives {shown(misfit.value)}{misfit.detail}, which is not a {self.noun}"
+            raise self._broken(name, told, f"See: help(assay.{protocol.__name__})") from None
+
+    def _broken(self, name: str, found: str, advice: str = "") -> UserError:
+        mend = f"Mend or uninstall the package that declares it in the entry-point group {self.group}"
+        return UserError(Fault(f'plugin "{name}" ({self.plugins[name].value})', found, next=advice or mend))

@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Union
 
+from assay.core.calls import by_hand
+from assay.core.documents import ChangedDocument
 from assay.core.errors import Fault, UserError
+from assay.core.secrets import redacted
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation. Roles are `system`, `user` and `assistant`."""
@@ -89,6 +93,7 @@ class Loglikelihood:
         return (_prompt_identity(self.prompt), self.continuation)
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Windows:
     """How a text that is longer than one window is cut.
@@ -149,6 +154,7 @@ class RollingLoglikelihood:
         return (*usual, self.stands_on_prefix, self.windows.length, self.windows.stride)
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How tokens are chosen. Temperature 0 is greedy decoding.
@@ -169,7 +175,8 @@ class Sampling:
 
     def identity(self) -> list[Any]:
         # As a float: 1 and 1.0 are equal temperatures, so they must be one request.
-        return [float(self.temperature), self.seed, [list(option) for option in self.options]]
+        # Without secrets: the same question under another key is the same request.
+        return [float(self.temperature), self.seed, [[name, redacted(value, name)] for name, value in self.options]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +310,7 @@ class Instance:
         cluster: which documents it belongs together with, such as those on one passage; None where the run's
             documents stand for themselves.
         notes: names of oddities of how it was posed, see `NOTE_TEXTS` of `assay.core.responses`.
+        changed: what code of the task has made of the document, where it changes documents in place.
     """
 
     task: str
@@ -317,6 +325,7 @@ class Instance:
     orders: tuple[tuple[int, ...], ...] = ()
     cluster: str | None = None
     notes: tuple[str, ...] = ()
+    changed: ChangedDocument | None = None
 
     @property
     def right_places(self) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Union
 
 from assay.core.errors import AssayError
+from assay.core.secrets import redacted_text
 
 # Notes that a model attaches to an output, or a task to a document as asked. They are counted over a run and shown; an
 # unknown one is shown by name.
@@ -18,6 +19,7 @@ NOTE_TEXTS = {
     "question_dropped": "the chat template left the question out, or changed its words",
     "turn_dropped": "the chat template left out earlier turns (few-shot examples), or changed their words",
     "positive_logprob": "log-likelihoods are above 0, which no probability has",
+    "zero_probability": "log-likelihoods are -inf: the model gives these answers a probability of 0",
     "demonstration_cut": "demonstrations were cut to the most tokens that each may have (the style's limit)",
     "question_cut": "questions were cut to the most tokens that each may have with its options (the style's limit)",
     "double_bos": "prompts began with two BOS tokens",
@@ -103,14 +105,19 @@ class Failure:
     """A request that got no usable answer.
 
     Attributes:
-        kind: a short name to count by: `not_finite`, `out_of_memory`, `too_long`, `empty`, `unsupported`, `error`.
-        message: what happened, for people.
+        kind: a short name to count by. Of models: `out_of_memory`, `too_long`, `empty`, `unsupported`, `error`. Of
+            the check of every answer (`core/answers.py`): `invalid`, `not_finite`, `positive_logprob`,
+            `answered_twice`, `misnumbered`, `no_answer`. Of the store: `missing`, `unreadable`.
+        message: what happened, for people; secrets are hidden, whoever wrote it.
         retryable: whether asking again may help.
     """
 
     kind: str
     message: str
     retryable: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", redacted_text(str(self.message)))
 
 
 def unsupported(kind: str) -> Failure:

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from assay.core.documents import Document
+from assay.core.errors import Fault, UserError, no_such_result
 from assay.core.prompt_axes import PromptAxis
+from assay.core.protocols import Model, Renders
 from assay.core.reliability import Reliability
-from assay.core.requests import Instance
+from assay.core.requests import Instance, Prompt
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
+from assay.core.secrets import redacted, redacted_text
 from assay.core.sparing import Spared
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
 from assay.core.variance_axes import TaskVariance
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a part of a run is missing or incomplete: a task without a score, a group, a table, a file.
+
+    Attributes:
+        faults: where, what was found, what was expected, what to do next.
+        error: what was raised; None where nothing was.
+    """
+
+    faults: tuple[Fault, ...]
+    error: Exception | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_bug(self) -> bool:
+        """Whether it is a fault of Assay or a plugin, and not for the user to mend."""
+        return self.error is not None and not isinstance(self.error, UserError)
+
+    @property
+    def text(self) -> str:
+        """All faults in one line."""
+        return "; ".join(" ".join(str(fault).split()) for fault in self.faults)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the record and the result file keep it; with the trace where it is a bug."""
+        found: dict[str, Any] = {"text": self.text, "is_bug": self.is_bug}
+        if self.is_bug and self.error is not None:
+            found["trace"] = redacted_text("".join(traceback.format_exception(self.error)))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +78,7 @@ class TaskResult:
         texts: what perplexities stand on, for a task of whole texts.
         reliability: confidences against hits, where a metric or a figure asks for them.
         spared: what else is known where a random part of the documents was asked.
+        problem: why the task has no score; None where it has one.
     """
 
     card: TaskCard
@@ -59,6 +94,7 @@ class TaskResult:
     texts: TextCounts | None = None
     reliability: Reliability | None = None
     spared: Spared | None = None
+    problem: Problem | None = None
 
     @property
     def name(self) -> str:
@@ -74,14 +110,14 @@ class TaskResult:
         for result in self.metrics:
             if result.metric == name and filter in (None, result.filter):
                 return result
-        raise KeyError(f"{self.name} has no metric {name!r}; it has {[m.metric for m in self.metrics]}")
+        raise no_such_result(f"task {self.name}", "metric", name, [result.metric for result in self.metrics])
 
     def rate(self, name: str, filter: str | None = None) -> MetricResult:
         """The rate of this name, `no_answer` or `truncated`; the first pipeline that has it unless one is named."""
         for result in self.rates:
             if result.metric == name and filter in (None, result.filter):
                 return result
-        raise KeyError(f"{self.name} has no rate {name!r}; it has {[rate.metric for rate in self.rates]}")
+        raise no_such_result(f"task {self.name}", "rate", name, [result.metric for result in self.rates])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +127,7 @@ class GroupResult:
     Attributes:
         texts: what perplexities stand on, where the group is computed over all texts of its leaves.
         denominators: what became of all leaves' documents.
+        problem: why the group has no score of its own; None where it has one, or reports none.
     """
 
     spec: GroupSpec
@@ -99,6 +136,7 @@ class GroupResult:
     sample_len: int
     texts: TextCounts | None = None
     denominators: Denominators = field(default_factory=lambda: Denominators(0, 0, 0))
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +176,9 @@ class RunResult:
         model_run: how the model ran, where it tells: engine and why, tokens read and written, seconds without loading.
         prompts: tasks that were asked in several prompts, by metric.
         variance: tasks that were asked in several prompts, seeds, orders or draws, by metric.
+        troubles: what else could not be made, such as the notices or the end of the record.
+        model: the model, its weights let go of: it renders prompts and states facts for result files. None, or one
+            that can do neither, where a run was scored again without its model.
     """
 
     run_id: str
@@ -153,20 +194,43 @@ class RunResult:
     model_run: Mapping[str, Any] = field(default_factory=dict)
     prompts: tuple[PromptAxis, ...] = ()
     variance: tuple[TaskVariance, ...] = ()
+    troubles: tuple[Problem, ...] = ()
+    model: Model | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is missing: tasks and groups without a score, and what else could not be made."""
+        own = (*(task.problem for task in self.tasks), *(group.problem for group in self.groups))
+        return (*(problem for problem in own if problem is not None), *self.troubles)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every request was answered, now or earlier, and every task scored."""
+        lacks = self.counts.failed or any(task.denominators.failed for task in self.tasks)
+        return not lacks and not self.problems
+
+    def __post_init__(self) -> None:
+        """Hides secrets in what models and task code say."""
+        object.__setattr__(self, "notices", tuple(map(redacted_text, self.notices)))
+        object.__setattr__(self, "model_run", redacted(self.model_run))
+
+    def rendered(self, prompt: Prompt) -> str | None:
+        """A conversation as its model reads it; None where the model is not at hand or does not tell."""
+        return self.model.render(prompt) if isinstance(self.model, Renders) else None
 
     def task(self, name: str) -> TaskResult:
         """The task of this name."""
         for result in self.tasks:
             if result.name == name:
                 return result
-        raise KeyError(f"no task {name!r} in this run; it has {[t.name for t in self.tasks]}")
+        raise no_such_result(f"run {self.run_id}", "task", name, [result.name for result in self.tasks])
 
     def group(self, name: str) -> GroupResult:
         """The group of this name."""
         for result in self.groups:
             if result.spec.name == name:
                 return result
-        raise KeyError(f"no group {name!r} in this run; it has {[g.spec.name for g in self.groups]}")
+        raise no_such_result(f"run {self.run_id}", "group", name, [result.spec.name for result in self.groups])
 
     def summary(self) -> dict[str, Any]:
         """Every number of the run as JSON data, without samples: what the store and the result file keep."""
@@ -181,6 +245,7 @@ class RunResult:
                     **({"texts": asdict(task.texts)} if task.texts is not None else {}),
                     **({"reliability": asdict(task.reliability)} if task.reliability is not None else {}),
                     **({"spared": task.spared.to_json()} if task.spared is not None else {}),
+                    **({"problem": task.problem.to_json()} if task.problem is not None else {}),
                 }
                 for task in self.tasks
             },
@@ -194,4 +259,5 @@ class RunResult:
             "model_run": dict(self.model_run),
             **({"prompts": [axis.to_json() for axis in self.prompts]} if self.prompts else {}),
             **({"variance": [item.to_json() for item in self.variance]} if self.variance else {}),
+            **({"problems": [problem.to_json() for problem in self.problems]} if self.problems else {}),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,6 +191,7 @@ class Sample:
         extractions: per question and draw, what the pipeline's extracting step found in the text; empty for a
             pipeline that extracts nothing.
         draws: what each draw is worth by itself, None where no answer was found; empty unless a metric looks at them.
+        document: the document's fields after the task's own scoring, where that has changed them.
     """
 
     document_id: int
@@ -199,3 +200,4 @@ class Sample:
     values: dict[str, Any]
     extractions: tuple[tuple[Extraction, ...], ...] = ()
     draws: tuple[float | None, ...] = ()
+    document: Mapping[str, Any] | None = None

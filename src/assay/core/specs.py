@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from assay.core.calls import by_hand
 from assay.core.sparing import Sparing
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Seeds:
     """The seeds of a run, in lm-eval's order and with its defaults. Only `fewshot` and `sampling` act here.
@@ -142,6 +144,7 @@ class ModelSettings:
     engine: str = "auto"
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """A whole run as asked for.
@@ -215,6 +218,7 @@ def _places(samples: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(places) for name, places in samples.items()}
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class FilterSpec:
     """One step of a pipeline: a filter's name and its settings.
@@ -231,6 +235,7 @@ class FilterSpec:
     factory: Callable[..., Any] | None = None
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
     """A named chain of filters. Each pipeline starts from the raw outputs."""
@@ -243,6 +248,7 @@ class PipelineSpec:
 PLAIN_PIPELINES = (PipelineSpec("none", (FilterSpec("take_first"),)),)
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
     """A metric by name, with what the task file says about it. None means the metric's own default.
@@ -275,6 +281,7 @@ def null_prompt(metric: MetricSpec) -> str:
     return str(metric.options.get("phrase", NULL_PROMPTS[metric.name]))
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Scoring:
     """How a task's outputs become numbers: names, resolved in the scoring room, or the task's own code.
@@ -303,6 +310,7 @@ class Scoring:
         return any(spec.name in WHOLE_PROMPT_METRICS for spec in self.metrics)
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class TaskCard:
     """What a task says of itself, for reports.

@@ -1,34 +1,84 @@
-"""Files that appear under their name only when they are whole and on the disk."""
+"""Files that appear under their name only when they are whole and on the disk; private, and without known secrets."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
+
+from assay.core.secrets import without_known
+
+PRIVATE_FOLDER = 0o700
+
+
+class HidingStream:
+    """A text stream that hides known secret values in each piece that it is given; a stream in all else."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(without_known(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[str]]:
+def whole_file(path: Path, is_private: bool = True) -> Iterator[IO[str]]:
     """A text file to write. It takes the place of an earlier one at the end, or leaves no trace after an error.
 
-    Lone surrogates are written as escapes. The folder is made where it is missing.
+    A new file is readable by its owner alone (0600), from its first moment on; one that replaces another takes over its
+    permissions. Lone surrogates are written as escapes. The folder is made where it is missing.
+
+    Args:
+        path: the file.
+        is_private: False for a file that holds no texts and belongs to others that anyone may read.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            yield stream
+            yield cast("IO[str]", HidingStream(stream))
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        mode = _earlier_mode(path)
+        if mode is not None or not is_private:
+            os.chmod(temporary, 0o666 & ~_umask() if mode is None else mode)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def private_folder(folder: Path) -> None:
+    """Makes a folder and those above it, for their owner alone, where they are missing; others stay as they are."""
+    if not folder.is_dir():
+        if folder.parent != folder:
+            private_folder(folder.parent)
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open`: a file that it makes is readable by its owner alone."""
+    return os.open(path, flags, 0o600)
+
+
+def _earlier_mode(path: Path) -> int | None:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
 
 
 def _umask() -> int:

@@ -1,7 +1,7 @@
 """Decoders of the `hf` model: any causal language model that transformers loads, from a folder or the Hub.
 
-Takes lm-eval's model arguments; gives a `Model` that also satisfies `Tokenizes`, `Measures`, `Advises`,
-`Describes` and `Trainable`.
+Takes lm-eval's model arguments; gives a `Model` that also satisfies `Tokenizes`, `Renders`, `StatesFacts`,
+`Measures`, `Advises`, `Describes` and `Trainable`.
 Opening reads nothing but a folder's names; what the model is, is read from small files; weights load when asked.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from assay.core.fingerprints import Capabilities
 from assay.core.protocols import Progress, TokenView, Workload
-from assay.core.requests import Request
+from assay.core.requests import Prompt, Request
 from assay.core.responses import Failure, Output
 from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
@@ -26,6 +26,7 @@ from assay.models.engine.account import Meter, rates_of
 from assay.models.engine.choosing import Choice, choose, may_share, padding_noise
 from assay.models.engine.engine import Engine
 from assay.models.engine.forecast import forecast
+from assay.models.engine.memory import free_bytes, give_back, room_for
 from assay.models.fitting.courses import CourseMaker
 from assay.models.fitting.texts import text_course
 from assay.models.generation import Writer
@@ -36,6 +37,7 @@ from assay.models.network import (
     require_transformers,
 )
 from assay.models.opened import OpenedModel
+from assay.models.tokens import Tokenizer
 
 Answer = tuple[int, Output | Failure]
 
@@ -93,6 +95,14 @@ class CausalModel(OpenedModel):
         """Turns requests into ids; needs the tokenizer, not the weights."""
         return make_encoder(Encoder, self.checkpoint, self.arguments)
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._encoder.rules.tokenizer
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as text, by the chat template; needs no weights."""
+        return self._encoder.render(prompt)
+
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Scores continuations and whole texts together, then writes."""
         if not self.capabilities.kinds:
@@ -113,8 +123,11 @@ class CausalModel(OpenedModel):
         if self._engine is None:
             require_transformers(f'loading "{self.arguments.pretrained}"')
             device, notice = choose_device(self.device)
+            free = free_bytes(device)
             network = load_network(self.checkpoint, self.arguments, device)
+            self._parameters = network.module.num_parameters()
             choice = self._choose(network)
+            give_back()  # the logits that were compared
             for topic, text in (("device", notice), ("bos", missing_bos(self._encoder.rules, network.logits))):
                 if text:
                     self._notices[topic] = text
@@ -125,6 +138,7 @@ class CausalModel(OpenedModel):
                 self.arguments.arithmetic,
                 self.limit,
                 self._notices.__setitem__,
+                room_for(network.module, free),
             )
         return self._engine
 

@@ -12,8 +12,11 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError, did_you_mean
 from assay.core.labels import plain_name
+from assay.models.other_arguments import ELSEWHERE, elsewhere_fault
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
+# Other names of the same formats: torch's, and those of papers.
+DTYPE_NAMES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "float": "float32", "fp32": "float32"}
 ARITHMETICS = ("exact", "lm_eval")
 DECODER, ENCODER_DECODER, ENCODER = FAMILIES = ("decoder", "encoder-decoder", "encoder")
 # lm-eval's argument `backend` says the same in other words.
@@ -100,10 +103,13 @@ def read_causal_arguments(args: Mapping[str, Any]) -> CausalArguments:
     for name, value in args.items():
         if name == BACKEND:
             _read_backend(value, args, values, faults)
+        elif name in ELSEWHERE:
+            fault = elsewhere_fault(name, value, args)
+            faults += [] if fault is None else [fault]
         elif name not in READERS:
             found = f'unknown argument "{name}"{did_you_mean(name, READERS)}'
             faults.append(Fault("model_args", found, "one of: " + ", ".join(READERS)))
-        elif value is not None:
+        elif value is not None and not (name == "subfolder" and value == ""):  # lm-eval's default
             _read(name, value, values, faults)
     if "pretrained" not in values and not any(fault.where == "model_args.pretrained" for fault in faults):
         missing = Fault("model_args", 'no "pretrained"', "a model folder or Hub id", "Add: pretrained=FOLDER")
@@ -166,6 +172,11 @@ def _choice(known: tuple[str, ...]) -> Callable[[Any], str]:
     return read
 
 
+def _dtype(value: Any) -> str:
+    text = str(value).removeprefix("torch.")
+    return _choice(DTYPES)(DTYPE_NAMES.get(text, text))
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     try:
         data = json.loads(value) if isinstance(value, str) else value
@@ -198,7 +209,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "revision": _text,
     "subfolder": _text,
     "tokenizer": _text,
-    "dtype": _choice(DTYPES),
+    "dtype": _dtype,
     "max_length": _number_from(1),
     "max_gen_toks": _number_from(1),
     "add_bos_token": _flag,

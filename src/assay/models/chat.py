@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.core.errors import LimitError
 from assay.core.requests import Demonstrated, Message, Prompt
 from assay.core.responses import Failure
+from assay.models.chat_templates import apply_template
 from assay.models.demonstrations import Cuts, render_demonstrations
 from assay.models.tokens import Tokenizer
 
@@ -60,6 +62,8 @@ class ChatRenderer:
         try:
             text = self._apply(messages)
             return Rendered(text, tuple(dict.fromkeys(_lost(messages, text))))
+        except LimitError:  # the other conversations would take as long
+            raise
         except Exception as error:  # templates raise what they like: Jinja errors, ValueError, TypeError, …
             without = tuple(message for message in messages if message.role != "system")
             if without == messages or not without:
@@ -68,18 +72,14 @@ class ChatRenderer:
         try:
             text = self._apply(without)
             return Rendered(text, ("system_dropped", *dict.fromkeys(_lost(without, text))))
+        except LimitError:
+            raise
         except Exception as error:
             return _unsupported(f"the chat template refused the conversation: {error}")
 
     def _apply(self, messages: tuple[Message, ...]) -> str:
-        is_open = messages[-1].role == "assistant"
-        return self.tokenizer.apply_chat_template(
-            [{"role": message.role, "content": message.text} for message in messages],
-            tokenize=False,
-            add_generation_prompt=not is_open,
-            continue_final_message=is_open,
-            **self.options,
-        )
+        said = [{"role": message.role, "content": message.text} for message in messages]
+        return apply_template(self.tokenizer, said, messages[-1].role == "assistant", self.options)
 
 
 def _lost(messages: tuple[Message, ...], text: str) -> Iterator[str]:

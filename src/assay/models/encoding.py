@@ -11,7 +11,15 @@ from typing import TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.protocols import TokenView
-from assay.core.requests import HEAD_KINDS, Demonstrated, Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.requests import (
+    HEAD_KINDS,
+    Demonstrated,
+    Generation,
+    Loglikelihood,
+    Prompt,
+    Request,
+    RollingLoglikelihood,
+)
 from assay.core.responses import Failure, Logprob, Text, unsupported
 from assay.models.causal_arguments import CausalArguments
 from assay.models.chat import ChatRenderer
@@ -119,6 +127,11 @@ class Encoder:
             return pair.ids[: -pair.scored], pair.ids[-pair.scored :], pair.truncated, rendered.text
         prompt = next(self.prompts([(0, request)]))
         return prompt if isinstance(prompt, Refused) else (prompt.ids, (), prompt.truncated, rendered.text)
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as text; None where the template refuses it."""
+        rendered = self.renderer.render(prompt)
+        return None if isinstance(rendered, Failure) else rendered.text
 
     def encode(self, requests: Sequence[Request]) -> Job:
         """All requests, ready to be asked."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from assay.core.identity import digest
-from assay.core.writing import whole_file
+from assay.core.writing import private_folder, whole_file
 from assay.models.named import cache_folder
 
 FILE_NAME = "file_hashes.json"
@@ -64,5 +64,7 @@ def _read_memory(file: Path) -> dict[str, str]:
 
 def _write_memory(file: Path, memory: dict[str, str]) -> None:
     """Remembers hashes; where that fails, they are computed again next time."""
-    with suppress(OSError), whole_file(file) as stream:
-        json.dump(memory, stream, indent=0, sort_keys=True)
+    with suppress(OSError):
+        private_folder(file.parent)
+        with whole_file(file) as stream:
+            json.dump(memory, stream, indent=0, sort_keys=True)

@@ -17,7 +17,8 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any, TextIO
 
-from assay.core.errors import Fault, ModelError, missing_extra
+from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
+from assay.models.engine.memory import give_back
 from assay.models.logs import unlogged
 from assay.models.wheels import ProgressReport
 
@@ -83,6 +84,8 @@ def convert(source: Path, destination: Path, progress: ProgressReport) -> None:
         _save(model, tokenizer, destination)
         progress("checking the saved model", 0, None)
         check_same(model, tokenizer, destination)
+    del model, tokenizer
+    give_back()  # a run may follow in this process
 
 
 def _read(source: Path, progress: ProgressReport) -> tuple[Any, Any]:
@@ -96,7 +99,7 @@ def _read(source: Path, progress: ProgressReport) -> tuple[Any, Any]:
         tokenizer = AutoTokenizer.from_pretrained(str(source.parent), **place)
     except (ValueError, KeyError, NotImplementedError, RuntimeError) as error:
         advice = "Try a newer transformers, or a model in safetensors"
-        found = f"transformers cannot read it: {error}"
+        found = f"transformers cannot read it: {plain_reason(error)}"
         raise ModelError(Fault(source.name, found, "a GGUF of a supported architecture", advice)) from error
     return model, tokenizer
 

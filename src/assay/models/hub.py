@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.core.errors import Fault, ModelError, missing_extra
+from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 SMALL_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken"]
@@ -102,5 +102,4 @@ def _fault(name: str, error: Exception) -> ModelError:
             found, hint = HUB_FAULTS[kind.__name__]
             return ModelError(Fault(name, found, "a model folder or a Hub id", hint))
     found, hint = UNREACHABLE
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return ModelError(Fault(name, f"{found} ({reason})", "a model folder or a Hub id", hint))
+    return ModelError(Fault(name, f"{found} ({plain_reason(error)})", "a model folder or a Hub id", hint))

@@ -18,6 +18,7 @@ from assay.models.batches import CPU_GENERATION_TOKENS, CPU_TOKENS, BatchLimit
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint, precision
 from assay.models.config_values import config_number
+from assay.models.load_faults import load_fault
 from assay.models.logs import unlogged
 from assay.models.quantizing import quantize
 from assay.models.threads import wait_briefly
@@ -137,8 +138,7 @@ def loading(where: str, found: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(Fault(where, f"{found}: {reason}")) from error
+        raise ModelError(load_fault(where, found, error)) from error
 
 
 def token_rules(tokenizer: Tokenizer, max_length: int, args: CausalArguments) -> TokenRules:

@@ -207,6 +207,10 @@ class NgramModel:
     def capabilities(self) -> Capabilities:
         return Capabilities(frozenset(REQUEST_KINDS), has_chat=True, family="n-gram")
 
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as the text that is read."""
+        return to_text(prompt)
+
     def respond(self, requests: Sequence[Request]) -> Iterator[tuple[int, Output | Failure]]:
         for index, request in enumerate(requests):
             yield index, self._answer(request)

@@ -8,18 +8,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
+from assay.core.identity import digest
+from assay.core.protocols import ModelFacts
 from assay.models import checkpoints
 from assay.models.batches import Batching, BatchLimit
 from assay.models.causal_arguments import INT8_DYNAMIC, CausalArguments
+from assay.models.facts import model_facts
 from assay.models.fitting.courses import CourseMaker, Parent
 from assay.models.fitting.fit import fit
 from assay.models.network import Network, automatic_limit, choose_device
+from assay.models.special_tokens import special_tokens
+from assay.models.tokens import Tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +46,8 @@ class OpenedModel(ABC):
         self.device = device
         self.limit = limit
         self._notices: dict[str, str] = {}
+        # Counted when the weights are loaded; they may be gone when a report asks.
+        self._parameters: int | None = None
 
     @cached_property
     def checkpoint(self) -> checkpoints.Checkpoint:
@@ -52,6 +61,19 @@ class OpenedModel(ABC):
     @cached_property
     def capabilities(self) -> Capabilities:
         return checkpoints.capabilities(self.checkpoint, self.arguments)
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer; needs no weights."""
+
+    def facts(self) -> ModelFacts | None:
+        """What result files say of the model; needs no weights. None where transformers is not there to tell."""
+        if find_spec("transformers") is None:
+            return None
+        key = digest([self.fingerprint.tokenizer, self.arguments.trust_remote_code, version("transformers")])
+        tokens = special_tokens(key, lambda: self.tokenizer)
+        return model_facts(self.checkpoint, self.arguments, tokens, self._parameters)
 
     @property
     @abstractmethod
@@ -70,8 +92,8 @@ class OpenedModel(ABC):
         if self.arguments.quantize is not None:
             found, hint = f"found {self.arguments.quantize}", "Train it without; the result can be opened with quantize"
             raise ModelError(Fault("model_args.quantize", found, "a model that is not quantised to train", hint))
-        digest = self.fingerprint.digest
-        parent = Parent(self.checkpoint, self.arguments, digest, self.capabilities, self._course, self.device)
+        own = self.fingerprint.digest
+        parent = Parent(self.checkpoint, self.arguments, own, self.capabilities, self._course, self.device)
         return fit(parent, lessons, checks, settings, folder, listener)
 
     @property
@@ -117,6 +139,7 @@ class PaddedModel(OpenedModel, Generic[AnyNetwork]):
         if self._network is None:
             device, notice = choose_device(self.device)
             self._network = self._load(device)
+            self._parameters = self._network.base.module.num_parameters()
             if notice:
                 self._notices["device"] = notice
             if self._depends_on_batches:

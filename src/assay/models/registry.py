@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from assay.core.errors import Fault, ModelError, did_you_mean, unknown_name
+from assay.core.errors import Fault, ModelError, did_you_mean
 from assay.core.protocols import Model
 from assay.core.registry import Registry
 from assay.core.specs import ModelSettings
 from assay.models.named import NAMED_MODELS, is_fetched, open_named
+from assay.models.other_names import meant_model, unknown_model
 from assay.models.wheels import ProgressReport
 
 MODELS = Registry(
@@ -27,7 +28,7 @@ MODELS = Registry(
 )
 
 # Names that lm-eval's users type.
-ALIASES = {"hf-auto": "hf", "hf-causal": "hf", "huggingface": "hf"}
+ALIASES = dict.fromkeys(("hf-auto", "hf-causal", "hf-seq2seq", "huggingface", "transformers"), "hf")
 
 DESCRIPTIONS = {
     "hf": "a decoder, encoder-decoder or encoder of transformers: pretrained=FOLDER[,dtype=…]",
@@ -47,7 +48,7 @@ def open_model(
     """Opens a model by name.
 
     Args:
-        name: a built-in opener, an alias, a named model or a plugin's `package/name`.
+        name: a built-in opener, an alias, a named model or a plugin's `package/name`; see `meant` for others.
         args: the model's own settings.
         settings: how it is run.
         progress: told what goes on while a named model is fetched for the first time.
@@ -56,8 +57,22 @@ def open_model(
     if name in NAMED_MODELS:
         return open_named(NAMED_MODELS[name], args, settings, progress)
     if name not in MODELS:
-        raise unknown_name("model", name, [*model_names(), *ALIASES])
-    return cast(Model, MODELS.get(name)(args, settings))
+        raise unknown_model(name, args, [*model_names(), *ALIASES])
+    return cast(Model, MODELS.made(name, Model, args, settings))
+
+
+def meant(name: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A model's name and settings, with a path or a Hub id in the place of a name understood as `hf`.
+
+    Raises:
+        ModelError: when the settings name weights too.
+    """
+    weights = {} if is_known(name) else meant_model(name, MODELS.plugins)
+    doubled = [key for key in weights if key in args]
+    if doubled:
+        found = f"{doubled[0]}={args[doubled[0]]} is set, but --model {name} names the weights already"
+        raise ModelError(Fault("model_args", found, next=f"Leave {doubled[0]} out, or use: --model hf"))
+    return ("hf" if weights else name), {**weights, **args}
 
 
 def is_known(name: str) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from assay.core.protocols import TokenView
-from assay.core.requests import Request
+from assay.core.requests import Prompt, Request
 from assay.core.responses import Failure, Logprob, Output
 from assay.models.batches import run_batches
 from assay.models.encoding import Job, make_encoder, token_view
@@ -24,7 +24,7 @@ from assay.models.likelihood import Row, Scored, group_rows, score_rows
 from assay.models.opened import PaddedModel
 from assay.models.seq2seq_encoding import PairEncoder
 from assay.models.seq2seq_network import Memory, PairNetwork, PairWriter, load_pair_network
-from assay.models.tokens import EncodedPrompt, EncodedText
+from assay.models.tokens import EncodedPrompt, EncodedText, Tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -66,6 +66,14 @@ class EncoderDecoder(PaddedModel[PairNetwork]):
     def _encoder(self) -> PairEncoder:
         """Turns requests into ids; needs the tokenizer, not the weights."""
         return make_encoder(PairEncoder, self.checkpoint, self.arguments)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._encoder.rules.tokenizer
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as text, by the chat template; needs no weights."""
+        return self._encoder.render(prompt)
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Reads contexts batch by batch; of each batch scores continuations, then writes."""

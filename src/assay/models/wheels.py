@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from assay.core.errors import Fault, ModelError
+from assay.core.writing import private_folder
 
 # What is being done, how much is done, and how much there is (None when nobody knows).
 ProgressReport = Callable[[str, int, "int | None"], None]
@@ -177,7 +178,7 @@ def build_once(cache: Path, name: str, needed: int, build: Callable[[Path, Path]
     with explained(cache):
         if final.is_dir():
             return final
-        cache.mkdir(parents=True, exist_ok=True)
+        private_folder(cache)
         remove_leftovers(cache, time.time() - PARTIAL_MAX_AGE)
         require_space(cache, needed)
         partial = Path(tempfile.mkdtemp(prefix=PARTIAL_PREFIX, dir=cache))

@@ -9,25 +9,74 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, OutputError
-from assay.core.results import RunResult
+from assay.core.errors import AssayError, Fault, OutputError, UserError
+from assay.core.protocols import Renders
+from assay.core.results import Problem, RunResult, TaskResult
 from assay.core.writing import whole_file
 from assay.report.harness_shape import plain, results_data, sample_lines
 from assay.report.names import file_name, model_name
 
+Maker = Callable[[Path], object]
 _AFTER_A_RUN = "Every answer is safe in the store: run the same command with another --output_path"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Files that were written, and why others were not."""
+
+    paths: tuple[Path, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def __add__(self, other: Written) -> Written:
+        return Written((*self.paths, *other.paths), (*self.problems, *other.problems))
+
+    def checked(self) -> list[Path]:
+        """The paths; raises where a file is missing."""
+        for problem in self.problems:
+            if problem.is_bug:
+                raise AssayError("; ".join(each.text for each in self.problems)) from problem.error
+        if self.problems:
+            raise OutputError(*(fault for problem in self.problems for fault in problem.faults))
+        return list(self.paths)
+
+
+def write_each(files: Iterable[tuple[Path, Maker]]) -> Written:
+    """Writes files one after the other: one that cannot be written costs itself alone.
+
+    Args:
+        files: each with what writes it.
+    """
+    paths, problems = [], []
+    for path, make in files:
+        try:
+            make(path)
+            paths.append(path)
+        except UserError as error:
+            problems.append(Problem(error.faults, error))
+        except Exception as error:  # a bug in what makes it
+            found = f"could not be made: {type(error).__name__}: {error}"
+            problems.append(Problem((Fault(str(path), found),), error))
+    return Written(tuple(paths), tuple(problems))
 
 
 def write_results(
     result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
 ) -> list[Path]:
-    """Writes the result file, and the sample files when asked. Any failure is an error, never a shrug.
+    """Writes what `written_results` does. Any failure is an error, when all else is written."""
+    return written_results(result, output_path, log_samples, audit).checked()
+
+
+def written_results(
+    result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
+) -> Written:
+    """Writes the result file, and the sample files when asked.
 
     Args:
         result: the run.
@@ -43,18 +92,35 @@ def write_results(
         folder = target / file_name(model_name(result.spec.model, result.spec.model_args))
         results_name = f"results_{when}.json"
     hashes: dict[str, str] = {}
-    written = []
-    if log_samples:
-        for task, name in zip(result.tasks, different_names(task.name for task in result.tasks), strict=True):
-            path = folder / f"samples_{name}_{when}.jsonl"
-            lines, digest = sample_lines(task)
+
+    def write_samples(task: TaskResult) -> Maker:
+        def write(path: Path) -> None:
+            lines, digest = sample_lines(task, result.rendered)
             _write_lines(path, lines)
             hashes[task.name] = digest()
-            written.append(path)
-    results_path = folder / results_name
-    text = json.dumps(results_data(result, hashes, audit), indent=2, ensure_ascii=False, default=plain)
-    _write_lines(results_path, [text])
-    return [results_path, *written]
+
+        return write
+
+    def write_scores(path: Path) -> None:
+        text = json.dumps(results_data(result, hashes, audit), indent=2, ensure_ascii=False, default=plain)
+        _write_lines(path, [text])
+
+    names = different_names(task.name for task in result.tasks) if log_samples else []
+    samples = write_each(
+        (folder / f"samples_{name}_{when}.jsonl", write_samples(task))
+        for task, name in zip(result.tasks, names, strict=False)
+    )
+    return write_each([(folder / results_name, write_scores)]) + samples
+
+
+def sample_notices(result: RunResult) -> list[str]:
+    """What users of the sample files should know: where conversations stand as messages, not as the model's text."""
+    if not result.spec.options.chat.apply or isinstance(result.model, Renders):
+        return []
+    found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"
+    why = "only the run's model renders them, and it is not opened here" if "parent" in result.manifest else ""
+    advice = "repeat the command of the run to get them: its answers are known"
+    return [f"{found}: {why}; {advice}" if why else f"{found}: the model has no chat template of its own"]
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -98,9 +164,28 @@ def _explained(path: Path, advice: str = _AFTER_A_RUN) -> Iterator[None]:
 
 def check_output_path(output_path: str | Path) -> None:
     """Fails early when the place for results cannot be written to."""
+    if output_path == "":
+        raise OutputError(Fault("--output_path", "is empty", "a folder", 'The current folder is "."'))
     target = Path(output_path).expanduser()
-    folder = target.parent if target.suffix == ".json" else target
-    with _explained(folder, "Choose another --output_path"):
+    check_folder(target.parent if target.suffix == ".json" else target, "Choose another --output_path")
+
+
+def check_file(path: str | Path, flag: str) -> None:
+    """Fails early when a file cannot be written.
+
+    Args:
+        path: the file.
+        flag: the option that names it, for errors.
+    """
+    target = Path(path).expanduser()
+    if target.is_dir():
+        raise OutputError(Fault(flag, f'"{path}" is a folder', "the name of a file"))
+    check_folder(target.parent, f"Choose another {flag}")
+
+
+def check_folder(folder: Path, advice: str) -> None:
+    """Fails when no file can be written in a folder; makes it where it is missing."""
+    with _explained(folder, advice):
         folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".probe-", dir=folder)
         os.close(handle)

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from assay.core.requests import Generation, Loglikelihood, Prompt, Request, uncut
+from assay.core.protocols import ModelFacts, StatesFacts
+from assay.core.requests import Generation, Loglikelihood, Message, Prompt, Request, uncut
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 from assay.core.results import Answered, GroupResult, RunResult, TaskResult
 from assay.core.scores import NOWHERE, Denominators, MetricResult, Sample
+from assay.core.secrets import redacted, redacted_text
+from assay.report.harness_blocks import chat_block, in_lm_evals_order, model_block, sha, task_config, tokenizer_block
 from assay.report.names import file_name, model_name
 
 
@@ -40,6 +43,8 @@ def results_data(
     """
     spec, manifest = result.spec, result.manifest
     name = model_name(spec.model, spec.model_args)
+    facts = result.model.facts() if isinstance(result.model, StatesFacts) else None
+    told = manifest["spec"]["options"]["metadata"]
     aggregating = {group.spec.name: _group_scores(group) for group in result.groups if group.metrics}
     scores = {task.name: _task_scores(task) for task in result.tasks}
     scores.update({group.spec.name: _group_scores(group) for group in result.groups})
@@ -47,27 +52,26 @@ def results_data(
         "results": scores,
         **({"groups": aggregating} if aggregating else {}),
         "group_subtasks": {group.spec.name: list(group.spec.members) for group in result.groups},
-        "configs": {task.name: dict(task.card.config) for task in _by_name(result.tasks)},
+        "configs": {task.name: redacted(task_config(task.card, told)) for task in _by_name(result.tasks)},
         "versions": _versions(result),
         "n-shot": _shots(result),
         "higher_is_better": _directions(result),
         "n-samples": {task.name: _sizes(task.denominators) for task in result.tasks},
-        "config": _config(result),
+        "config": _config(result, facts),
         "git_hash": (manifest.get("working_folder_git") or {}).get("revision"),
         "date": manifest.get("date"),
         "pretty_env_info": f"Python {manifest.get('python')} on {manifest.get('platform')}",
         "transformers_version": manifest.get("packages", {}).get("transformers"),
         "lm_eval_version": None,
         "upper_git_hash": None,
+        **tokenizer_block(facts),
         "task_hashes": dict(task_hashes),
-        "model_source": spec.model,
+        "model_source": redacted_text(spec.model),
         "model_name": name,
         "model_name_sanitized": file_name(name),
         "system_instruction": spec.options.chat.system,
-        "system_instruction_sha": _sha(spec.options.chat.system),
-        "fewshot_as_multiturn": spec.options.chat.apply and spec.options.chat.multiturn,
-        "chat_template": spec.options.chat.apply,
-        "chat_template_sha": manifest.get("model", {}).get("template"),
+        "system_instruction_sha": sha(spec.options.chat.system),
+        **chat_block(spec.options.chat, facts),
         "total_evaluation_time_seconds": str(sum(result.timings.values())),
         "assay": {**own_block(result), **({} if audit is None else {"audit": dict(audit)})},
     }
@@ -145,22 +149,20 @@ def _directions(result: RunResult) -> dict[str, dict[str, bool | None]]:
     return dict(sorted(found.items()))
 
 
-def _config(result: RunResult) -> dict[str, Any]:
+def _config(result: RunResult, facts: ModelFacts | None) -> dict[str, Any]:
     spec = result.spec
     hidden = result.manifest["spec"]["model_args"]
     return {
-        "model": spec.model,
+        "model": redacted_text(spec.model),
         "model_args": hidden,
-        "model_dtype": result.manifest["model"].get("precision"),
-        "model_revision": result.manifest["model"].get("revision"),
-        "model_sha": result.manifest["model"].get("weights"),
+        **model_block(facts, result.manifest["model"]),
         "batch_size": spec.settings.batch_size,
         "batch_sizes": [],
         "device": spec.settings.device,
         "use_cache": None,
         "limit": spec.limit,
         "bootstrap_iters": spec.bootstrap_iters,
-        "gen_kwargs": dict(spec.options.generation),
+        "gen_kwargs": redacted(spec.options.generation),
         "random_seed": spec.seeds.python,
         "numpy_seed": spec.seeds.numpy,
         "torch_seed": spec.seeds.sampling,
@@ -168,49 +170,64 @@ def _config(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _sha(text: str | None) -> str | None:
-    return None if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 # Samples
 
 
-def sample_lines(task: TaskResult) -> tuple[Iterator[str], Callable[[], str]]:
-    """The lines of a sample file, pipeline by pipeline, and a function that gives their hash when all are read."""
+# A conversation as its model reads it; None where that is not known.
+Render = Callable[[Prompt], str | None]
+
+
+def _unrendered(prompt: Prompt) -> None:
+    """For a run whose model is not at hand."""
+
+
+def sample_lines(task: TaskResult, render: Render = _unrendered) -> tuple[Iterator[str], Callable[[], str]]:
+    """The lines of a sample file, pipeline by pipeline, and a function that gives their hash when all are read.
+
+    Args:
+        task: the task's result.
+        render: gives conversations as text. Those that it does not give stand in the file as lists of messages.
+    """
     total = hashlib.sha256()
 
     def lines() -> Iterator[str]:
-        for line in _lines(task):
+        for line in _lines(task, render):
             total.update((line["doc_hash"] + line["prompt_hash"] + line["target_hash"]).encode())
             yield json.dumps(line, ensure_ascii=False, default=plain)
 
     return lines(), total.hexdigest
 
 
-def _lines(task: TaskResult) -> Iterator[dict[str, Any]]:
+def _lines(task: TaskResult, render: Render) -> Iterator[dict[str, Any]]:
+    if task.problem is not None and not task.metrics:  # the answers, for whoever mends the scoring
+        for item in task.answered:
+            if any(isinstance(output, Failure) for output in item.outputs):
+                yield _failed_line(task, item, render)
+            else:
+                yield {**_line(task, item, Sample(item.document.id, "none", (), {}), render), "filter": None}
+        return
     by_document = {item.document.id: item for item in task.answered}
     pipelines = dict.fromkeys(sample.filter for sample in task.samples)
     for pipeline in pipelines:
         for sample in task.samples:
             if sample.filter == pipeline:
-                yield _line(task, by_document[sample.document_id], sample)
+                yield _line(task, by_document[sample.document_id], sample, render)
     for item in task.answered:
         if any(isinstance(output, Failure) for output in item.outputs):
-            yield _failed_line(task, item)
+            yield _failed_line(task, item, render)
 
 
-def _line(task: TaskResult, item: Answered, sample: Sample) -> dict[str, Any]:
-    draws = item.instance.draws
-    is_rolling = task.card.kind == "loglikelihood_rolling"
-    answers = [_shown(output, is_rolling) for output in item.outputs]
+def _line(task: TaskResult, item: Answered, sample: Sample, render: Render) -> dict[str, Any]:
+    is_rolling = _is_rolling(task)
+    values = in_lm_evals_order(task.card, sample.values)
     return {
-        **_asked(task, item),
-        "resps": [answers[start : start + draws] for start in range(0, len(answers), draws)],
+        **_asked(task, item, render, sample.document),
+        "resps": _answers(task, item),
         "filtered_resps": [_shown(value, is_rolling) for value in sample.filtered],
         "filter": sample.filter,
-        "metrics": list(sample.values),
-        **_hashes(item),
-        **sample.values,
+        "metrics": list(values),
+        **_hashes(item, render),
+        **values,
         **({"assay": own} if (own := _own(item, sample)) else {}),
     }
 
@@ -219,6 +236,7 @@ def _own(item: Answered, sample: Sample) -> dict[str, Any]:
     """What we know besides: where answers were found, what each draw is worth by itself (null: no answer), clusters."""
     found: dict[str, Any] = {"extractions": _extractions(sample)} if sample.extractions else {}
     found |= {"draws": list(sample.draws)} if sample.draws else {}
+    found |= {"messages": messages} if (messages := _messages(item)) else {}
     return found if item.instance.cluster is None else {**found, "cluster": item.instance.cluster}
 
 
@@ -238,26 +256,59 @@ def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
     ]
 
 
-def _failed_line(task: TaskResult, item: Answered) -> dict[str, Any]:
-    """A document that could not be scored; it is in no metric, but it is in the log."""
+def _failed_line(task: TaskResult, item: Answered, render: Render) -> dict[str, Any]:
+    """A document that could not be scored; it is in no metric, but it is in the log, with what was answered."""
     failures = [asdict(output) if isinstance(output, Failure) else None for output in item.outputs]
-    return {**_asked(task, item), "failures": failures, "filter": None, "metrics": [], **_hashes(item)}
+    messages = _messages(item)
+    return {
+        **_asked(task, item, render),
+        "resps": _answers(task, item),
+        "filtered_resps": [],
+        "filter": None,
+        "metrics": [],
+        **_hashes(item, render),
+        "failures": failures,
+        **({"assay": {"messages": messages}} if messages else {}),
+    }
 
 
-def _asked(task: TaskResult, item: Answered) -> dict[str, Any]:
+def _is_rolling(task: TaskResult) -> bool:
+    return task.card.kind == "loglikelihood_rolling"
+
+
+def _answers(task: TaskResult, item: Answered) -> list[list[Any]]:
+    """Per request its draws; null for one that failed."""
+    draws, is_rolling = item.instance.draws, _is_rolling(task)
+    shown = [None if isinstance(output, Failure) else _shown(output, is_rolling) for output in item.outputs]
+    return [shown[start : start + draws] for start in range(0, len(shown), draws)]
+
+
+def _messages(item: Answered) -> list[list[dict[str, str]]]:
+    """The conversations of a document, each once, in the order of its requests; none where it was asked as text."""
+    prompts = dict.fromkeys(getattr(request, "prompt", "") for request in item.instance.requests)
+    return [_as_messages(whole) for whole in map(uncut, prompts) if not isinstance(whole, str)]
+
+
+def _as_messages(conversation: tuple[Message, ...]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.text} for message in conversation]
+
+
+def _asked(task: TaskResult, item: Answered, render: Render, scored: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What was asked, of the document as scoring has left it; code of a task may change it."""
     requests = item.instance.requests[:: item.instance.draws]
-    arguments = {f"gen_args_{place}": _arguments(task, request) for place, request in enumerate(requests)}
+    arguments = {f"gen_args_{place}": _arguments(task, request, render) for place, request in enumerate(requests)}
+    changed = item.instance.changed
     return {
         "doc_id": item.document.id,
-        "doc": dict(item.document.fields),
+        "doc": {**(item.document.fields if scored is None else scored), **(changed.logged if changed else {})},
         "target": str(item.instance.target),
         "arguments": arguments,
     }
 
 
-def _arguments(task: TaskResult, request: Request) -> dict[str, Any]:
+def _arguments(task: TaskResult, request: Request, render: Render) -> dict[str, Any]:
     if isinstance(request, Loglikelihood):
-        return {"arg_0": _prompt(request.prompt), "arg_1": request.continuation}
+        return {"arg_0": _prompt(request.prompt, render), "arg_1": request.continuation}
     if isinstance(request, Generation):
         settings = task.card.config.get("generation_kwargs")
         own = {
@@ -265,27 +316,31 @@ def _arguments(task: TaskResult, request: Request) -> dict[str, Any]:
             "max_gen_toks": request.max_tokens,
             "temperature": request.sampling.temperature,
         }
-        return {"arg_0": _prompt(request.prompt), "arg_1": settings or own}
+        return {"arg_0": _prompt(request.prompt, render), "arg_1": redacted(settings) or own}
     return {"arg_0": request.text}
 
 
-def _prompt(prompt: Prompt) -> Any:
+def _prompt(prompt: Prompt, render: Render) -> Any:
+    """A prompt as its model reads it; a conversation that nobody renders as its messages."""
     whole = uncut(prompt)
     if isinstance(whole, str):
         return whole
-    return [{"role": message.role, "content": message.text} for message in whole]
+    text = render(whole)
+    return _as_messages(whole) if text is None else text
 
 
-def _hashes(item: Answered) -> dict[str, str]:
+def _hashes(item: Answered, render: Render) -> dict[str, str]:
     first = item.instance.requests[0]
     prompt = first.prompt if isinstance(first, (Loglikelihood, Generation)) else first.text
-    plain_prompt = _prompt(prompt)
+    plain_prompt = _prompt(prompt, render)
     text = plain_prompt if isinstance(plain_prompt, str) else json.dumps(plain_prompt, ensure_ascii=False)
-    document = json.dumps(dict(item.document.fields), indent=2, ensure_ascii=False, default=plain)
+    changed = item.instance.changed
+    fields = item.document.fields if changed is None else changed.asked
+    document = json.dumps(dict(fields), indent=2, ensure_ascii=False, default=plain)
     return {
-        "doc_hash": _sha(document) or "",
-        "prompt_hash": _sha(text) or "",
-        "target_hash": _sha(str(item.instance.target)) or "",
+        "doc_hash": sha(document) or "",
+        "prompt_hash": sha(text) or "",
+        "target_hash": sha(str(item.instance.target)) or "",
     }
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from assay.core.secrets import redacted_text, without_known
+
 # Lone surrogates stand in neither a file name nor the output of a terminal.
 _FORBIDDEN = re.compile(r"[\"<>:/|\\?*\[\]\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -14,22 +16,19 @@ _MOST_BYTES = 120
 
 
 def file_name(text: str) -> str:
-    """A text as part of a file name; never a path, never too long."""
-    ending = _FORBIDDEN.sub("__", text).encode("utf-8")[-_MOST_BYTES:]
+    """A text as part of a file name; never a path, never too long, never a secret."""
+    ending = _FORBIDDEN.sub("__", redacted_text(text)).encode("utf-8")[-_MOST_BYTES:]
     return ending.decode("utf-8", "ignore").lstrip(".") or "unnamed"
 
 
 def model_name(model: str, model_args: Mapping[str, Any]) -> str:
-    """What a model is called in files: lm-eval's rule, and the model's own name where that has none."""
-    for key in _MODEL_KEYS:
-        if model_args.get(key):
-            return str(model_args[key])
-    return model
+    """What a model is called in files: lm-eval's rule, and the model's own name where that has none; no login."""
+    return redacted_text(next((str(model_args[key]) for key in _MODEL_KEYS if model_args.get(key)), model))
 
 
 def printable(text: str) -> str:
-    """A text without control characters and direction marks, so that data cannot steer the terminal."""
-    return _CONTROLS.sub("\ufffd", text)
+    """A text without control characters and direction marks, which could steer the terminal, and known secrets."""
+    return _CONTROLS.sub("\ufffd", without_known(text))
 
 
 def broken_name(text: str, letters: int, lines: int = 3) -> str:

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from assay.core.errors import Fault, OutputError, missing_extra
+from assay.core.errors import Fault, OutputError
+from assay.core.needs import Need, check_needs
 from assay.core.writing import whole_file
 from assay.report.figure_data import SCORE_BIN, PromptColumn
+from assay.report.files import check_file
 from assay.report.names import printable, shortened
 
 if TYPE_CHECKING:
@@ -71,8 +73,8 @@ class Key:
     patch: bool = False
 
 
-def check_figure(path: str | Path, flag: str) -> None:
-    """Fails before a run when its figure could not be written after it.
+def check_figure(path: str | Path, flag: str) -> Need:
+    """Fails before a run when its figure could not be written after it; gives the package that drawing it needs.
 
     Args:
         path: the figure's file.
@@ -80,6 +82,17 @@ def check_figure(path: str | Path, flag: str) -> None:
     """
     if Path(path).suffix.lower().removeprefix(".") not in _KINDS:
         raise OutputError(Fault(flag, f'"{path}" is no figure', "a file name that ends in .svg or .png"))
+    check_file(path, flag)
+    return figure_need(flag)
+
+
+def figure_need(flag: str) -> Need:
+    """The package that draws all figures.
+
+    Args:
+        flag: the option that asks for one.
+    """
+    return Need("matplotlib", flag, "report")
 
 
 @contextmanager
@@ -99,11 +112,9 @@ def sheet(
     kind = target.suffix.lower().removeprefix(".")
     if kind not in _KINDS:
         raise OutputError(Fault(str(target), f'unknown kind of figure "{target.suffix}"', ".svg or .png"))
-    try:
-        import matplotlib.style
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise missing_extra("matplotlib", "report", "figures") from error
+    check_needs([figure_need("figures")])
+    import matplotlib.style
+    from matplotlib.figure import Figure
 
     with matplotlib.style.context(["default", _LOOK]), warnings.catch_warnings():
         # A letter that the font lacks is drawn as a box in PNG; in SVG the viewer finds one that has it.
@@ -130,7 +141,10 @@ def _write(figure: Figure, target: Path, kind: str) -> None:
     figure.savefig(drawn, format=kind, metadata=metadata)
     try:
         with whole_file(target) as stream:
-            cast(io.TextIOWrapper, stream).buffer.write(drawn.getvalue())
+            if kind == "svg":
+                stream.write(drawn.getvalue().decode("utf-8"))
+            else:
+                cast(io.TextIOWrapper, stream).buffer.write(drawn.getvalue())
     except OSError as error:
         raise OutputError(
             Fault(str(target), f"could not be written: {error.strerror or error}", next="Choose another path")

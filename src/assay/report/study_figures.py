@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from assay.core.errors import Fault, UserError
 from assay.core.studies import Cell, Study
+from assay.report.files import Maker, Written, write_each
 from assay.report.names import file_name
 from assay.report.plots import LengthPanel, PositionRow, SpreadBar, length_figure, position_chart, spread_chart
 
+Files = Iterator[tuple[Path, Maker]]
+
 
 def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> list[Path]:
+    """Writes what `written_figures` does. Any failure is an error, when all else is written."""
+    return written_figures(study, folder, panels, suffix).checked()
+
+
+def written_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> Written:
     """Writes all figures: spreads over everything and per style, and per task and model those of lengths and places.
 
     Args:
@@ -21,23 +29,23 @@ def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str
         suffix: `svg` or `png`.
     """
     chosen = _chosen(study, panels)
-    written = _spreads(study, folder, suffix)
+    files = list(_spreads(study, folder, suffix))
     for task in study.tasks:
         for model in study.models:
             cells = [cell for cell in chosen if (cell.task, cell.model) == (task, model)]
             if cells:
-                written += _of_cells(study, cells, folder, suffix)
-    return written
+                files += _of_cells(study, cells, folder, suffix)
+    return write_each(files)
 
 
-def _of_cells(study: Study, cells: Sequence[Cell], folder: Path, suffix: str) -> list[Path]:
+def _of_cells(study: Study, cells: Sequence[Cell], folder: Path, suffix: str) -> Files:
     task, model = cells[0].task, cells[0].model
     name = file_name(f"{task}_{model}")
     lengths, places = folder / f"lengths_{name}.{suffix}", folder / f"places_{name}.{suffix}"
     title = f"{task}, {model}: does the method err where the right choice is long or short?"
-    length_figure([_panel(cell, study) for cell in cells], lengths, title)
-    position_chart(_rows(study, cells), places, f"{task}, {model}: which places are picked")
-    return [lengths, places]
+    yield lengths, lambda path: length_figure([_panel(cell, study) for cell in cells], path, title)
+    picked = f"{task}, {model}: which places are picked"
+    yield places, lambda path: position_chart(_rows(study, cells), path, picked)
 
 
 def _chosen(study: Study, panels: Sequence[str]) -> list[Cell]:
@@ -49,20 +57,20 @@ def _chosen(study: Study, panels: Sequence[str]) -> list[Cell]:
     return [cell for cell in study.cells if {cell.name, cell.method} & set(panels)]
 
 
-def _spreads(study: Study, folder: Path, suffix: str) -> list[Path]:
-    title = "How far the accuracy moves with the way an answer is picked"
+def _spreads(study: Study, folder: Path, suffix: str) -> Files:
+    title, whole = "How far the accuracy moves with the way an answer is picked", folder / f"spread.{suffix}"
     if len(study.styles) == 1:
-        path = folder / f"spread.{suffix}"
-        spread_chart(_bars(study, study.styles[0]), path, title)
-        return [path]
-    written = [folder / f"spread.{suffix}"]
-    spread_chart(_bars(study, None), written[0], "How far the accuracy moves with prompt style and method")
+        yield whole, _spread(_bars(study, study.styles[0]), title)
+        return
+    yield whole, _spread(_bars(study, None), "How far the accuracy moves with prompt style and method")
     for style in study.styles:
         bars = _bars(study, style)
         if bars:
-            written.append(folder / f"spread_{file_name(style)}.{suffix}")
-            spread_chart(bars, written[-1], f"{title} ({style})")
-    return written
+            yield folder / f"spread_{file_name(style)}.{suffix}", _spread(bars, f"{title} ({style})")
+
+
+def _spread(bars: Sequence[SpreadBar], title: str) -> Maker:
+    return lambda path: spread_chart(bars, path, title)
 
 
 def _bars(study: Study, style: str | None) -> list[SpreadBar]:

@@ -43,6 +43,8 @@ HEADINGS: tuple[str, ...] = (
 )
 # A further column of runs with failed documents: the score if all of them were wrong, and right.
 BOUNDS_HEADING = "All failed wrong … right"
+# In place of a metric.
+NOT_SCORED = "not scored"
 NARROW_HEADINGS = ("Task and metric", "Value ± stderr", "95 % interval", "n")
 
 
@@ -132,7 +134,7 @@ def _group_rows(group: GroupResult, depth: int) -> Iterator[Row]:
     name = _indented(group.spec.alias, depth)
     version = "" if group.spec.version is None else printable(str(group.spec.version))
     if not group.metrics:
-        yield Row(name, version, "", "", "", "", "", "", "", "")
+        yield Row(name, version, "", "", NOT_SCORED if group.problem is not None else "", "", "", "", "", "")
     for place, metric in enumerate(group.metrics):
         head = (name, version) if place == 0 else ("", "")
         yield _row(*head, "", metric)
@@ -140,6 +142,8 @@ def _group_rows(group: GroupResult, depth: int) -> Iterator[Row]:
 
 def _task_rows(task: TaskResult, depth: int) -> Iterator[Row]:
     name, version = _indented(task.card.alias, depth), printable(str(task.card.version))
+    if task.problem is not None and not task.metrics:
+        yield Row(name, version, "", str(task.card.num_fewshot), NOT_SCORED, "", "–", "–", "–", "0")
     for place, metric in enumerate((*task.metrics, *task.rates)):
         head = (name, version, str(task.card.num_fewshot)) if place == 0 else ("", "", "")
         yield _row(*head, metric)

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column, Table
 from rich.text import Text
 
-from assay.core.results import RunResult
+from assay.core.results import Problem, RunResult
 from assay.report.names import printable
 from assay.report.pace import Pace
 from assay.report.sparing import sparing_lines
@@ -52,11 +53,17 @@ _TEXT_HEADINGS = ("Task", COUNT_HEADINGS[0], NARROW_HEADINGS[0], "Version", "Fil
 Clock = Callable[[], float]
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """rich would end the program, and silence standard output whichever stream is broken."""
+        raise
+
+
 def make_console(stderr: bool = False) -> Console:
     """A console; wide enough for the table where the output is no terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    return _Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
 @dataclass(slots=True)
@@ -126,8 +133,13 @@ class ProgressView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bars is not None:
-            self._bars.stop()
+            with suppress(OSError):  # the terminal may be gone
+                self._bars.stop()
             self._bars = None
+
+    def mute(self) -> None:
+        """Shows nothing any more: the terminal, or the reader of a pipe, is gone, and the work goes on."""
+        self._console.file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (stays open to the end)
 
     def restart(self) -> None:
         """Another run begins: what its bars and times count starts anew."""
@@ -241,7 +253,14 @@ def show_result(result: RunResult, console: Console) -> None:
         console.print(printable(f"model: {model_run_line(result.model_run)}"), markup=False)
     for kind, (count, example) in result.failures.items():
         console.print(printable(f"failed: {count} × {kind}, for example: {example}"), style="red", markup=False)
+    show_problems(result.problems, console)
     console.print(printable(f"record: run {result.run_id} in {result.store}"), markup=False)
+
+
+def show_problems(problems: Iterable[Problem], console: Console) -> None:
+    """What a run lacks, and what to do about it: a line each."""
+    for problem in problems:
+        console.print(printable(f"problem: {problem.text}"), style="red", markup=False, soft_wrap=True)
 
 
 def hanging(line: str, width: int) -> str:

@@ -18,6 +18,7 @@ from assay.core.arguments import parse_arguments, parse_value
 from assay.core.errors import Fault, UserError
 from assay.core.fitting import FINETUNE, FIT_KEYS
 from assay.core.matrices import Step
+from assay.core.secrets import is_secret_name
 
 # The settings in which a pattern of folders may stand.
 _FOLDERS = ("pretrained", "peft")
@@ -101,7 +102,7 @@ def _choice(name: str, picked: dict[str, Any], given: Mapping[str, Any], steps: 
 
 
 def _values(model: str, key: str, value: Any) -> list[Any]:
-    if not isinstance(value, str) or key == _LABELS:
+    if not isinstance(value, str) or key == _LABELS or is_secret_name(key):
         return [value]
     parts = [part for part in value.split("|") if part.strip()] or [value]
     if key in _FOLDERS:

@@ -102,7 +102,9 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
     scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, metrics)
     if scoring.nulls != task.scoring.nulls or scoring.reads_prompts != task.scoring.reads_prompts:
         found = "is written in Python, so requests that its own function does not pose cannot be added"
-        raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request"))
+        names = ", ".join(f'"{entry["metric"]}"' for entry in changes.get("metric_list", ()))
+        advice = f"Name them where the task is made, @assay.task(…, metrics=[{names}]), and run it anew"
+        raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request", advice))
     return Rescored(task, scoring)
 
 
@@ -113,12 +115,20 @@ def unscored_task(task: Task) -> Task:
     return Rescored(task, Scoring(task.scoring.scorer, (MetricSpec(BYPASS),)))
 
 
-def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any]) -> None:
-    """A metric that the run asks for fits at least one task, unless it is meant for those that it fits."""
+def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> None:
+    """A metric that the run asks for fits at least one task, unless it is meant for those that it fits.
+
+    Args:
+        tasks: the tasks of the run.
+        scoring: what it asks for.
+        metrics: metric → shapes that it scores, to say which would fit.
+    """
     if scoring.get("where_fitting"):
         return
     known = {ALL, *(spec.name for task in tasks for spec in task.scoring.metrics)}
     unused = [entry["metric"] for entry in scoring.get("metric_list", ()) if entry["metric"] not in known]
     if unused:
         found = f"{', '.join(unused)}: no task of this run can be scored so"
-        raise UserError(Fault("--metrics", found, "metrics of the tasks' shape", "See: assay ls metrics"))
+        shapes = {task.scoring.scorer for task in tasks}
+        fitting = sorted(name for name, scored in metrics.items() if scored & shapes and name != BYPASS)
+        raise UserError(Fault("--metrics", found, f"some of: {', '.join(fitting)}", "See: assay ls metrics"))

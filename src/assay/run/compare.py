@@ -25,6 +25,7 @@ from assay.core.comparisons import (
     Uncompared,
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
+from assay.core.protocols import Task
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
 from assay.run.comparability import Overlap, RecordedTask, differences, differing_clusters
@@ -32,6 +33,7 @@ from assay.run.events import Listener
 from assay.run.manifest import right_answer
 from assay.run.questions import picks_agreement, with_questions
 from assay.run.remarks import bounds_of, remarks_on
+from assay.run.reopen import as_argument, python_call
 from assay.run.sides import Side, asked, load_sides, paired_documents
 from assay.run.systems import AT, check_wish, find_systems, points_as_sizes, wanted_pairs
 from assay.scoring.comparing import Compared, are_alike, at_tested_levels, compare_all, is_comparable
@@ -50,11 +52,12 @@ _MOST_FAULTS = 8
 
 @dataclass(slots=True)
 class _Desk:
-    """What the steps share: the store, the wish, reopened runs, and what is to be told."""
+    """What the steps share: the store, the wish, task objects, reopened runs, and what is to be told."""
 
     store: Store
     wish: CompareWish
     listener: Listener
+    given: Sequence[Task] = ()
     notices: list[str] = field(default_factory=list)
     uncompared: list[Uncompared] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -64,7 +67,7 @@ class _Desk:
         """The task, reopened; its `reason` says why where that fails."""
         if task.record.id not in self.opened:
             names = list(task.record.tasks)
-            self.opened[task.record.id] = load_sides(self.store, task.record, names, self.listener)
+            self.opened[task.record.id] = load_sides(self.store, task.record, names, self.listener, self.given)
         return self.opened[task.record.id][task.name]
 
     def notice(self, text: str) -> None:
@@ -102,7 +105,9 @@ class _Group:
     is_first: bool
 
 
-def compare(store: Store, runs: Sequence[str], wish: CompareWish, listener: Listener) -> RunComparison:
+def compare(
+    store: Store, runs: Sequence[str], wish: CompareWish, listener: Listener, given: Sequence[Task] = ()
+) -> RunComparison:
     """Two or more runs.
 
     Args:
@@ -110,9 +115,10 @@ def compare(store: Store, runs: Sequence[str], wish: CompareWish, listener: List
         runs: names, each with `@task` behind it where one task is meant.
         wish: what to compare, and how.
         listener: is told what happens.
+        given: task objects, for runs of such.
     """
     check_wish(wish)
-    desk = _Desk(store, wish, listener)
+    desk = _Desk(store, wish, listener, given)
     systems, records = find_systems(store, runs, wish.baseline)
     for record in {record.id: record for record in records.values()}.values():
         if record.status != FINISHED:
@@ -195,6 +201,8 @@ def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> l
     """The column's metrics, with the documents of every system that reports them."""
     own = [pair for pair in pairs if pair[0] in column.tasks and pair[1] in column.tasks]
     reported = {label: _reported(desk, task) for label, task in column.tasks.items()}
+    if sum(map(bool, reported.values())) < 2 and any("problem" in task.summary for task in column.tasks.values()):
+        return []  # left out already, with the reason
     kept = {label: desk.store.values.of_run(item.record.id, item.name) for label, item in column.tasks.items()}
     found = []
     for place, (metric, filter) in enumerate(_metrics(desk, column.title, list(reported.values()))):
@@ -249,10 +257,13 @@ def _names(pairs: Sequence[tuple[str, str]]) -> str:
 
 def _reported(desk: _Desk, task: RecordedTask) -> list[tuple[str, str]]:
     listed = task.summary.get("metrics")
-    if listed is not None:
+    if listed or (listed is not None and "problem" not in task.summary):
         return [(item["metric"], item["filter"]) for item in listed]
-    result = desk.side(task).result
-    return [] if result is None else [(item.metric, item.filter) for item in result.metrics]
+    side = desk.side(task)
+    if side.result is None and listed is not None:
+        told = task.summary["problem"]["text"]
+        desk.leave_out(task.name, None, f"run {task.record.id} could not score it: {told}")
+    return [] if side.result is None else [(item.metric, item.filter) for item in side.result.metrics]
 
 
 def _values(
@@ -264,7 +275,7 @@ def _values(
     if not own:
         side = desk.side(task)
         if side.result is None or side.scoring is None:
-            reason = f"its documents' values were not kept, and it cannot be reopened: {side.reason}"
+            reason = f"its documents' values were not kept, and it cannot be reopened: {side.told}"
             desk.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
             return None
         again = kept_values(side.scoring, side.result, with_texts=True)
@@ -416,7 +427,7 @@ def _common(
     if first is None or second is None:
         reasons = "; ".join(dict.fromkeys(side.reason for side in sides if side.reason))
         found = f"their documents are not the same ({counts}), and which are cannot be found: {reasons}"
-        advice = "Put the data back; or --force pairs documents by their place in the split"
+        advice = f"{_back(desk, sides)}; or --force pairs documents by their place in the split"
         if not desk.wish.force:
             desk.refuse(Fault(where, found, "the same documents", advice))
         return None, None, ("the documents are not the same; they were paired by their place in the split",)
@@ -432,6 +443,16 @@ def _common(
         all(right_answer(mine) == right_answer(theirs) for mine, theirs in posed),
     )
     return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
+
+
+def _back(desk: _Desk, sides: tuple[Side, Side]) -> str:
+    """What brings back the documents of two runs."""
+    if not any(side.needs_object for side in sides):
+        return "Put the data back"
+    lacking = [side for own in sides for side in desk.opened[own.record.id].values() if side.needs_object]
+    names = [*(item.card.name for item in desk.given), *(task_family(side.name) for side in lacking)]
+    runs = [side.record for side in sides]
+    return f"From Python: {python_call('compare', desk.store, runs, as_argument(names))}"
 
 
 def _direction(desk: _Desk, column: _Column, group: _Group) -> bool | None:

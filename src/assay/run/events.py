@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from assay.core.fitting import FitProgress
+from assay.core.secrets import redacted_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,12 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Something the user ought to know."""
+    """Something the user ought to know; secrets are hidden."""
 
     text: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", redacted_text(self.text))
 
 
 Event = Union[StageStarted, Planned, Progressed, Trained, Noticed]

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.core.errors import AssayError
+from assay.core.answers import check_answer, shown
 from assay.core.protocols import Measures, Model, Progress
-from assay.core.requests import (
-    Choosing,
-    Classification,
-    Generation,
-    Loglikelihood,
-    Request,
-    RollingLoglikelihood,
-    SpanExtraction,
-)
-from assay.core.responses import Failure, LabelScores, Logprob, Output, Response, Text
+from assay.core.responses import Failure, Output, Response
 from assay.plan.planning import Plan
 from assay.run.events import Listener, Progressed
 from assay.store.responses import ResponseWriter
@@ -54,65 +44,89 @@ def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener
     """Asks everything that is missing. Answers are safe in the store when the writer is left."""
     if not plan.missing:
         return Executed({}, {}, 0, 0.0)
-    keys, requests = list(plan.missing), list(plan.missing.values())
     meter = _Meter(plan.works, listener, isinstance(model, Measures))
     if isinstance(model, Measures):
         model.watch(meter.heed)
-    answers: dict[bytes, Output | Failure] = {}
-    failures: dict[bytes, Failure] = {}
-    is_open = bytearray(b"\x01") * len(keys)
+    desk = _Desk(plan, writer)
     with _Keeper(writer) as keeper:
-        for place, answer in model.respond(requests):
-            if not 0 <= place < len(keys) or not is_open[place]:
-                raise AssayError(
-                    f"model {model.fingerprint.name} answered request {place} twice, or none such was asked"
-                )
-            is_open[place] = 0
+        for place, response in desk.received(model.respond(desk.requests)):
             now = time.perf_counter()
-            key = keys[place]
-            answers[key] = checked = _checked(answer, requests[place])
-            if isinstance(checked, Failure):
-                failures[key] = checked
+            if response is not None:
+                keeper.keep(response, now)
+            meter.advance(place, len(desk.failures), now)
+    answers = desk.settled()
+    return Executed(answers, desk.failures, *meter.finish(len(desk.failures)))
+
+
+class _Desk:
+    """Where answers come in: each is checked, and assigned to its request by the place that the model gives it.
+
+    A request that is answered twice, and differently, has no answer. A place that was not asked for shows that the
+    model counts in another way: which answer belongs to which request is then unknown, so none of them is kept.
+    """
+
+    def __init__(self, plan: Plan, writer: ResponseWriter) -> None:
+        self.keys, self.requests = list(plan.missing), list(plan.missing.values())
+        self.answers: dict[bytes, Output | Failure] = {}
+        self.failures: dict[bytes, Failure] = {}
+        self._writer = writer
+        self._is_open = bytearray(b"\x01") * len(self.keys)
+        self._withdrawn: list[bytes] = []
+        self._misnumbered = ""
+
+    def received(self, stream: Iterable[tuple[int, object]]) -> Iterator[tuple[int, Response | None]]:
+        """What is to be stored, by place, None for a failure; up to the first answer that belongs to no request."""
+        keys, requests, answers, is_open = self.keys, self.requests, self.answers, self._is_open
+        if not isinstance(stream, Iterable):
+            self._misnumbered = f"respond returned {shown(stream)}; expected an iterator of (place, answer)"
+            return
+        for item in stream:
+            try:
+                place, answer = item
+                is_new = is_open[place] if place >= 0 else None
+            except (TypeError, ValueError, IndexError):
+                is_new = None
+            if is_new:
+                is_open[place] = 0
+                key = keys[place]
+                answers[key] = checked = check_answer(answer, requests[place])
+                if isinstance(checked, Failure):
+                    self.failures[key] = checked
+                    yield place, None
+                else:
+                    yield place, Response(key, checked)
+            elif is_new is None:
+                expected = f"(place, answer), places 0 to {len(keys) - 1}"
+                self._misnumbered = f"respond yielded {shown(item)}; expected {expected}"
+                return
             else:
-                keeper.keep(Response(key, checked), now)
-            meter.advance(place, len(failures), now)
-    for place, still_open in enumerate(is_open):
-        if still_open:
-            failures[keys[place]] = Failure("no_answer", "the model ended without answering this request")
-    answers.update(failures)
-    return Executed(answers, failures, *meter.finish(len(failures)))
+                self._compare(place, answer)
 
+    def settled(self) -> dict[bytes, Output | Failure]:
+        """The answers with a failure for each request that has none, after taking back what must not be stored."""
+        if self._misnumbered:
+            self._withdrawn = [key for key in self.answers if key not in self.failures]
+            told = f"{self._misnumbered}. No answer can be assigned to its request, so none is kept"
+            self.failures.update(dict.fromkeys(self.keys, Failure("misnumbered", told, retryable=False)))
+        else:
+            for place, still_open in enumerate(self._is_open):
+                if still_open:
+                    failure = Failure("no_answer", "the model ended without answering this request")
+                    self.failures[self.keys[place]] = failure
+        if self._withdrawn:
+            self._writer.withdraw(self._withdrawn)
+        self.answers.update(self.failures)
+        return self.answers
 
-def _checked(answer: object, request: Request) -> Output | Failure:
-    """An answer fit to be stored. What is of the wrong kind or not finite would mislead in silence: a failure."""
-    if isinstance(answer, Logprob) and isinstance(request, (Loglikelihood, RollingLoglikelihood)):
-        if not math.isfinite(answer.total):
-            return Failure("not_finite", f"the log-likelihood is {answer.total}")
-        if type(answer.total) is float and type(answer.is_greedy) is bool:
-            return answer
-        return replace(answer, total=float(answer.total), is_greedy=bool(answer.is_greedy))
-    if isinstance(answer, Text) and isinstance(request, (Generation, SpanExtraction)):
-        return answer if answer.text.isascii() else _with_whole_characters(answer)
-    if isinstance(answer, Failure):
-        return answer
-    if isinstance(answer, LabelScores) and isinstance(request, (Classification, Choosing)):
-        return _checked_scores(answer, request)
-    return Failure("invalid", f"a {request.kind} request was answered with a {type(answer).__name__}", retryable=False)
-
-
-def _checked_scores(answer: LabelScores, request: Classification | Choosing) -> LabelScores | Failure:
-    wanted = len(request.labels if isinstance(request, Classification) else request.choices)
-    if len(answer.scores) != wanted:
-        return Failure("invalid", f"{len(answer.scores)} scores for {wanted} labels or choices", retryable=False)
-    if not all(map(math.isfinite, answer.scores)):
-        return Failure("not_finite", f"the scores are {answer.scores}")
-    return replace(answer, scores=tuple(map(float, answer.scores)))
-
-
-def _with_whole_characters(answer: Text) -> Text:
-    """Two halves of a character become one, as they would on the way through the store."""
-    whole = answer.text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-    return answer if whole == answer.text else replace(answer, text=whole)
+    def _compare(self, place: int, answer: object) -> None:
+        """A second answer to a request: the same once more does no harm."""
+        key = self.keys[place]
+        first, second = self.answers[key], check_answer(answer, self.requests[place])
+        if first == second or key in self.failures:
+            return
+        told = f"answered twice: first {shown(first)}, then {shown(second)}; expected one answer per request"
+        self.failures[key] = Failure("answered_twice", told)
+        self._withdrawn.append(key)
 
 
 class _Keeper:

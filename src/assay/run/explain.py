@@ -11,6 +11,7 @@ from dataclasses import replace
 from assay.core import explanations as kinds
 from assay.core.errors import Fault, UnknownName, did_you_mean
 from assay.core.explanations import Cause, Explanation, Score, TaskExplanation, points_text
+from assay.core.protocols import Task
 from assay.core.scores import Estimate
 from assay.run.causes import Pair, find_causes
 from assay.run.events import Listener
@@ -57,6 +58,7 @@ def explain(
     tasks: tuple[str, str] | None = None,
     metrics: tuple[str, str] | None = None,
     shows_tokens: bool = False,
+    given: Sequence[Task] = (),
 ) -> Explanation:
     """Compares two runs.
 
@@ -67,12 +69,13 @@ def explain(
         tasks: a task of the first and one of the second; every task that both have when None.
         metrics: the metric of each to compare; the first that each reports when None.
         shows_tokens: whether to open the models' tokenizers and compare tokens.
+        given: task objects, for runs of such.
     """
     first, second = (store.runs.get(run) for run in runs)
     pairs = _pairs(first, second, tasks)
-    sides = [load_sides(store, first, [one for one, _ in pairs], listener)]
+    sides = [load_sides(store, first, [one for one, _ in pairs], listener, given)]
     # A run compared with itself, or with another task of itself, is reopened once more: it is the rare case.
-    sides.append(load_sides(store, second, [two for _, two in pairs], listener))
+    sides.append(load_sides(store, second, [two for _, two in pairs], listener, given))
     opening = Opening(store, listener) if shows_tokens else None
     found = [_explained(_pair(sides[0][one], sides[1][two], metrics), opening) for one, two in pairs]
     return Explanation((first.id, second.id), (_model(first), _model(second)), tuple(found))
@@ -162,8 +165,11 @@ def _inserted(causes: list[Cause], cause: Cause | None) -> list[Cause]:
 
 def _remarks(pair: Pair) -> list[str]:
     known = "so its documents and prompts are known by their digests only"
-    reasons = {side.record.id: side.reason for side in pair.sides if side.reason}
-    return [f"run {run} cannot be asked again, {known}: {reason}" for run, reason in reasons.items()]
+    sides = {side.record.id: side for side in pair.sides if side.reason}
+    verbs = {
+        run: "cannot be scored" if "problem" in side.summary else "cannot be asked again" for run, side in sides.items()
+    }
+    return [f"run {run} {verbs[run]}, {known}: {side.told}" for run, side in sides.items()]
 
 
 def _acting(pair: Pair, causes: list[Cause]) -> tuple[list[Cause], list[str]]:

@@ -26,6 +26,7 @@ from assay.core.fitting import (
 )
 from assay.core.identity import digest
 from assay.core.protocols import Advises, Model, Task, Teaches, Trainable
+from assay.core.secrets import redacted_text
 from assay.core.specs import ModelSettings
 from assay.models.registry import full_arguments, open_model
 from assay.run.events import Noticed, Trained
@@ -188,7 +189,7 @@ def _listening(session: Session, wish: FitSpec) -> FitListener:
 
 def _name(session: Session, tasks: Sequence[str], wish: FitSpec, key: str) -> str:
     spec = session.spec
-    parent = Path(str(spec.model_args.get("pretrained", spec.model))).name
+    parent = Path(redacted_text(str(spec.model_args.get("pretrained", spec.model)))).name
     learnt = "-".join(tasks) if len(tasks) <= 3 else f"{len(tasks)}-tasks"
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in f"{parent}-{learnt}")
     return f"{plain.lstrip('.-')[:80]}-{wish.settings.method}-{key[:8]}"

@@ -53,6 +53,7 @@ class PlanReport:
         seconds_from: where the forecast comes from: `earlier runs` in the store, or a `measurement` of this machine.
         tasks: the same per task.
         detect: the difference that a comparison is to find, with its assumptions; None where none was asked for.
+        memory: bytes that the run would hold at its peak; None when the model cannot say.
     """
 
     posed: int
@@ -69,6 +70,7 @@ class PlanReport:
     seconds_from: str | None
     tasks: tuple[TaskPlan, ...]
     detect: DetectWish | None = None
+    memory: int | None = None
 
 
 def forecast(
@@ -105,6 +107,7 @@ def forecast(
             seconds_from=source,
             tasks=tuple(_task_plans(posed, plan, detect)),
             detect=detect,
+            memory=load.memory if load else None,
         )
 
 

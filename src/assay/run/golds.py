@@ -23,7 +23,7 @@ from assay.tasks.harness.values import listed_choices, template_choices
 
 # Shapes whose scorers look for the place of the right choice, and that of a choice's label that is written.
 _SHAPES = ("multiple_choice", "rotated_choice", "label_scores", "generate_until")
-_ANYWAY = "--predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
+_ANYWAY = "assay run --predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
 _LONGEST = 200
 # A choice that is one column's name in braces.
 _COLUMN = re.compile(r"\s*\{\{\s*([\w.]+)\s*\}\}\s*")

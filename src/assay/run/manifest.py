@@ -4,68 +4,21 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from assay.core.fingerprints import Fingerprint
 from assay.core.identity import digest_all
 from assay.core.requests import Instance
+from assay.core.secrets import redacted, redacted_command
 from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.core.version import __version__
 from assay.run.posing import PosedTask
-
-# Names end in one of these words; `add_bos_token` and its like are settings.
-_SECRET_WORDS = (
-    r"(?:api[_-]?keys?|(?:secret|private|access|auth|account)[_-]?keys?|auth|authorization|bearer|credentials?"
-    r"|cookie|passphrase|password|passwd|pwd|secret|(?<!bos_)(?<!eos_)(?<!pad_)(?<!unk_)(?<!sep_)(?<!cls_)(?<!mask_)token)"
-)
-_SECRET_NAME = re.compile(rf"(?i)(?:.*[_-])?(?:[a-z]*apikey|{_SECRET_WORDS})")
-# name=value, name value, "name": "value"; a quoted value ends at its quote, another one at a comma or blank.
-_SECRET_IN_TEXT = re.compile(
-    rf"(?i)(?<![\w-])((?:[\w-]*[_-])?(?:[a-z]*apikey|{_SECRET_WORDS})[\"']?(?:\s*[=:]\s*|\s+))"
-    r"(\"[^\"]*\"|'[^']*'|(?:bearer\s+)?[^,\s\"'}\]]+)"
-)
-_LOGIN_IN_URL = re.compile(r"(?<=://)[^/\s@,]+(?=@)")
-HIDDEN = "***"
-
-
-def redacted(value: Any, name: str = "") -> Any:
-    """The same data with secret values hidden, by their names; logins in addresses too."""
-    if _SECRET_NAME.fullmatch(name) and value is not None and not isinstance(value, bool):
-        return HIDDEN
-    if isinstance(value, Mapping):
-        return {key: redacted(item, str(key)) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [redacted(item) for item in value]
-    return _LOGIN_IN_URL.sub(HIDDEN, value) if isinstance(value, str) else value
-
-
-def redacted_command(arguments: Sequence[str], spec: RunSpec) -> str:
-    """A command line with secret values hidden: those of the specification, and what looks like one."""
-    text = " ".join(arguments)
-    for secret in sorted(_secrets(spec.to_json()), key=len, reverse=True):
-        if len(secret) > 3:  # a shorter one is part of too many words; it is found by its name below
-            text = text.replace(secret, HIDDEN)
-    text = _SECRET_IN_TEXT.sub(lambda match: match.group(1) + HIDDEN, text)
-    return _LOGIN_IN_URL.sub(HIDDEN, text)
-
-
-def _secrets(value: Any, name: str = "") -> set[str]:
-    """The values that `redacted` hides because of their names."""
-    if isinstance(value, Mapping):
-        return {secret for key, item in value.items() for secret in _secrets(item, name or _secret_name(key))}
-    if isinstance(value, (list, tuple)):
-        return {secret for item in value for secret in _secrets(item, name)}
-    return {str(value)} if name and str(value) and value is not None and not isinstance(value, bool) else set()
-
-
-def _secret_name(key: Any) -> str:
-    return str(key) if _SECRET_NAME.fullmatch(str(key)) else ""
 
 
 def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[PosedTask]) -> dict[str, Any]:
@@ -76,9 +29,9 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
         "assay_git": _git(Path(__file__).parent),
         "working_folder_git": _git(Path.cwd()),
         "working_folder": str(Path.cwd()),
-        "command": redacted_command(sys.argv, spec),
+        "command": redacted_command(sys.argv),
         "spec": redacted(spec.to_json()),
-        "model": redacted(fingerprint.to_json()),
+        "model": fingerprint.to_json(),
         "tasks": described_tasks(posed, spec),
         "seeds": spec.to_json()["seeds"],
         "python": platform.python_version(),
@@ -109,7 +62,7 @@ def _task(posed: PosedTask, spec: RunSpec) -> dict[str, Any]:
         "prompts_fingerprint": posed.keys.prompts,
         "targets_fingerprint": digest_all(map(right_answer, posed.instances)),
         "config": redacted(card.config),
-        "scoring": described_scoring(posed.task.scoring),
+        "scoring": redacted(described_scoring(posed.task.scoring)),
     }
 
 
@@ -170,7 +123,8 @@ def _packages() -> dict[str, str]:
     """Installed packages, from the names of their folders; reading every METADATA file would take a while."""
     found: dict[str, str] = {}
     for folder in sys.path:
-        for path in Path(folder or ".").glob("*.dist-info"):
-            name, _, version = path.name.removesuffix(".dist-info").partition("-")
-            found.setdefault(name, version)
+        with suppress(OSError):  # a folder that this user may not read
+            for path in Path(folder or ".").glob("*.dist-info"):
+                name, _, version = path.name.removesuffix(".dist-info").partition("-")
+                found.setdefault(name, version)
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))

@@ -28,6 +28,7 @@ from assay.run.resolve import (
     asked_tasks,
     check_model,
     check_tasks,
+    checked_scorers,
     open_catalog,
     resolve_tasks,
     with_metrics,
@@ -81,6 +82,7 @@ def fill_matrix(
     catalog = open_catalog(subjects[0].spec.include_path)
     selections = [with_metrics(resolve_tasks(item.spec, tasks, catalog), item.spec.options) for item in subjects]
     check_tasks(selections[0].tasks, subjects[0].spec.options)
+    checked_scorers(selections[0].tasks)
     _check_metrics(metrics, selections[0].tasks)
     units = _units(selections[0])
     rows = []
@@ -250,10 +252,18 @@ def _cells(label: str, unit: _Unit, result: RunResult | None, refused: Mapping[s
         yield Gap(label, unit.name, missing[0] if missing else "nothing was asked")
         return
     leaves = [result.task(name) for name in unit.tasks]
+    lost = [leaf.problem.text for leaf in leaves if leaf.problem is not None and not leaf.metrics]
+    if lost:
+        yield Gap(label, unit.name, lost[0] if len(leaves) == 1 else f"not all of its tasks have a score: {lost[0]}")
+        return
     known = leaves[0].metrics
     if unit.group is not None:
         flat = replace(unit.group, members=unit.tasks)
-        known = aggregate_groups([flat], leaves)[0].metrics
+        whole = aggregate_groups([flat], leaves)[0]
+        if whole.problem is not None:
+            yield Gap(label, unit.name, whole.problem.text)
+            return
+        known = whole.metrics
     if not known:
         yield Gap(label, unit.name, "no metric was computed")
     yield from (_cell(label, unit, metric, leaves) for metric in known)

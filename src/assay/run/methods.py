@@ -10,6 +10,7 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FitSpec
 from assay.core.formats import as_choices
 from assay.core.matrices import Step
+from assay.core.needs import Need
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
@@ -103,15 +104,29 @@ class _Unit:
 
 
 def study_methods(
-    subjects: Sequence[Subject], tasks: Sequence[Wanted], wish: Wish, store: Store, listener: Listener
+    subjects: Sequence[Subject],
+    tasks: Sequence[Wanted],
+    wish: Wish,
+    store: Store,
+    listener: Listener,
+    needs: Sequence[Need] = (),
 ) -> Study:
-    """Runs every model and compares what the methods make of its answers."""
+    """Runs every model and compares what the methods make of its answers.
+
+    Args:
+        subjects: the models.
+        tasks: names or task objects.
+        wish: what to compare.
+        store: open store.
+        listener: is told what happens.
+        needs: packages that are wanted afterwards, such as that of figures.
+    """
     base = subjects[0].spec
     selection = resolve_tasks(base, styled_tasks(tasks, wish), open_catalog(base.include_path))
     units = _units(selection.tasks, selection.groups)
     runs = {}
     for subject in subjects:
-        session = Session(subject.spec, store, listener)
+        session = Session(subject.spec, store, listener, needs=needs)
         runs[subject.label] = run(session, selection.tasks, subject.model)
         _check_likelihoods(runs[subject.label], subject.label)
     by_name = {task.card.name: task for task in selection.tasks}
@@ -343,6 +358,8 @@ def told_notices(result: RunResult) -> Iterator[str]:
     yield from result.notices
     for kind, (count, example) in result.failures.items():
         yield f"{count} requests failed ({kind}: {example})"
+    for problem in result.problems:
+        yield f"not scored: {problem.text}"
 
 
 def named_notices(told: Mapping[str, Iterable[str]]) -> list[str]:
@@ -373,7 +390,9 @@ def _chances(cells: Sequence[Cell], questions: Mapping[str, Question]) -> dict[s
 
 def _diagnosed(unit: _Unit, result: RunResult) -> tuple[MetricResult, ...]:
     """The other metrics of a unit and the rates of its answers; those of a group are over all its documents."""
-    tasks = [result.task(name) for name in unit.tasks]
+    tasks = [task for name in unit.tasks if (task := result.task(name)).metrics]
+    if len(tasks) < len(unit.tasks):
+        return ()  # what is known of some tasks must not pass as that of the group
     metrics = tasks[0].metrics
     if len(tasks) > 1:
         names, pipelines = (

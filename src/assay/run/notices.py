@@ -112,18 +112,22 @@ def _texts(result: TaskResult) -> Iterator[str]:
 
 
 def _undefined(result: TaskResult) -> Iterator[str]:
-    """Metrics that have no value for some documents that were scored, and so leave them out, too."""
+    """Metrics without a value for some scored documents: they leave these out, or have no value themselves."""
     scored = result.denominators.scored
     for metric in result.metrics:
         # Which places are picked is asked of no document that has fewer; draws have notices of their own.
         is_other = metric.metric.startswith("position_") or is_over_draws(metric.metric)
-        if metric.estimate.n == scored or is_other:
+        is_whole = metric.estimate.n == scored and metric.estimate.value is not None
+        if is_whole or is_other:
             continue
         own = (sample.values.get(metric.metric) for sample in result.samples if sample.filter == metric.filter)
-        missing = sum(value is None or value != value for value in own)
+        missing = sum(value is None or (isinstance(value, float) and value != value) for value in own)
         if missing:
             where = "" if metric.filter == "none" else f" ({metric.filter})"
-            yield f"{metric.metric}{where} has no value for {missing} of {scored} scored documents and leaves them out"
+            told = f"{metric.metric}{where} has no value for {missing} of {scored} scored documents"
+            yield (
+                f"{told} and leaves them out" if metric.estimate.n < scored else f"{told}, so the task has none either"
+            )
 
 
 def _cluster_texts(clusters: int) -> Iterator[str]:
@@ -135,14 +139,19 @@ def _cluster_texts(clusters: int) -> Iterator[str]:
 
 
 def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) -> list[str]:
-    """Groups whose mean leaves a task out, because none of its documents could be scored."""
-    lost = [result.name for result in results if result.denominators.failed == result.denominators.total > 0]
+    """Groups whose mean leaves a task out, because none of its documents counts."""
+    failed = [result.name for result in results if result.denominators.failed == result.denominators.total > 0]
+    empty = [result.name for result in results if not result.denominators.total]
     found = []
     for group in groups:
-        own = [leaf for leaf in group.leaves if leaf in lost]
-        if own and group.metrics:
-            told = f"its score is over {len(group.leaves) - len(own)} of {len(group.leaves)} tasks"
-            found.append(f"{group.spec.name}: {told}: all documents failed in {', '.join(own)}")
+        if group.problem is not None or not group.metrics:
+            continue
+        reasons = {"all documents failed in ": failed, "no document could be asked in ": empty}
+        own = {told: [leaf for leaf in group.leaves if leaf in names] for told, names in reasons.items()}
+        count = len(group.leaves) - sum(map(len, own.values()))
+        if count < len(group.leaves):
+            why = "; ".join(told + ", ".join(names) for told, names in own.items() if names)
+            found.append(f"{group.spec.name}: its score is over {count} of {len(group.leaves)} tasks: {why}")
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError, UserError
 from assay.core.protocols import Model
+from assay.core.secrets import without_secrets
 from assay.core.specs import LM_EVAL, RunSpec
 from assay.models.causal_arguments import read_causal_arguments
 from assay.models.registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
@@ -72,6 +73,14 @@ def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
     return (f"{tool}: the model is opened with {set_here}, as the tool does; --model_args wins",) if set_here else ()
 
 
+def object_notices(spec: RunSpec) -> tuple[str, ...]:
+    """Says which settings have no effect, since the model was given as an object."""
+    given = {"model_args": spec.model_args, "device": spec.settings.device, "batch_size": spec.settings.batch_size}
+    idle = [name for name, value in given.items() if value and value != "auto"]
+    told = "no effect on a model that is given as an object: set it up as wanted"
+    return (f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} {told}",) if idle else ()
+
+
 def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[str]:
     """Notices for a model that was trained here on documents that these tasks evaluate."""
     fitted = None if is_known(spec.model) else store.fitted.get(spec.model)
@@ -107,8 +116,8 @@ def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str,
 
 
 def inherited_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What a trained model keeps of the settings of its parent: how text becomes tokens, never where files lie."""
-    return {name: value for name, value in arguments.items() if name not in _PLACES}
+    """What a trained model keeps of its parent's settings: how text becomes tokens, neither places nor secrets."""
+    return without_secrets({name: value for name, value in arguments.items() if name not in _PLACES})
 
 
 def is_nameable(name: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from assay.core.annotations import shown
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.identity import digest_all
@@ -13,6 +14,7 @@ from assay.core.protocols import Task
 from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import base_name
+from assay.guard.clock import many_limited
 from assay.plan.planning import Keys, find_keys
 from assay.tasks.clusters import cluster_reader
 from assay.tasks.corpora import TextTask
@@ -56,10 +58,13 @@ def pose_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fin
     everything = task.documents()
     cluster_of = cluster_reader(task.card, everything, spec.cluster)
     posed: Iterable[Instance] = map(task.pose, documents)
-    if cluster_of is not None:
-        own = map(cluster_of, documents)
-        posed = [replace(instance, cluster=cluster) for instance, cluster in zip(posed, own, strict=True)]
-    keys = find_keys(posed, fingerprint)
+    if not isinstance(task, HarnessTask):
+        posed = _instances(task.card.name, posed)
+    with many_limited():
+        if cluster_of is not None:
+            own = map(cluster_of, documents)
+            posed = [replace(instance, cluster=cluster) for instance, cluster in zip(posed, own, strict=True)]
+        keys = find_keys(posed, fingerprint)
     return PosedTask(
         task, len(everything), documents, keys.instances, keys, digest_all(document.fields for document in documents)
     )
@@ -67,7 +72,7 @@ def pose_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fin
 
 def chosen_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
     """The documents that the run asks about. A limit takes the first ones, not a random sample."""
-    own, documents = task.card.name, task.documents()
+    own, documents = task.card.name, _checked_documents(task)
     # A run that stopped early has documents of its own for every level of an axis.
     name = own if spec.samples is not None and own in spec.samples else base_name(own)
     if spec.samples is not None and name in spec.samples:
@@ -81,6 +86,24 @@ def chosen_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
     if spec.sparing.sample is not None:
         return _sampled(task, spec.sparing.sample, spec.sparing.seed)
     return documents if spec.limit is None else documents[: counted(spec.limit, len(documents))]
+
+
+def _checked_documents(task: Task) -> Sequence[Document]:
+    """A task's documents; one of the user's own class may give anything."""
+    found: object = task.documents()
+    first = found[0] if isinstance(found, Sequence) and found else None
+    if not isinstance(found, Sequence) or not isinstance(first, (Document, type(None))):
+        given = f"documents() gives {shown(found)}" if first is None else f"documents()[0] is {shown(first)}"
+        raise DataError(Fault(f"task {task.card.name}", given, "a list of Document objects", "See: help(assay.Task)"))
+    return found
+
+
+def _instances(task: str, posed: Iterable[object]) -> Iterator[Instance]:
+    for place, instance in enumerate(posed):
+        if not isinstance(instance, Instance):
+            found = f"pose() gives {shown(instance)} for document {place}"
+            raise DataError(Fault(f"task {task}", found, "an Instance", "See: help(assay.Task)"))
+        yield instance
 
 
 def split_places(task: Task) -> Sequence[int]:

@@ -22,15 +22,21 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
         results: what they scored, task by task.
     """
     found: dict[tuple[str, str, str], list[_Entry]] = {}
+    lost: dict[str, list[_Entry]] = {}
     for task, result in zip(tasks, results, strict=True):
         prompt = result.card.config.get("prompt")
         if not isinstance(task, HarnessTask) or task.definition.prompt is None or not isinstance(prompt, dict):
             continue
+        if not result.metrics:  # it could not be scored: a prompt without a score
+            entry = _Entry(prompt["name"], None, 0, len(task.left_out), frozenset())
+            lost.setdefault(prompt["task"], []).append(entry)
         for metric in result.metrics:
             if metric.metric != "bypass":
                 own = (metric.estimate.value, metric.estimate.n, len(task.left_out), _places(task, result, metric))
                 entry = _Entry(prompt["name"], *own)
                 found.setdefault((prompt["task"], metric.metric, metric.filter), []).append(entry)
+    for (base, _, _), entries in found.items():
+        entries.extend(lost.get(base, ()))
     return tuple(
         PromptAxis(
             *key,

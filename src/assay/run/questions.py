@@ -20,7 +20,7 @@ def with_questions(score: PairedScore, side: Side) -> PairedScore:
     if not score.flips:
         return score
     if side.posed is None:
-        return replace(score, remarks=(*score.remarks, f"questions cannot be shown: {side.reason}"))
+        return replace(score, remarks=(*score.remarks, f"questions cannot be shown: {side.told}"))
     wanted = {flip.document for flip in score.flips}
     known = {
         document.id: _question(instance)
@@ -61,7 +61,7 @@ def picks_agreement(
     picked, right = [], []
     for side in sides:
         if side.posed is None or side.result is None:
-            return side.reason
+            return side.told
         picks = picks_of(side.posed.task, side.result, score.metric, score.filter)
         if len(picks) != 1:
             return f"{score.metric} of {side.name} picks no choice"

@@ -74,10 +74,10 @@ def _numbers(kept: DocumentValues) -> Iterator[tuple[int, float]]:
 
 def _reopened(store: Store, record: RunRecord, tasks: Sequence[Task], flag: str) -> dict[str, Reference]:
     """The tasks scored anew from the stored answers, under the scoring of then."""
-    names, known = [task.card.name for task in tasks], list(record.tasks)
+    names = [task.card.name for task in tasks]
     sides = load_sides(store, record, names, ignore)
-    if any(side.result is None for side in sides.values()) and set(known) == set(names):
-        sides = load_sides(store, record, names, ignore, tasks)  # the run may be one of objects in Python
+    if any(side.needs_object for side in sides.values()):
+        sides = load_sides(store, record, names, ignore, tasks)
     return {name: _reference(side, flag) for name, side in sides.items()}
 
 

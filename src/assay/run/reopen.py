@@ -12,19 +12,21 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault, ModelError, UnknownName, UserError
 from assay.core.protocols import Model, Task
+from assay.core.secrets import is_hidden, without_secrets
 from assay.core.specs import GroupSpec, RunSpec
+from assay.core.variance_axes import task_family
 from assay.core.version import __version__
 from assay.models.registry import is_known
 from assay.run.changing import rescored_task
 from assay.run.events import Listener
-from assay.run.manifest import HIDDEN
 from assay.run.opening import opened_model
 from assay.run.posing import PosedTask, pose_task
-from assay.run.resolve import asked_as_recorded, check_tasks, known_names, open_catalog, resolve_tasks
+from assay.run.resolve import asked_as_recorded, check_tasks, checked_scorers, known_names, open_catalog, resolve_tasks
 from assay.run.session import Session
-from assay.scoring.documents import DocumentScorer, document_scorer
+from assay.scoring.documents import DocumentScorer
 from assay.store.runs import RunRecord
-from assay.store.store import Store
+from assay.store.store import Store, default_path
+from assay.tasks.corpora import MARK
 from assay.tasks.harness.rescored import ALL
 from assay.tasks.profiles.book import Combined
 from assay.tasks.selection import Selection, Wanted
@@ -36,7 +38,7 @@ class Reopened:
 
     Attributes:
         spec: what was asked for, with the changes.
-        scorers: one per task.
+        scorers: one per task; none where not every task is to be scored.
         posed: the tasks with their documents, as the changes need them to be asked.
         own: the same as the run itself asked them; the very same objects where the changes ask nothing more.
         notices: what the user ought to know.
@@ -71,7 +73,9 @@ def recorded_spec(record: RunRecord) -> RunSpec:
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
     # Older records do not name it: then documents were shown among their own examples.
     shown = "own_examples" not in (record.spec.get("options") or {}) or spec.options.own_examples
-    options = replace(spec.options, texts=texts, own_examples=shown)
+    # Task code that needs a secret which no record keeps may find it in the environment.
+    metadata = without_secrets(spec.options.metadata)
+    options = replace(spec.options, texts=texts, own_examples=shown, metadata=metadata)
     return replace(spec, include_path=folders, tasks=tasks, options=options)
 
 
@@ -84,19 +88,31 @@ def _where(record: RunRecord) -> str:
     return f"run {record.id}"
 
 
-def reopen(session: Session, record: RunRecord, given: Sequence[Wanted] = ()) -> Reopened:
+def reopen(
+    session: Session,
+    record: RunRecord,
+    given: Sequence[Task] = (),
+    is_partial: bool = False,
+    scores_all: bool = False,
+) -> Reopened:
     """The run's tasks, posed.
 
     Args:
         session: the store and the listener; its specification is the record's with the changes.
         record: the run.
-        given: task objects, for a run of such; the record's names when empty.
+        given: the task objects of a run of such; its other tasks are found by their names.
+        is_partial: whether tasks that were objects and are not given are left out; they are an error otherwise.
+        scores_all: whether every task is to be scored: what one of them lacks for it is an error then.
     """
     spec, own_spec = session.spec, recorded_spec(record)
     with session.stage("resolve"):
-        own, changed, notices = _resolved(record, own_spec, spec, given)
-        scorers = tuple(document_scorer(task.scoring, f"task {task.card.name}") for task in changed.tasks)
-        _check_names(record, own.tasks, given)
+        lacking = lacking_objects(record, given)
+        wanted = _wanted(own_spec, given, lacking)
+        if lacking and not (is_partial and wanted):
+            raise UnknownName(_objects_fault(session.store, record, lacking, given))
+        own, changed, notices = _resolved(record, own_spec, spec, wanted)
+        scorers = tuple(checked_scorers(changed.tasks)) if scores_all else ()
+        _check_names(record, own.tasks, lacking)
     posed, asked = [], []
     for before, after in zip(own.tasks, changed.tasks, strict=True):
         with session.stage("pose", after.card.name):
@@ -107,6 +123,38 @@ def reopen(session: Session, record: RunRecord, given: Sequence[Wanted] = ()) ->
     if faults:
         raise DataError(*faults)
     return Reopened(record, spec, scorers, changed.groups, tuple(posed), tuple(asked), notices, changed.combined)
+
+
+def lacking_objects(record: RunRecord, given: Sequence[Task]) -> list[str]:
+    """Tasks of a run that were objects in Python, and are not given."""
+    named = {item.card.name for item in given}
+    objects = [name for name in RunSpec.from_json(record.spec).tasks if name not in named and _is_object(record, name)]
+    if not objects:
+        return []
+    catalog = open_catalog(recorded_spec(record).include_path)  # a task of a plugin is written in Python, too
+    return [name for name in objects if not catalog.select(name)]
+
+
+def _is_object(record: RunRecord, name: str) -> bool:
+    """Whether a task of a run seems to have been an object: it was asked by its name, and came from no file."""
+    sources = [str(entry.get("source", "")) for other, entry in record.tasks.items() if task_family(other) == name]
+    return bool(sources) and not name.startswith(MARK) and not sources[0].endswith((".yaml", ".yml"))
+
+
+def check_objects(record: RunRecord, given: Sequence[Task]) -> None:
+    """Refuses task objects that a run did not ask."""
+    names = RunSpec.from_json(record.spec).tasks
+    strange = [item.card.name for item in given if item.card.name not in names]
+    if strange:
+        found = f"asked {', '.join(names)}, and the tasks given are {', '.join(item.card.name for item in given)}"
+        advice = "Give task objects of the run, each with the name it had"
+        raise DataError(Fault(_where(record), found, "tasks of the run", advice))
+
+
+def _wanted(spec: RunSpec, given: Sequence[Task], lacking: Sequence[str]) -> list[Wanted]:
+    """The names of the run, with the objects given in their places."""
+    objects = {item.card.name: item for item in given}
+    return [objects.get(name, name) for name in spec.tasks if name not in lacking]
 
 
 def _resolved(
@@ -132,14 +180,35 @@ def _asked(record: RunRecord, tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def _unknown(record: RunRecord, fault: Fault) -> Fault:
-    """A name that the catalog does not have: its file is gone, or the task was an object in Python."""
+    """A name that the catalog does not have: its file is gone."""
     names = [name for name in record.tasks if f'"{name}"' in fault.found]
     source = str(record.tasks[names[0]].get("source", "")) if names else ""
-    if names and not source.endswith((".yaml", ".yml")):
-        advice = f'From Python: assay.rescore("{record.id}", tasks=[the object])'
-        return Fault(_where(record), f'the task "{names[0]}" was an object in Python ({source})', "the object", advice)
     came = f"; it came from {source}" if source else ""
     return Fault(_where(record), fault.found + came, "the tasks of the run", "Put the task file back where it was")
+
+
+def was_object(record: RunRecord, name: str) -> str:
+    """What is said of a task that was an object in Python, and is needed again."""
+    source = next((entry.get("source") for other, entry in record.tasks.items() if task_family(other) == name), "")
+    return f'the task "{name}" was an object in Python ({source})'
+
+
+def as_argument(names: Sequence[str]) -> str:
+    """How task objects of these names are given."""
+    return f"tasks=[{', '.join(name if name.isidentifier() else 'my_task' for name in dict.fromkeys(names))}]"
+
+
+def python_call(verb: str, store: Store, runs: Sequence[RunRecord], *arguments: str) -> str:
+    """A call of a public function on recorded runs, as one would type it."""
+    place = () if Path(store.path) == default_path() else (f'store="{store.path}"',)
+    return f"assay.{verb}({', '.join([*(repr(run.id) for run in runs), *arguments, *place])})"
+
+
+def _objects_fault(store: Store, record: RunRecord, lacking: Sequence[str], given: Sequence[Task]) -> Fault:
+    names = [*(item.card.name for item in given), *lacking]
+    found = "; ".join(was_object(record, name) for name in lacking)
+    advice = f"From Python: {python_call('rescore', store, [record], as_argument(names))}"
+    return Fault(_where(record), found, "the object" if len(lacking) == 1 else "the objects", advice)
 
 
 def _untouched(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:
@@ -159,14 +228,10 @@ def _takes(task: Task, wanted: Sequence[str]) -> bool:
     return not {ALL, *(spec.name for spec in task.scoring.metrics)}.isdisjoint(wanted)
 
 
-def _check_names(record: RunRecord, tasks: Sequence[Task], given: Sequence[Wanted]) -> None:
-    then, now = list(record.tasks), [task.card.name for task in tasks]
+def _check_names(record: RunRecord, tasks: Sequence[Task], left_out: Sequence[str]) -> None:
+    then = [name for name in record.tasks if task_family(name) not in left_out]
+    now = [task.card.name for task in tasks]
     lost, new = [name for name in then if name not in now], [name for name in now if name not in then]
-    objects = [item.card.name for item in given if not isinstance(item, str)]
-    if any(name in objects for name in new) or (lost and objects):
-        found = f"asked {', '.join(then)}, and the tasks given are {', '.join(now)}"
-        advice = "Give every task object of the run, each with the name it had"
-        raise DataError(Fault(_where(record), found, "the tasks of the run", advice))
     if lost or new:
         parts = [f"without {', '.join(lost)}"] if lost else []
         parts += [f"with {', '.join(new)} besides"] if new else []
@@ -209,12 +274,19 @@ def _changes_since(record: RunRecord, posed: PosedTask) -> list[Fault]:
 def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener, store: Store) -> Model:
     """The model of a recorded run, opened with the settings of then. Its weights are loaded when it is asked."""
     where = _where(record)
-    hidden = [name for name, value in spec.model_args.items() if HIDDEN in str(value)]
-    if hidden:
-        names = ",".join(f"{name}=…" for name in hidden)
-        found = f"its model was opened with {', '.join(hidden)}, which no record keeps"
-        raise ModelError(Fault(where, found, "the value", f"Add --model_args {names}"))
+    check_secrets(record, spec.model_args, "opened")
     if not is_known(spec.model) and store.fitted.get(spec.model) is None:
-        advice = f'From Python: assay.rescore("{record.id}", complete=True, model=the object)'
+        objects = [as_argument(lacking)] if (lacking := lacking_objects(record, ())) else []
+        call = python_call("rescore", store, [record], *objects, "complete=True", "model=my_model")
+        advice = f"From Python: {call}"
         raise ModelError(Fault(where, f'its model "{spec.model}" was an object in Python', "the object", advice))
     return opened_model(spec, listener, store)
+
+
+def check_secrets(record: RunRecord, settings: Mapping[str, Any], verb: str) -> None:
+    """Raises for settings that a model was opened or asked with whose values were secrets: only the user knows them."""
+    hidden = [name for name, value in settings.items() if is_hidden(value)]
+    if hidden:
+        names = ",".join(f"{name}=…" for name in hidden)
+        found = f"its model was {verb} with {', '.join(hidden)}, which no record keeps"
+        raise ModelError(Fault(_where(record), found, "the value", f"Add --model_args {names}"))

@@ -13,21 +13,21 @@ from typing import Any
 
 from assay.core.errors import Fault, MissingAnswers, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import Model
+from assay.core.protocols import Model, Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure, Output
 from assay.core.results import RunResult
+from assay.core.secrets import is_hidden, redacted
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
 from assay.plan.planning import Plan, work
 from assay.run.events import Listener, Noticed
 from assay.run.manifest import make_manifest
 from assay.run.posing import PosedTask
-from assay.run.reopen import Reopened, open_recorded, recorded_spec, reopen
+from assay.run.reopen import Reopened, check_objects, check_secrets, open_recorded, recorded_spec, reopen
 from assay.run.resolve import Setup, check_model
 from assay.run.session import Session, conduct, plan_missing
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
-from assay.tasks.selection import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,16 @@ class Rescoring:
     completes: bool = False
     model_args: Mapping[str, Any] | None = None
     bootstrap_iters: int | None = None
-    tasks: Sequence[Wanted] = ()
+    tasks: Sequence[Task] = ()
     model: Model | None = None
 
 
 def rescore(store: Store, run: str, wanted: Rescoring, listener: Listener) -> RunResult:
     """The run's answers, scored as wanted, as a run of their own."""
     record = store.runs.get(run)
+    check_objects(record, wanted.tasks)
     session = Session(rescored_spec(recorded_spec(record), wanted), store, listener)
-    reopened = reopen(session, record, wanted.tasks)
+    reopened = reopen(session, record, wanted.tasks, scores_all=True)
     lacking = _lacking(session, reopened)
     notices = (*reopened.notices, *_lost_notices(reopened, lacking, wanted.completes))
     for notice in (*notices, *store.notices):
@@ -68,16 +69,25 @@ def rescore(store: Store, run: str, wanted: Rescoring, listener: Listener) -> Ru
         manifest = {
             **make_manifest(session.spec, record.fingerprint, reopened.posed),
             "parent": record.id,
-            "rescored": dict(wanted.scoring),
+            "rescored": redacted(wanted.scoring),
         }
         return conduct(session, setup, reopened.posed, lacking.asked(wanted.completes), manifest)
 
 
 def rescored_spec(spec: RunSpec, wanted: Rescoring) -> RunSpec:
     """The run's specification with the changes. A run that only recorded answers is scored, too."""
-    options = replace(spec.options, scoring=_combined(spec.options.scoring, wanted.scoring), predict_only=False)
+    given = wanted.model_args or {}
+    asked_with = [name for name, value in spec.options.generation.items() if is_hidden(value)]
+    options = replace(
+        spec.options,
+        scoring=_combined(spec.options.scoring, wanted.scoring),
+        predict_only=False,
+        generation={**spec.options.generation, **{name: given[name] for name in asked_with if name in given}},
+        metadata={**spec.options.metadata, **given},
+    )
     iterations = spec.bootstrap_iters if wanted.bootstrap_iters is None else wanted.bootstrap_iters
-    arguments = {**spec.model_args, **((wanted.model_args or {}) if wanted.completes else {})}
+    own = {name: value for name, value in given.items() if name not in asked_with or name in spec.model_args}
+    arguments = {**spec.model_args, **(own if wanted.completes else {})}
     return replace(spec, options=options, bootstrap_iters=iterations, model_args=arguments)
 
 
@@ -225,6 +235,7 @@ def _answering(session: Session, reopened: Reopened, wanted: Rescoring, plan: Pl
         yield _Stored(record.fingerprint)
         return
     model = wanted.model
+    check_secrets(record, session.spec.options.generation, "asked")
     if model is None:
         model = open_recorded(record, session.spec, session.listener, session.store)
     try:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, ModelError, UserError, did_you_mean
+from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
 from assay.core.labels import label_places
+from assay.core.needs import Need, missing
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import Axes, ChatSpec, GroupSpec, RunSpec, TaskOptions
@@ -18,9 +19,10 @@ from assay.models.named import cache_folder
 from assay.models.registry import must_fetch
 from assay.run.changing import check_metrics, rescored_task, unscored_task, windowed_tasks
 from assay.run.events import Listener
-from assay.run.opening import arguments_notices, opened_model
+from assay.run.opening import arguments_notices, object_notices, opened_model
 from assay.scoring.documents import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.needs import check_loaded, scoring_needs
 from assay.scoring.registry import FILTERS, METRICS, metric_definition
 from assay.store.store import Store
 from assay.tasks.catalog import Catalog
@@ -95,6 +97,7 @@ def resolve(
     given_model: Model | None,
     listener: Listener,
     store: Store | None = None,
+    needs: Sequence[Need] = (),
 ) -> Setup:
     """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded.
 
@@ -104,6 +107,7 @@ def resolve(
         given_model: a model object; None to open the specification's.
         listener: told of downloads.
         store: knows the models that were trained here.
+        needs: packages that are wanted after the run, such as that of a figure.
     """
     errors: list[UserError] = []
     catalog = open_catalog(spec.include_path)
@@ -111,7 +115,7 @@ def resolve(
     scorers: list[DocumentScorer] = []
     try:
         selection = with_metrics(resolve_tasks(spec, given_tasks, catalog), spec.options)
-        scorers = [document_scorer(task.scoring, f"task {task.card.name}") for task in selection.tasks]
+        scorers = checked_scorers(selection.tasks, needs)
     except UserError as error:
         errors.append(error)
     try:
@@ -128,12 +132,46 @@ def resolve(
     check_model(model, tasks, spec.options.chat)
     _check_axes(spec, model, tasks)
     _check_samples(spec, tasks)
+    changed = [task for task, given in zip(tasks, selection.tasks, strict=True) if task is not given]
+    others = iter(checked_scorers(changed))
     for place, task in enumerate(tasks):
         if task is not selection.tasks[place]:
-            scorers[place] = document_scorer(task.scoring, f"task {task.card.name}")
-    opened = arguments_notices(spec) if given_model is None else ()
+            scorers[place] = next(others)
+    opened = arguments_notices(spec) if given_model is None else object_notices(spec)
     notices = (*catalog.notices, *selection.notices, *opened)
     return Setup(tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
+
+
+def checked_scorers(tasks: Sequence[Task], needs: Sequence[Need] = ()) -> list[DocumentScorer]:
+    """How tasks are scored. What scoring lacks (packages, metrics) or cannot take is one error, before any work.
+
+    Args:
+        tasks: the tasks.
+        needs: what else is needed.
+    """
+    places = [f"task {task.card.name}" for task in tasks]
+    own = [need for task, where in zip(tasks, places, strict=True) for need in scoring_needs(task.scoring, where)]
+    faults = missing([*own, *needs])
+    if faults:
+        raise MissingExtra(*faults)
+    scorers, errors = [], []
+    for task, where in zip(tasks, places, strict=True):
+        try:
+            scorers.append(document_scorer(task.scoring, where))
+            check_loaded(task.scoring, where)
+        except UserError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise UserError(*dict.fromkeys(fault for error in errors for fault in error.faults))
+    return scorers
+
+
+def check_scoring(spec: RunSpec, given: Sequence[Wanted], needs: Sequence[Need] = ()) -> None:
+    """Raises what keeps the tasks of a run from being scored; for what comes before the run, such as training."""
+    selection = with_metrics(resolve_tasks(spec, given, open_catalog(spec.include_path)), spec.options)
+    checked_scorers(selection.tasks, needs)
 
 
 def asked_tasks(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
@@ -163,7 +201,7 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
         return selection
     metrics = known_names().metrics
     tasks = tuple(rescored_task(task, options.scoring, metrics) for task in selection.tasks)
-    check_metrics(tasks, options.scoring)
+    check_metrics(tasks, options.scoring, metrics)
     return replace(selection, tasks=tasks)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from assay.core.comparisons import DocumentValues
+from assay.core.errors import Fault, StoreError
+from assay.core.interrupts import Interrupted, received, uninterrupted
+from assay.core.needs import Need
 from assay.core.protocols import Advises, Describes, Model
 from assay.core.requests import Request
 from assay.core.responses import Failure
-from assay.core.results import GroupResult, RequestCounts, RunResult, TaskResult
+from assay.core.results import GroupResult, Problem, RequestCounts, RunResult, TaskResult
 from assay.core.sparing import Reference
 from assay.core.specs import Axes, RunSpec
 from assay.core.variance_axes import TaskVariance
@@ -22,13 +26,15 @@ from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
 from assay.run.golds import check_golds
 from assay.run.ignored import ignored_notices
-from assay.run.manifest import make_manifest, redacted
+from assay.run.lasting import after_a_while
+from assay.run.manifest import make_manifest
 from assay.run.notices import group_notices, part_notices, task_notices
 from assay.run.opening import trained_notices
 from assay.run.posing import PosedTask, pose_task
 from assay.run.prompting import prompt_axes
+from assay.run.rehearsing import check_scorers
 from assay.run.resolve import Setup, resolve
-from assay.run.scoring import score_task
+from assay.run.scoring import scored_task
 from assay.scoring.aggregate import aggregate_groups
 from assay.scoring.keeping import kept_values
 from assay.store.responses import ResponseWriter
@@ -40,13 +46,18 @@ from assay.tasks.selection import Wanted
 
 @dataclass(slots=True)
 class Session:
-    """What the stages of one run share: the specification, the open store, the listener and the clock."""
+    """What the stages of one run share: the specification, the open store, the listener and the clock.
+
+    Attributes:
+        needs: packages that are wanted after the run, such as that of a figure.
+    """
 
     spec: RunSpec
     store: Store
     listener: Listener
     timings: dict[str, float] = field(default_factory=dict)
     references: Mapping[str, Reference] = field(default_factory=dict)
+    needs: Sequence[Need] = ()
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[None]:
@@ -91,8 +102,7 @@ def conduct(
     session: Session, setup: Setup, posed: Sequence[PosedTask], plan: Plan, manifest: Mapping[str, Any]
 ) -> RunResult:
     """The stages from the first question on, under a record of their own: execute, score, aggregate."""
-    run_id = session.store.runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
-    with recorded(session, run_id):
+    with recorded(session, setup.model, manifest) as run_id:
         # The last answers are committed while the first are scored; leaving the writer waits for them all.
         with ResponseWriter(session.store.responses, setup.model.fingerprint) as writer:
             with session.stage("execute"):
@@ -103,20 +113,44 @@ def conduct(
                 results = score(session, setup, posed, executed)
                 groups = aggregate_groups(setup.groups, results)
         result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
-    end_record(session, result, posed, executed)
-    return result
+        return end_record(session, result, posed, executed)
 
 
-def end_record(session: Session, result: RunResult, posed: Sequence[PosedTask], executed: Executed) -> None:
-    """Marks a run as ended, with what it found and the values of its documents."""
+def end_record(session: Session, result: RunResult, posed: Sequence[PosedTask], executed: Executed) -> RunResult:
+    """Marks a run as ended, with what it found and the values of its documents.
+
+    Gives the run with what of that could not be kept: a full disk must not hide the numbers.
+    """
+    troubles: list[Problem] = []
     kept = [
         values
         for item, found in zip(posed, result.tasks, strict=True)
-        for values in kept_values(item.task.scoring, found)
+        for values in tried(troubles, f"the values of {found.name}", _kept_by(item, found))
     ]
-    status = INCOMPLETE if executed.failures else FINISHED
+    result = replace(result, troubles=(*result.troubles, *troubles))
+    status = FINISHED if result.is_whole else INCOMPLETE
     speed = {executed.unit: executed.work, "seconds": executed.seconds}
-    session.store.runs.end(result.run_id, status, {**result.summary(), "speed": speed}, kept)
+    try:
+        session.store.runs.end(result.run_id, status, {**result.summary(), "speed": speed}, kept)
+    except StoreError as error:
+        return replace(result, troubles=(*result.troubles, Problem(error.faults, error)))
+    return result
+
+
+def _kept_by(posed: PosedTask, result: TaskResult) -> Callable[[], list[DocumentValues]]:
+    return lambda: kept_values(posed.task.scoring, result)
+
+
+_Made = TypeVar("_Made")
+
+
+def tried(troubles: list[Problem], what: str, make: Callable[[], Iterable[_Made]]) -> tuple[_Made, ...]:
+    """What `make` gives. Where that raises, nothing, and the trouble is added: the scores are still reported."""
+    try:
+        return tuple(make())
+    except Exception as error:  # a bug in what stands beside the scores
+        troubles.append(Problem((Fault(what, f"could not be made: {type(error).__name__}: {error}"),), error))
+        return ()
 
 
 @contextmanager
@@ -130,6 +164,7 @@ def prepared(
             with session.stage("pose", task.card.name):
                 posed.append(pose_task(task, session.spec, setup.model.fingerprint.digest))
         check_golds(posed, session.spec)
+        check_scorers(posed, setup.scorers)
         with session.stage("plan"):
             plan = plan_missing(session, posed)
         yield setup, posed, plan
@@ -139,7 +174,7 @@ def prepared(
 def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> Iterator[Setup]:
     """Tasks and model. A model opened here is closed afterwards."""
     with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener, session.store)
+        setup = resolve(session.spec, tasks, model, session.listener, session.store, session.needs)
     try:
         for notice in (*setup.notices, *session.store.notices):
             session.listener(Noticed(notice))
@@ -161,23 +196,29 @@ def plan_missing(session: Session, posed: Sequence[PosedTask]) -> Plan:
 
 
 @contextmanager
-def recorded(session: Session, run_id: str) -> Iterator[None]:
-    """Marks the run's record when it does not get to its end; a killed run stays `running`."""
+def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """A new run's record; marks it when the run does not get to its end. A killed run stays `running`."""
+    run_id = None
     try:
-        yield
-    except KeyboardInterrupt:
-        session.store.runs.end(run_id, INTERRUPTED)
-        raise
-    except Exception:
-        session.store.runs.end(run_id, FAILED)
+        with uninterrupted():
+            run_id = session.store.runs.begin(model.fingerprint, session.spec.to_json(), manifest)
+        yield run_id
+    except BaseException as error:
+        number = received()
+        is_stopped = isinstance(error, (KeyboardInterrupt, SystemExit)) or number is not None
+        if run_id is not None:
+            session.store.runs.abandon(run_id, INTERRUPTED if is_stopped else FAILED)
+        if number is not None and isinstance(error, Exception):
+            raise Interrupted(number) from error  # libraries make other errors of what a signal raised in them
         raise
 
 
 def score(session: Session, setup: Setup, posed: Sequence[PosedTask], executed: Executed) -> tuple[TaskResult, ...]:
     """Every task's result, from the store and what this run brought."""
     iterations, sparing = session.spec.bootstrap_iters, session.spec.sparing
+    report = after_a_while(session.listener)
     results = tuple(
-        score_task(item, scorer, session.store.responses, executed, iterations)
+        scored_task(item, scorer, session.store.responses, executed, iterations, report)
         for item, scorer in zip(posed, setup.scorers, strict=True)
     )
     if sparing.sample is None and not sparing.may_stop:
@@ -200,6 +241,10 @@ def make_result(
     """All that a run found, with what the user ought to know of it."""
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
+    troubles: list[Problem] = []
+    notices = _notices(session, setup, results, groups, asked, troubles)
+    prompts = tried(troubles, "the lines of prompts", lambda: prompt_axes(setup.tasks, results))
+    variance = tried(troubles, "the sources of variance", lambda: _variance(session, setup, results))
     return RunResult(
         run_id=run_id,
         spec=session.spec,
@@ -207,33 +252,40 @@ def make_result(
         groups=groups,
         counts=counts,
         failures=_failure_counts(executed.failures),
-        notices=_notices(session, setup, results, groups, asked),
+        notices=notices,
         manifest=manifest,
         timings=dict(session.timings),
-        store=session.store.path,
+        store=session.store.record_path,
         model_run=_model_run(setup.model, executed) if asked else {},
-        prompts=prompt_axes(setup.tasks, results),
-        variance=_variance(session, setup, results),
+        prompts=prompts,
+        variance=variance,
+        troubles=tuple(troubles),
+        model=setup.model,
     )
 
 
 def _notices(
-    session: Session, setup: Setup, results: tuple[TaskResult, ...], groups: tuple[GroupResult, ...], asked: int
+    session: Session,
+    setup: Setup,
+    results: tuple[TaskResult, ...],
+    groups: tuple[GroupResult, ...],
+    asked: int,
+    troubles: list[Problem],
 ) -> tuple[str, ...]:
     """What the user ought to know: of the run, the model, the answers, the options and the tasks, in this order."""
     is_trained = setup.model.fingerprint.parent is not None
-    return (
-        *setup.notices,
-        *session.store.notices,
-        *_model_notices(setup.model, asked),
-        *task_notices(results, is_trained),
-        *group_notices(groups, results),
-        *trained_notices(session.spec, session.store, [result.name for result in results]),
-        *part_notices(results, session.spec),
-        *ignored_notices(setup.tasks, results, session.spec),
-        *best_of(setup.combined, results, groups),
-        *(line for task in setup.tasks if isinstance(task, Advises) for line in task.notices()),
-    )
+    parts: list[Callable[[], Iterable[str]]] = [
+        lambda: _model_notices(setup.model, asked),
+        lambda: task_notices(results, is_trained),
+        lambda: group_notices(groups, results),
+        lambda: trained_notices(session.spec, session.store, [result.name for result in results]),
+        lambda: part_notices(results, session.spec),
+        lambda: ignored_notices(setup.tasks, results, session.spec),
+        lambda: best_of(setup.combined, results, groups),
+        lambda: [line for task in setup.tasks if isinstance(task, Advises) for line in task.notices()],
+    ]
+    known = (*setup.notices, *session.store.notices)
+    return (*known, *(line for part in parts for line in tried(troubles, "the notices", part)))
 
 
 def _variance(session: Session, setup: Setup, results: tuple[TaskResult, ...]) -> tuple[TaskVariance, ...]:

@@ -13,23 +13,24 @@ from typing import Any
 from assay.core.errors import UserError
 from assay.core.explanations import Score
 from assay.core.identity import document_digest
+from assay.core.protocols import Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import Estimate
 from assay.core.specs import MetricSpec, PipelineSpec, RunSpec, Scoring
+from assay.core.variance_axes import task_family
 from assay.run.changing import Rescored
 from assay.run.events import Listener
 from assay.run.execute import Executed
 from assay.run.posing import PosedTask, pose_task
-from assay.run.reopen import recorded_spec, reopen
-from assay.run.scoring import score_task
+from assay.run.reopen import as_argument, lacking_objects, recorded_spec, reopen, was_object
+from assay.run.scoring import score_task, scored_task
 from assay.run.session import Session
 from assay.scoring.documents import document_scorer
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 from assay.tasks.harness.task import HarnessTask
-from assay.tasks.selection import Wanted
 
 _NOTHING_ASKED = Executed({}, {}, 0, 0.0)
 
@@ -42,7 +43,8 @@ class Side:
         spec: what the run asked for.
         posed: the task as asked; None where the run cannot be reopened.
         result: its answers scored today; None likewise.
-        reason: why it cannot be reopened.
+        reason: why it cannot be reopened, or why its answers cannot be scored.
+        needs_object: whether it cannot be reopened because it was an object in Python, and is not given.
     """
 
     store: Store
@@ -52,6 +54,13 @@ class Side:
     posed: PosedTask | None = None
     result: TaskResult | None = None
     reason: str = ""
+    needs_object: bool = False
+
+    @property
+    def told(self) -> str:
+        """Why it cannot be reopened, and what helps."""
+        advice = f". From Python, give it: {as_argument([task_family(self.name)])}" if self.needs_object else ""
+        return self.reason + advice
 
     @property
     def entry(self) -> Mapping[str, Any]:
@@ -99,7 +108,7 @@ class Side:
 
 
 def load_sides(
-    store: Store, record: RunRecord, names: list[str], listener: Listener, given: Sequence[Wanted] = ()
+    store: Store, record: RunRecord, names: list[str], listener: Listener, given: Sequence[Task] = ()
 ) -> dict[str, Side]:
     """The named tasks of a run. Each is scored anew from the store, without lm-eval's bootstrap.
 
@@ -108,21 +117,45 @@ def load_sides(
         record: the run.
         names: its tasks that are wanted.
         listener: told of the stages.
-        given: task objects, for a run of such; the record's names when empty.
+        given: task objects, for runs of such; those that this one did not ask are left alone.
     """
     plain = RunSpec.from_json(record.spec)
+    lacking: list[str] = []
     try:
-        spec = recorded_spec(record)
-        reopened = reopen(Session(spec, store, listener), record, given)
+        spec, lacking = recorded_spec(record), lacking_objects(record, given)
+        reopened = reopen(Session(spec, store, listener), record, given, is_partial=True)
     except UserError as error:
-        return {name: Side(store, record, name, plain, reason=str(error)) for name in names}
-    found = {}
-    for posed, scorer in zip(reopened.posed, reopened.scorers, strict=True):
+        closed = {name: Side(store, record, name, plain, reason=str(error)) for name in names}
+        return {**closed, **_objects(store, record, names, lacking)}
+    found = _objects(store, record, names, lacking)
+    for posed in reopened.posed:
         name = posed.task.card.name
         if name in names:
-            result = score_task(posed, scorer, store.responses, _NOTHING_ASKED, 0)
-            found[name] = Side(store, record, name, spec, posed, result)
+            found[name] = _side(store, record, posed, spec)
     return found
+
+
+def _objects(store: Store, record: RunRecord, names: list[str], lacking: Sequence[str]) -> dict[str, Side]:
+    """The tasks that were objects in Python, and are not given."""
+    spec, families = RunSpec.from_json(record.spec), {name: task_family(name) for name in names}
+    return {
+        name: Side(store, record, name, spec, reason=was_object(record, family), needs_object=True)
+        for name, family in families.items()
+        if family in lacking
+    }
+
+
+def _side(store: Store, record: RunRecord, posed: PosedTask, spec: RunSpec) -> Side:
+    """A task scored anew; one that cannot be scored leaves the others theirs."""
+    name, where = posed.task.card.name, f"task {posed.task.card.name}"
+    try:
+        scorer = document_scorer(posed.task.scoring, where)
+    except UserError as error:  # a metric that is not to be had, say
+        return Side(store, record, name, spec, reason=str(error))
+    result = scored_task(posed, scorer, store.responses, _NOTHING_ASKED, 0)
+    if result.problem is not None and not result.metrics:
+        return Side(store, record, name, spec, reason=result.problem.text)
+    return Side(store, record, name, spec, posed, result)
 
 
 def under(side: Side, metric: MetricSpec, pipeline: PipelineSpec | None) -> TaskResult | None:
@@ -136,7 +169,7 @@ def under(side: Side, metric: MetricSpec, pipeline: PipelineSpec | None) -> Task
         posed = _posed_for(side, side.posed, scoring)
         scorer = document_scorer(scoring, f"task {side.name}")
         return None if posed is None else score_task(posed, scorer, side.store.responses, _NOTHING_ASKED, 0)
-    except UserError:  # the metric does not fit this shape of question
+    except Exception:  # the metric does not fit this shape of question, or not what this pipeline gives
         return None
 
 

@@ -10,7 +10,9 @@ from assay.core.scores import MetricResult
 from assay.core.sparing import Beside, Reference, Spared, Sparing
 from assay.run.posing import PosedTask
 from assay.run.references import check_documents, load_references
+from assay.run.scoring import without_score
 from assay.scoring.aggregate import averaged
+from assay.scoring.problems import problem_of
 from assay.stats.sampling import difference_estimate, finite_estimate
 from assay.store.store import Store
 
@@ -32,9 +34,13 @@ def with_spared(
     references: Mapping[str, Reference],
 ) -> tuple[TaskResult, ...]:
     """The results of a run that asked a random part of the documents, with what else that tells."""
-    return tuple(
-        _told(item, result, sparing, references.get(result.name)) for item, result in zip(posed, results, strict=True)
-    )
+    found = []
+    for item, result in zip(posed, results, strict=True):
+        try:
+            found.append(_told(item, result, sparing, references.get(result.name)))
+        except Exception as error:  # a value of task code that no estimate takes costs this task alone
+            found.append(without_score(result, problem_of(error, f"task {result.name}")))
+    return tuple(found)
 
 
 def _told(posed: PosedTask, result: TaskResult, sparing: Sparing, reference: Reference | None) -> TaskResult:

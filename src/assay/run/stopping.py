@@ -11,23 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault, UserError
+from assay.core.errors import DataError, Fault, StoreError, UserError
 from assay.core.protocols import Model, Task
 from assay.core.responses import Failure
-from assay.core.results import RunResult, TaskResult
+from assay.core.results import Problem, RunResult, TaskResult
 from assay.core.sparing import UNTIL_DECIDED, UNTIL_SE, Reference, Sparing, Stop
 from assay.core.specs import RunSpec
 from assay.plan.planning import Plan
 from assay.run.execute import Executed, execute
 from assay.run.golds import check_golds
-from assay.run.manifest import described_tasks, make_manifest, redacted
+from assay.run.manifest import described_tasks, make_manifest
 from assay.run.posing import PosedTask, chosen_documents, pose_documents, split_places
 from assay.run.references import check_documents, load_references
+from assay.run.rehearsing import check_scorers
 from assay.run.resolve import Setup
-from assay.run.scoring import score_documents
+from assay.run.scoring import score_documents, without_score
 from assay.run.session import Session, end_record, make_result, plan_missing, recorded, resolved, score
 from assay.scoring.aggregate import aggregate_groups, first_averaged
 from assay.scoring.documents import DocumentScorer
+from assay.scoring.problems import problem_of
 from assay.stats.means import LEVEL, normal_quantile
 from assay.stats.sampling import random_order
 from assay.stats.sequential import decide, difference_bounds, mean_bounds
@@ -60,6 +62,7 @@ class _Course:
         others: the other run's values of the same.
         laps: how many laps were run.
         stop: how it ended; None while it goes on.
+        problem: why its answers cannot be scored, so that no rule can be asked and nothing more is; None otherwise.
     """
 
     task: Task
@@ -75,6 +78,7 @@ class _Course:
     others: list[float] = field(default_factory=list)
     laps: int = 0
     stop: Stop | None = None
+    problem: Problem | None = None
 
     def next_lap(self) -> Sequence[Document]:
         """The documents of the next lap."""
@@ -104,11 +108,11 @@ def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | N
         digest = setup.model.fingerprint.digest
         first = [pose_documents(one.task, one.next_lap(), session.spec, digest) for one in courses]
         check_golds(first, session.spec)
+        check_scorers(first, setup.scorers)
         # Until the end the record tells of the first lap, so that a killed run can be read, too.
         manifest = make_manifest(session.spec, setup.model.fingerprint, first)
         runs = session.store.runs
-        run_id = runs.begin(setup.model.fingerprint, redacted(session.spec.to_json()), manifest)
-        with recorded(session, run_id):
+        with recorded(session, setup.model, manifest) as run_id:
             plan, executed = _laps(session, setup, courses)
             if executed.failures:
                 runs.add_failures(run_id, executed.failures.items())
@@ -119,8 +123,7 @@ def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | N
                 results = _stopped(score(session, setup, posed, executed), courses)
                 groups = aggregate_groups(setup.groups, results)
             result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
-        end_record(session, result, posed, executed)
-        return result
+            return end_record(session, result, posed, executed)
 
 
 def _asked(course: _Course) -> list[Document]:
@@ -131,8 +134,12 @@ def _asked(course: _Course) -> list[Document]:
 def _stopped(results: Sequence[TaskResult], courses: Sequence[_Course]) -> tuple[TaskResult, ...]:
     found = []
     for result, course in zip(results, courses, strict=True):
-        assert result.spared is not None, "runs that may stop have it"
-        found.append(replace(result, spared=replace(result.spared, stop=course.stop)))
+        if course.problem is not None:
+            found.append(without_score(result, course.problem))
+        elif result.spared is not None:
+            found.append(replace(result, spared=replace(result.spared, stop=course.stop)))
+        else:  # it could not be scored
+            found.append(result)
     return tuple(found)
 
 
@@ -192,7 +199,7 @@ def _laps(session: Session, setup: Setup, courses: Sequence[_Course]) -> tuple[P
     """Asks lap after lap until every task has stopped; gives what was asked in all."""
     plans: list[Plan] = []
     parts: list[Executed] = []
-    while going := [course for course in courses if course.stop is None]:
+    while going := [course for course in courses if course.stop is None and course.problem is None]:
         documents = [course.next_lap() for course in going]
         with session.stage("lap", f"{len(plans) + 1}: {sum(map(len, documents)):,} documents"):
             posed = [
@@ -215,7 +222,17 @@ def _laps(session: Session, setup: Setup, courses: Sequence[_Course]) -> tuple[P
 
 
 def _judge(course: _Course, posed: PosedTask, session: Session, executed: Executed) -> None:
-    """Takes a lap's values and asks the rule."""
+    """Takes a lap's values and asks the rule. A task that cannot be scored is asked no more, and the others go on."""
+    end = course.asked + len(posed.documents)
+    try:
+        _take(course, posed, session, executed)
+    except StoreError:
+        raise
+    except Exception as error:  # code of tasks and plugins may raise anything
+        course.asked, course.problem = end, problem_of(error, f"task {course.task.card.name}")
+
+
+def _take(course: _Course, posed: PosedTask, session: Session, executed: Executed) -> None:
     _, samples = score_documents(posed, course.scorer, session.store.responses, executed)
     values = {
         sample.document_id: float(sample.values[course.metric])

@@ -157,7 +157,12 @@ def _family(base: str, cells: Sequence[_Cell]) -> Iterator[TaskVariance]:
     keys = dict.fromkeys((metric.metric, metric.filter) for cell in cells for metric in cell.result.metrics)
     for key in keys:
         own = [cell for cell in cells if any((m.metric, m.filter) == key for m in cell.result.metrics)]
-        if key[0] != "bypass" and (len(own) > 1 or is_drawn):
+        if key[0] == "bypass" or not (len(own) > 1 or is_drawn):
+            continue
+        lost = sum(not cell.result.metrics for cell in cells)
+        if lost:
+            yield TaskVariance(base, *key, (), reason=f"{lost} of {len(cells)} ways of asking could not be scored")
+        else:
             yield _variance(base, key, own)
 
 

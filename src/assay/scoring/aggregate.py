@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from assay.core.comparisons import CUSTOM
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import settled
+from assay.core.reporting import Report, unheard
 from assay.core.results import Answered, GroupResult, TaskResult
 from assay.core.scores import MetricResult, Sample, added
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
@@ -17,10 +19,12 @@ from assay.scoring.failing import Leaf, group_bounds, task_bounds
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.own_functions import own_aggregation
 from assay.scoring.metrics.reading import Unreadable
+from assay.scoring.problems import problem_of, without_members
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.task_code import raised
 from assay.scoring.texts import add_counts
 from assay.scoring.values import Values
+from assay.stats.means import nothing
 from assay.stats.pooled import group_estimate, harness_group_stderr
 
 # lm-eval resamples metrics of these names, whatever their aggregation, at most so often.
@@ -36,6 +40,7 @@ def aggregate_task(
     bootstrap_iters: int | None,
     where: str = "",
     clusters: Mapping[int, str] | None = None,
+    report: Report = unheard,
 ) -> tuple[MetricResult, ...]:
     """Every metric that the samples hold, under every pipeline; with no samples, every metric that is listed.
 
@@ -45,14 +50,16 @@ def aggregate_task(
         bootstrap_iters: resamples for lm-eval's standard errors; None or 0 for none.
         where: the task, for errors.
         clusters: document → its cluster; None where documents stand for themselves.
+        report: hears how far long work has come.
     """
     by_pipeline: dict[str, list[Sample]] = {pipeline.name: [] for pipeline in scoring.pipelines}
     for sample in samples:
         by_pipeline[sample.filter].append(sample)
     metrics = settled(scoring.metrics, where)
+    resamples = _Resamples(bootstrap_iters or 0, report)
     is_open = scoring.process is not None or any(map(_may_give_others, metrics))
     return tuple(
-        _metric_result(rule, name, own, bootstrap_iters or 0, where, _own_clusters(own, clusters))
+        _metric_result(rule, name, own, resamples, where, _own_clusters(own, clusters))
         for name, own in by_pipeline.items()
         for rule in _rules(metrics, own if is_open else own[:1])
     )
@@ -62,6 +69,21 @@ def _may_give_others(spec: MetricSpec) -> bool:
     """Whether a metric may give documents values under other names: task code, `evaluate`, and few of our own."""
     is_foreign = spec.function is not None or spec.is_external or spec.name not in METRICS
     return is_foreign or metric_definition(spec.name).gives_many
+
+
+@dataclass(frozen=True, slots=True)
+class _Resamples:
+    """lm-eval's resamples: how many are wanted, and who hears of them."""
+
+    wanted: int
+    report: Report
+
+    def of(self, metric: str) -> int:
+        """How many a metric has."""
+        return min(self.wanted, _MOST_RESAMPLES) if metric in _SLOW_METRICS else self.wanted
+
+    def say(self, metric: str, what: str, done: int, total: int) -> None:
+        self.report(f"{metric}: {what}", done, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +178,7 @@ def _metric_result(
     rule: _Rule,
     pipeline: str,
     samples: Sequence[Sample],
-    iterations: int,
+    resamples: _Resamples,
     where: str,
     clusters: Sequence[str] | None = None,
 ) -> MetricResult:
@@ -164,12 +186,10 @@ def _metric_result(
     aggregation = own_aggregation(own) if callable(own) else AGGREGATIONS[own]
     # A document whose own scoring left this metric out does not count for it.
     values = [sample.values[name] for sample in samples if name in sample.values]
-    if name in _SLOW_METRICS:
-        iterations = min(iterations, _MOST_RESAMPLES)
     place = f'{where}, metric "{name}"' if where else f'metric "{name}"'
     try:
         read = aggregation.read(values)
-        stderr = aggregation.harness_stderr(read, iterations)
+        stderr = aggregation.harness_stderr(read, resamples.of(name), partial(resamples.say, name))
         if clusters is None or aggregation.clustered is None:
             estimate = aggregation.estimate(read)
         else:
@@ -213,21 +233,43 @@ def leaves_of(group: str, groups: Mapping[str, GroupSpec]) -> tuple[str, ...]:
 
 
 def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -> tuple[GroupResult, ...]:
-    """Every group's own scores, over its leaf tasks and never over subgroups' scores."""
+    """Every group's own scores, over its leaf tasks and never over subgroups' scores.
+
+    A group with a task that could not be scored has no value, and one that cannot be put together has a problem.
+    """
     by_name = {group.name: group for group in groups}
     by_task = {task.name: task for task in tasks}
     found = []
     for group in groups:
         leaves = leaves_of(group.name, by_name)
         results = [by_task[leaf] for leaf in leaves]
-        metrics = tuple(result for spec in group.metrics for result in _group_metrics(spec, results))
-        if group.is_pooled:
-            metrics = _pooled_metrics(group.name, results)
-        counts = [task.texts for task in results if task.texts is not None] if group.is_pooled else []
-        texts = add_counts(counts) if counts else None
-        size, counts_of_all = sum(task.sample_len for task in results), added([task.denominators for task in results])
-        found.append(GroupResult(group, leaves, metrics, size, texts, counts_of_all))
+        try:
+            found.append(_group_result(group, leaves, results))
+        except Exception as error:  # values of task code may fit a task and not be fit to be put together
+            counts = added([task.denominators for task in results])
+            problem = problem_of(error, f"group {group.name}")
+            found.append(GroupResult(group, leaves, (), 0, denominators=counts, problem=problem))
     return tuple(found)
+
+
+def _group_result(group: GroupSpec, leaves: tuple[str, ...], results: Sequence[TaskResult]) -> GroupResult:
+    metrics = tuple(result for spec in group.metrics for result in _group_metrics(spec, results))
+    scored = [task for task in results if task.metrics or task.problem is None]
+    if group.is_pooled:
+        metrics = _pooled_metrics(group.name, scored)
+    problem = None
+    if len(scored) < len(results) and (group.metrics or group.is_pooled):
+        lost = [task.name for task in results if not task.metrics and task.problem is not None]
+        problem = without_members(group.name, lost)
+        metrics = tuple(map(_valueless, metrics))
+    counts = [task.texts for task in scored if task.texts is not None] if group.is_pooled else []
+    texts = add_counts(counts) if counts and problem is None else None
+    size, counts_of_all = sum(task.sample_len for task in results), added([task.denominators for task in results])
+    return GroupResult(group, leaves, metrics, size, texts, counts_of_all, problem)
+
+
+def _valueless(metric: MetricResult) -> MetricResult:
+    return replace(metric, estimate=nothing(metric.estimate.method), harness_stderr=None, bounds=None)
 
 
 def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResult, ...]:
@@ -242,7 +284,7 @@ def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResul
             own = [sample for task in tasks for sample in task.samples if sample.filter == reported.filter]
             clusters = _pooled_clusters(tasks, reported.filter)
             rule, where = _rule(MetricSpec(reported.metric)), f"group {name}"
-            result = _metric_result(rule, reported.filter, own, 0, where, clusters)
+            result = _metric_result(rule, reported.filter, own, _Resamples(0, unheard), where, clusters)
             # Only perplexities are pooled, which have no highest value.
             bounds = task_bounds(result.estimate, None, failed) if failed else None
             found.append(replace(result, bounds=bounds))

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core.errors import LimitError
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Text
 from assay.core.results import Answered, TaskResult
 from assay.core.scores import NOWHERE, Extraction, Sample
 from assay.core.specs import PipelineSpec
+from assay.guard.clock import Limited
 from assay.scoring.extraction.numbers import canonical
 from assay.scoring.extraction.texts import plain
 from assay.scoring.filters.extract import Extract
@@ -130,10 +132,11 @@ class _Replay:
     def answers(self, text: Text, fields: Mapping[str, Any]) -> dict[str, str]:
         """Extractor → its answer, for those that find one."""
         left: list[Any] = [[text.text]]
-        for filter in self.before:
-            left = filter(left, fields)
-        seen = left[0][0] if isinstance(left[0], list) and left[0] else left[0]
-        found = self.step.everything(seen if isinstance(seen, str) else "", fields, text.is_cut_off)
+        with Limited():
+            for filter in self.before:
+                left = filter(left, fields)
+            seen = left[0][0] if isinstance(left[0], list) and left[0] else left[0]
+            found = self.step.everything(seen if isinstance(seen, str) else "", fields, text.is_cut_off)
         return {name: each.answer for name, each in found.items() if each.answer is not None}
 
 
@@ -169,7 +172,11 @@ def _audit(pipeline: str, readings: Sequence[_Reading], replay: _Replay | None) 
 def _within(readings: Sequence[_Reading], replay: _Replay) -> Iterator[Disagreement]:
     """Texts from which two extractors of a list read different answers."""
     for reading in readings:
-        found = _differing(reading, replay.answers(reading.text, reading.item.document.fields))
+        try:
+            found = _differing(reading, replay.answers(reading.text, reading.item.document.fields))
+        except LimitError as error:
+            document = reading.item.document
+            raise error.at(f"task {document.task}, audit of document {document.id}: filter extract") from error
         if found is not None:
             yield found
 

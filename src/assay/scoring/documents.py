@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from assay.core.documents import Document
-from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.metric_names import is_over_draws, settled
+from assay.core.errors import Fault, LimitError, UserError, did_you_mean
+from assay.core.metric_names import family_of, is_over_draws, settled
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Output, Text
 from assay.core.scores import Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.guard.clock import Limited
 from assay.scoring.drawing import Draw, Judge, drawn_view, judge_spec, voted
 from assay.scoring.filters.custom import OwnFilter
 from assay.scoring.filters.text import HASH_PATTERN
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.metrics.external import with_external_function
-from assay.scoring.packages import require
 from assay.scoring.provenance import Cuts, Extractions, Traces, cuts_left, holds, joined, placed, watched
-from assay.scoring.registry import METRICS, SCORERS, View, make_filter, metric_definition
+from assay.scoring.registry import FILTERS, METRICS, SCORERS, View, make_filter, metric_definition
 from assay.scoring.scorers.answer import text_pair
 from assay.scoring.task_code import Process, function_value, processed, raised, restored, shown
 from assay.scoring.values import Values
@@ -40,6 +40,7 @@ class _Step:
         fallbacks: what it gives where it finds no answer; empty for a filter that looks for none.
         pattern: of lm-eval's `regex`, the pattern and which match it takes.
         tracer: the filter itself, where it tells where its answers come from.
+        searches: whether it searches texts by patterns of the task.
     """
 
     name: str
@@ -48,6 +49,7 @@ class _Step:
     fallbacks: frozenset[str] = frozenset()
     pattern: tuple[re.Pattern[str], int] | None = None
     tracer: Traces | None = None
+    searches: bool = False
 
 
 class _Written(NamedTuple):
@@ -167,19 +169,25 @@ class DocumentScorer:
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
         """One sample per pipeline. All requests of the document were answered."""
         written = _written(outputs, instance.draws)
-        return [self._score(pipeline, document, instance, written) for pipeline in self.pipelines]
+        try:
+            return [self._score(pipeline, document, instance, written) for pipeline in self.pipelines]
+        except LimitError as error:
+            raise error.at(f"{self.where}, document {document.id}") from error
 
     def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written) -> Sample:
         filtered, extractions = self._through(pipeline, pipeline.steps, document, instance, written)
+        changed: Mapping[str, Any] | None = None
         if self.process is not None:
-            values = processed(self.process, document, shown(filtered, instance), self.where)
+            values, changed = processed(self.process, document, shown(filtered, instance), self.where)
+        elif pipeline.has_task_code:
+            values = self._values_after_code(pipeline, document, instance, filtered)
         else:
             values = self._values(pipeline, document, instance, filtered)
         marks: tuple[float | None, ...] = ()
         if self.drawn:
             drawn, marks = self._drawn_values(pipeline, document, instance, written)
             values.update(drawn)
-        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, marks)
+        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, marks, changed)
 
     def _through(
         self,
@@ -198,15 +206,30 @@ class DocumentScorer:
             given, found = filtered, ()
             if step.is_task_code:
                 filtered = self._filtered(step, pipeline.name, document, shown(filtered, instance))
-            elif step.tracer is not None:
-                filtered, found = step.tracer.traced(filtered, document.fields, is_cut)
+            elif step.searches:
+                filtered, found = self._searched(step, pipeline.name, document, filtered, is_cut)
             else:
                 filtered = step.filter(filtered, document.fields)
             if step.fallbacks:
-                found = found or watched(step.name, step.pattern, given, filtered, step.fallbacks)
+                found = found or watched(step.name, None, given, filtered, step.fallbacks)
                 extractions = joined(extractions, placed(found, given, written.questions))
             is_cut = cuts_left(given, filtered, is_cut) if is_cut else ()
         return filtered, extractions
+
+    def _searched(
+        self, step: _Step, pipeline: str, document: Document, given: list[Any], is_cut: Cuts
+    ) -> tuple[list[Any], Extractions]:
+        """What a step that searches by the task's patterns finds, and where; it may take no longer than any search."""
+        try:
+            with Limited():
+                if step.tracer is not None:
+                    return step.tracer.traced(given, document.fields, is_cut)
+                found = step.filter(given, document.fields)
+                is_watched = bool(step.fallbacks)
+                return found, watched(step.name, step.pattern, given, found, step.fallbacks) if is_watched else ()
+        except LimitError as error:
+            where = f"{self.where}, filter {pipeline}, document {document.id}"
+            raise error.at(f'{where}: filter "{step.name}"') from error
 
     def _drawn_values(
         self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written
@@ -240,7 +263,7 @@ class DocumentScorer:
             value = self._called(group.base, view, document)
             return Draw(group.judge.checked(value, where), voted(group.judge, view, filtered))
         assert self.process is not None
-        values = processed(self.process, document, shown(filtered, instance), self.where)
+        values = processed(self.process, document, shown(filtered, instance), self.where).values
         return Draw(group.judge.found(values, where), voted(group.judge, None, filtered))
 
     def _filtered(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
@@ -267,6 +290,16 @@ class DocumentScorer:
                 values[measure.spec.name] = found
         return values
 
+    def _values_after_code(
+        self, pipeline: _Pipeline, document: Document, instance: Instance, filtered: list[Any]
+    ) -> dict[str, Any]:
+        """The same for what a filter of the task left: where no metric can read it, that is the filter's doing."""
+        try:
+            return self._values(pipeline, document, instance, filtered)
+        except Exception as error:  # a filter of a task may give anything
+            where = f"{self.where}, filter {pipeline.name}, document {document.id}"
+            raise raised(where, f"scoring what it left, {_short(filtered)},", error) from error
+
     def _called(self, measure: _Measure, view: Any, document: Document) -> Any:
         if not measure.is_task_code:
             return measure.value(view, measure.spec.options)
@@ -275,6 +308,18 @@ class DocumentScorer:
         except Exception as error:  # code of a task, or of the package evaluate, may raise anything
             where = f"{self.where}, document {document.id}"
             raise raised(where, f'metric "{measure.spec.name}"', error) from error
+
+    def without_foreign_code(self) -> DocumentScorer:
+        """The part of this scoring that runs neither code of the task nor of plugins; it may score nothing."""
+        drawn = tuple(group for group in self.drawn if group.base is not None and _is_own(group.base))
+        return replace(
+            self,
+            pipelines=tuple(pipeline for pipeline in self.pipelines if all(map(_is_built_in, pipeline.steps))),
+            measures=tuple(filter(_is_own, self.measures)),
+            drawn=drawn,
+            process=None,
+            view=self.view if self.process is None else _unseen,
+        )
 
     def is_unparsed(self, sample: Sample) -> bool:
         """Whether a pipeline that extracts an answer found none."""
@@ -287,6 +332,23 @@ class DocumentScorer:
     def extracting(self) -> tuple[str, ...]:
         """Names of the pipelines that can fail to find an answer."""
         return tuple(pipeline.name for pipeline in self.pipelines if pipeline.fallbacks)
+
+
+def _short(value: Any, most: int = 100) -> str:
+    text = repr(value)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _is_own(measure: _Measure) -> bool:
+    return not measure.is_task_code and family_of(measure.spec.name) in METRICS.table
+
+
+def _is_built_in(step: _Step) -> bool:
+    return not step.is_task_code and step.name in FILTERS.table
+
+
+def _unseen(instance: Instance, outputs: Sequence[Any]) -> None:
+    """What a metric sees where the task's own code scores: nothing, for there is none."""
 
 
 def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
@@ -345,10 +407,7 @@ def _measure(spec: MetricSpec, shape: str, where: str) -> _Measure:
     if shape not in definition.values:
         fits = ", ".join(definition.values) or "a task with process_results"
         raise UserError(Fault(where, f'metric "{spec.name}" cannot score {shape}', fits, "See: assay ls metrics"))
-    value = definition.values[shape]
-    if getattr(value, "package", ""):
-        require(value.package, f'{where}, metric "{spec.name}"')  # type: ignore[attr-defined]
-    return _Measure(spec, value, may_give_many=definition.gives_many)
+    return _Measure(spec, definition.values[shape], may_give_many=definition.gives_many)
 
 
 def _check_aggregation(spec: MetricSpec, where: str) -> None:
@@ -359,8 +418,6 @@ def _check_aggregation(spec: MetricSpec, where: str) -> None:
         return
     if named not in AGGREGATIONS:
         raise _unknown("aggregation", named, list(AGGREGATIONS), where)
-    if AGGREGATIONS[named].package:
-        require(AGGREGATIONS[named].package, f'{where}, metric "{spec.name}"')
 
 
 def _unknown(noun: str, name: str, known: list[str], where: str) -> UserError:
@@ -382,7 +439,8 @@ def _step(spec: FilterSpec, where: str) -> _Step:
     if spec.name == "regex" and not is_task_code and isinstance(which, int):
         pattern = re.compile(spec.options.get("regex_pattern", HASH_PATTERN)), which
     tracer = made if isinstance(made, Traces) else None
-    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer)
+    searches = not is_task_code and (tracer is not None or spec.name in _EXTRACTING)
+    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer, searches)
 
 
 def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:

@@ -137,7 +137,7 @@ def draw_notices(result: TaskResult) -> list[str]:
     most = max((len(sample.draws) for sample in result.samples), default=0)
     if lacking and most:
         told = f"{', '.join(lacking)} cannot be told from {most} draw{'s' * (most > 1)} of a question"
-        notices.append(f"{told}; ask for k or more: --draws K, or repeats in the task file")
+        notices.append(f"{told}; ask for k or more: assay run --draws K, or repeats in the task file")
     instance = result.answered[0].instance
     if instance.draws > 1 and instance.requests[0] == instance.requests[1]:
         told = f"answers are written greedily, so the {instance.draws} draws of a question are one and the same"

@@ -79,9 +79,9 @@ def _observed(span: Span | None, result: MetricResult, samples: Sequence[Sample]
 
 
 def _lies_in(value: Any, span: Span) -> bool:
-    if value is None or value != value:  # no value, or not a number: the mean leaves it out
-        return True
     try:
+        if value is None or value != value:  # no value, or not a number: the mean leaves it out
+            return True
         return span[0] <= float(value) <= span[1]
     except (TypeError, ValueError):
         return False

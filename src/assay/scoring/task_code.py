@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from assay.core.documents import Document
+from assay.core.documents import Document, is_changed
 from assay.core.errors import DataError, Fault, UserError, install_line
 from assay.core.requests import Instance, RollingLoglikelihood
 from assay.core.responses import Logprob
@@ -26,7 +26,7 @@ def raised(where: str, what: str, error: Exception) -> UserError:
         return error
     advice = "Mend the code that the task file names"
     if isinstance(error, ModuleNotFoundError) and error.name:
-        advice = f"{install_line(error.name)}; the answers are kept, only scoring is done again"
+        advice = install_line(error.name)
     return UserError(Fault(where, f"{what} raised {type(error).__name__}: {error}", next=advice))
 
 
@@ -62,16 +62,25 @@ def _restored(item: Any, where: str) -> Logprob:
 Process = Callable[[dict[str, Any], list[Any]], Mapping[str, Any]]
 
 
-def processed(process: Process, document: Document, results: Sequence[Any], where: str) -> dict[str, Any]:
+class Processed(NamedTuple):
+    """What the task's own scoring gave: values, and the document where it has changed that; else None."""
+
+    values: dict[str, Any]
+    document: Mapping[str, Any] | None
+
+
+def processed(process: Process, document: Document, results: Sequence[Any], where: str) -> Processed:
     """The values that the task's own scoring gives a document."""
     where = f"{where}, document {document.id}"
+    own = own_copy(document.fields)
     try:
-        values = process(own_copy(document.fields), list(results))
+        values = process(own, list(results))
     except Exception as error:  # code of a task may raise anything
         raise raised(where, "process_results", error) from error
     if not isinstance(values, Mapping):
         raise UserError(Fault(where, f"process_results gave {values!r}", "a mapping from metric to value"))
-    return {str(name): value for name, value in values.items()}
+    found = {str(name): value for name, value in values.items()}
+    return Processed(found, own if is_changed(own, document.fields) else None)
 
 
 def own_copy(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.core.errors import missing_extra
+from assay.core.needs import require
 from assay.tasks.templates import render
 
 eval_logger = logging.getLogger("assay.task_code")
@@ -26,12 +26,14 @@ def general_detokenize(string: str) -> str:
 
 def weighted_f1_score(items: Sequence[tuple[Any, Any]]) -> float:
     """F1 over (right, picked) pairs, the mean over labels weighted by how often each is right."""
-    try:
-        from sklearn.metrics import f1_score
-    except ImportError as error:
-        raise missing_extra("scikit-learn", "metrics", "weighted_f1_score") from error
+    require("sklearn", "weighted_f1_score")
+    from sklearn.metrics import f1_score
+
     right, picked = zip(*items, strict=True)
     return float(f1_score(list(right), list(picked), average="weighted"))
+
+
+weighted_f1_score.package = "sklearn"  # type: ignore[attr-defined]  # asked for before anything runs
 
 
 def apply_template(template: str, doc: Mapping[str, Any]) -> str:

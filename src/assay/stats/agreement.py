@@ -14,6 +14,7 @@ from itertools import combinations
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
+from assay.core.calls import checked
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
 from assay.stats.inputs import unequal
@@ -51,6 +52,7 @@ class RaterAgreement:
     kappas: Mapping[tuple[str, str], Estimate]
 
 
+@checked()
 def rater_agreement(
     ratings: Mapping[str, Sequence[Hashable | None]], scale: Scale = "nominal", seed: int = 0
 ) -> RaterAgreement:

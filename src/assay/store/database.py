@@ -1,20 +1,26 @@
 """Opens the store's SQLite file: WAL, one writer at a time, migrations, errors in plain words.
 
+A file that cannot be written is opened to be read where that will do; what would be recorded is then dropped.
+
 SQLite before 3.51.3 can damage a WAL database when two connections write or checkpoint at the same moment.
 So every write transaction and checkpoint here runs under a lock file, and SQLite never checkpoints by itself.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from assay.core.errors import Fault, StoreError
-from assay.store.schema import APPLICATION_ID, MIGRATIONS
+from assay.core.interrupts import uninterrupted
+from assay.core.writing import private_folder, private_opener
+from assay.store.files import MARK, check_not_emptied, is_network_path, locate, reading, unwritable
+from assay.store.schema import APPLICATION_ID, MIGRATIONS, check_identity, migrate
 
 try:
     import fcntl
@@ -24,39 +30,130 @@ except ImportError:  # Windows: SQLite's own locks must do
 MEMORY = ":memory:"
 _BUSY_SECONDS = 60.0
 _ROWS_PER_CHECKPOINT = 200_000
-_NETWORK_SYSTEMS = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "9p")
 
 
 class Database:
-    """One connection, used by one thread at a time."""
+    """One connection, used by one thread at a time.
 
-    def __init__(self, path: str | Path) -> None:
+    Args:
+        path: the file; `:memory:` for none.
+        may_be_read_only: whether reading will do where the file cannot be written. A missing file is then not made.
+    """
+
+    def __init__(self, path: str | Path, may_be_read_only: bool = False) -> None:
         self.path = str(path)
         self.notices: list[str] = []
+        self._may_be_read_only = may_be_read_only
+        self._scratch: sqlite3.Connection | None = None
+        self._unwritable = ""
+        self._copy: str | None = None
         self._lock = threading.RLock()
         self._lock_file: IO[bytes] | None = None
         self._rows_since_checkpoint = 0
         self._connection: sqlite3.Connection | None = None
 
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
+
     def open(self) -> Database:
         """Opens or creates the file and brings its tables up to date."""
         try:
             with self._explained("opened"):
-                self._make_folder()
-                self._connection = sqlite3.connect(
-                    self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-                )
-                with self._writing():
-                    self._configure()
-                    self._migrate()
+                if self.path != MEMORY:
+                    self.path = locate(self.path)
+                    self._note_empty(check_not_emptied(self.path))
+                if self.path != MEMORY and self._may_be_read_only and not self._is_there():
+                    self._open_to_write(MEMORY)  # looking makes no store
+                elif self.path != MEMORY and (reason := unwritable(self.path)):
+                    self._open_to_read(reason)
+                else:
+                    self._make_folder()
+                    self._open_to_write(self.path)
         except BaseException:
             self._release()
             raise
         return self
 
+    def _is_there(self) -> bool:
+        return Path(self.path).exists() and Path(self.path).stat().st_size > 0
+
+    def _note_empty(self, is_empty: bool) -> None:
+        if is_empty:
+            told = "had 0 bytes and starts as a new store; if it held answers before, they are gone"
+            self.notices.append(f"the store {self.path} {told}")
+
+    def _open_to_write(self, path: str) -> None:
+        self._connection = _connect(path)
+        with self._writing():
+            check_identity(self._connection, self.path)
+            self._configure()
+            migrate(self._connection, self.path)
+            self._mark()
+
+    def _open_to_read(self, reason: str) -> None:
+        """Opens a file that cannot be written. One of an earlier schema is brought up to date in memory."""
+        if not self._may_be_read_only:
+            advice = f"Copy the store to a place that you may write (cp {self.path} …) and name that with --store"
+            raise StoreError(
+                Fault(f"store {self.path}", f"could not be opened: {reason}", "a file and folder to write to", advice)
+            )
+        way = reading(self.path)
+        self._copy = way.copy
+        self._connection = _connect(way.uri, is_uri=True)
+        version = check_identity(self._connection, self.path)
+        if version < len(MIGRATIONS):
+            copied = _connect(MEMORY)
+            self._connection.backup(copied)
+            self._connection.close()
+            self._connection = copied
+        self._scratch = _connect(MEMORY)
+        migrate(self._scratch, self.path)
+        migrate(self._connection, self.path)
+        self._connection.execute("PRAGMA query_only = ON")
+        self._unwritable = reason
+
+    def _mark(self) -> None:
+        """Says in the lock file that a store was made: if that is found with 0 bytes, it was truncated."""
+        if self._lock_file is not None and self._lock_file.tell() == 0:
+            self._lock_file.write(MARK)
+            self._lock_file.flush()
+
+    @contextmanager
+    def looking(self) -> Iterator[sqlite3.Connection]:
+        """A connection that reads the file as it is, damaged or not: nothing is migrated, no text is refused."""
+        self.path = locate(self.path)
+        with self._explained("read"):
+            check_not_emptied(self.path)
+            if unwritable(self.path):
+                way = reading(self.path)
+                self._copy, self._connection = way.copy, _connect(way.uri, is_uri=True)
+            else:
+                self._make_folder()
+                self._connection = _connect(self.path)
+            try:
+                self._connection.text_factory = lenient
+                self._connection.execute("PRAGMA query_only = ON")
+                # A table whose definition is damaged must not hide the others.
+                self._connection.execute("PRAGMA writable_schema = ON")
+                yield self._connection
+            finally:
+                self._release()
+
+    def copy_to(self, path: str) -> None:
+        """Writes a copy of the whole store, its log included, with the permissions of the file."""
+        Path(path).touch(mode=Path(self.path).stat().st_mode & 0o777)
+        with self._lock, self._explained("copied"), self._writing(), closing(_connect(path)) as copy:
+            self._open_connection().backup(copy)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether what is written goes to a scratch database."""
+        return self._scratch is not None
+
     def close(self) -> None:
         """Folds the log into the file and closes both."""
-        with self._lock:
+        with uninterrupted(), self._lock:
             if self._connection is not None:
                 with suppress(sqlite3.Error, OSError), self._writing():
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -69,6 +166,14 @@ class Database:
             with suppress(sqlite3.Error, OSError), self._writing():
                 self._connection.close()
             self._connection = None
+        if self._scratch is not None:
+            self._scratch.close()
+            self._scratch = None
+        if self._copy is not None:
+            import shutil
+
+            shutil.rmtree(self._copy, ignore_errors=True)
+            self._copy = None
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
@@ -76,17 +181,29 @@ class Database:
     def read(self, query: str, parameters: Any = ()) -> list[Any]:
         """All rows of a query."""
         with self._lock, self._explained("read"):
-            return self._open_connection().execute(query, parameters).fetchall()
+            connection = self._open_connection()
+            try:
+                return connection.execute(query, parameters).fetchall()
+            except sqlite3.OperationalError as error:
+                if "decode" not in str(error):
+                    raise
+                # A damaged text is read as it is: one row must not hide the others.
+                connection.text_factory = lenient
+                try:
+                    return connection.execute(query, parameters).fetchall()
+                finally:
+                    connection.text_factory = str
 
     @contextmanager
     def write(self, rows: int = 1) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it is kept, or nothing.
+        """One transaction: all of it is kept, or nothing. On a store that is only read it goes to a scratch database.
 
         Args:
             rows: roughly how many rows it writes, to know when to fold the log into the file.
         """
-        with self._lock, self._explained("written"), self._writing():
-            connection = self._open_connection()
+        with uninterrupted(), self._lock, self._explained("written"), self._writing():
+            connection = self._scratch or self._open_connection()
+            self._note_unrecorded()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -100,6 +217,12 @@ class Database:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
                 self._rows_since_checkpoint = 0
 
+    def _note_unrecorded(self) -> None:
+        if self._unwritable:
+            told = f"can only be read: {self._unwritable}. This run is not recorded in it"
+            self.notices.append(f"the store {self.path} {told}")
+            self._unwritable = ""
+
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:
             raise StoreError(Fault(self.path, "the store is closed"))
@@ -108,25 +231,18 @@ class Database:
     def _make_folder(self) -> None:
         if self.path == MEMORY:
             return
-        folder = Path(self.path).expanduser().parent
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = str(folder / Path(self.path).name)
-        if Path(self.path).is_dir():
-            raise StoreError(Fault(self.path, "is a folder", "a file", "Give --store a file name such as store.db"))
-        self._lock_file = open(self.path + ".lock", "ab")  # noqa: SIM115 - held as long as the database
+        private_folder(Path(self.path).parent)
+        self._lock_file = open(self.path + ".lock", "ab", opener=private_opener)  # noqa: SIM115 - held all along
+        if not Path(self.path).exists():  # deleted to start anew
+            self._lock_file.truncate(0)
+        # Made here, for its owner alone: SQLite would let others read it. Its log files take over the permissions.
+        os.close(private_opener(self.path, os.O_CREAT | os.O_RDWR))
 
     def _configure(self) -> None:
         connection = self._open_connection()
-        found = connection.execute("PRAGMA application_id").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if found != APPLICATION_ID and tables:
-            raise StoreError(
-                Fault(
-                    self.path, "is another program's SQLite file", "an Assay store or no file", "Choose another --store"
-                )
-            )
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        if self.path != MEMORY and _is_network_path(Path(self.path)):
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        if self._lock_file is not None and is_network_path(Path(self.path)):
             connection.execute("PRAGMA journal_mode = DELETE")
             self.notices.append(f"the store {self.path} is on a network file system: writing is safe there, but slower")
         else:
@@ -137,28 +253,6 @@ class Database:
         # Keys are hashes, so rows land all over the tree: 64 MB of it in memory spare many re-reads.
         connection.execute("PRAGMA cache_size = -65536")
         connection.execute("PRAGMA foreign_keys = ON")
-
-    def _migrate(self) -> None:
-        connection = self._open_connection()
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            raise StoreError(
-                Fault(
-                    self.path,
-                    f"was written by a newer Assay (schema {version})",
-                    f"schema {len(MIGRATIONS)} or older",
-                    "Update Assay, or choose another --store",
-                )
-            )
-        for number in range(version, len(MIGRATIONS)):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                MIGRATIONS[number](connection)
-                connection.execute(f"PRAGMA user_version = {number + 1}")
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -180,6 +274,17 @@ class Database:
             raise StoreError(_fault(self.path, verb, str(error))) from error
         except OSError as error:
             raise StoreError(_fault(self.path, verb, error.strerror or str(error))) from error
+        except UnicodeError as error:
+            raise StoreError(_fault(self.path, verb, f"a text that cannot be stored: {error}")) from error
+
+
+def lenient(data: bytes) -> str:
+    """A text as it is in the file, even where it is damaged."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _connect(path: str, is_uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=is_uri)
 
 
 def _fault(path: str, verb: str, reason: str) -> Fault:
@@ -189,19 +294,8 @@ def _fault(path: str, verb: str, reason: str) -> Fault:
         advice = "Free some space and run the same command again: what was answered so far is kept"
     elif "i/o error" in lowered:  # what SQLite says of a quota, too
         advice = "Is the disk full or failing? Mend that and run the same command again: what was answered is kept"
-    elif "malformed" in lowered or "not a database" in lowered:
+    elif "not a database" in lowered:
         advice = "Move the file away, or choose another place with --store"
+    elif "malformed" in lowered or "corrupt" in lowered:
+        advice = f"The file is damaged. Run: assay store check --store {path} (with --repair to save what can be read)"
     return Fault(f"store {path}", f"could not be {verb}: {reason}", next=advice)
-
-
-def _is_network_path(path: Path) -> bool:
-    """Whether the file lies on a network file system, where WAL does not work. Known on Linux only."""
-    try:
-        lines = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
-    mounts = [line.split()[1:3] for line in lines if len(line.split()) > 2]
-    resolved = str(path.resolve())
-    under = [(point, kind) for point, kind in mounts if resolved.startswith(point.rstrip("/") + "/")]
-    kind = max(under, key=lambda mount: len(mount[0]))[1] if under else ""
-    return kind.startswith(_NETWORK_SYSTEMS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from assay.core.errors import Fault, StoreError
+from assay.core.secrets import without_known
 from assay.store.database import Database
 
 
@@ -57,7 +58,7 @@ class Fitted:
         if self.check(model):
             return
         data = {name: value for name, value in asdict(model).items() if name not in _OWN_COLUMNS}
-        row = (model.name, model.key, model.created, model.folder, json.dumps(data, default=str))
+        row = (model.name, model.key, model.created, model.folder, without_known(json.dumps(data, default=str)))
         with self._database.write() as connection:
             connection.execute("INSERT INTO fitted VALUES (?, ?, ?, ?, ?)", row)
 
@@ -84,11 +85,17 @@ class Fitted:
 
     def _read(self, condition: str, *values: str) -> list[FittedModel]:
         rows = self._database.read(f"SELECT name, key, created, folder, record FROM fitted {condition}", values)
-        known = {entry.name for entry in fields(FittedModel)}
-        return [
-            FittedModel(**{**_known(json.loads(row[4]), known), **dict(zip(_OWN_COLUMNS, row, strict=False))})
-            for row in rows
-        ]
+        return [read_fitted(row) for row in rows]
+
+
+def read_fitted(row: Sequence[Any]) -> FittedModel:
+    """A model from its row; a row that is damaged is an error that names the model."""
+    known = {entry.name for entry in fields(FittedModel)}
+    try:
+        return FittedModel(**{**_known(json.loads(row[4]), known), **dict(zip(_OWN_COLUMNS, row, strict=False))})
+    except (ValueError, TypeError, AttributeError) as error:
+        advice = "Run: assay store check (with --repair to drop it; its files stay), then train it again"
+        raise StoreError(Fault(f"model {row[0]}", f"its record cannot be read: {error}", next=advice)) from error
 
 
 def _known(data: dict[str, Any], names: set[str]) -> dict[str, Any]:

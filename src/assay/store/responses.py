@@ -10,15 +10,20 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from types import TracebackType
 from typing import Any
 
 from assay.core.fingerprints import Fingerprint
-from assay.core.responses import Logprob, Output, Response, flatten, unflatten
-from assay.store.database import Database
+from assay.core.interrupts import uninterrupted
+from assay.core.requests import Request
+from assay.core.responses import Logprob, Output, Response
+from assay.core.secrets import without_known
+from assay.store.database import Database, lenient
+from assay.store.rows import COLUMNS, SELECTED, WRONG_KIND, fault_of, full_row, plain_row, read_output
 
 # SQLite takes 32,766 values in a statement since version 3.32, and 999 before.
 _VALUES_PER_STATEMENT = 32_000 if sqlite3.sqlite_version_info >= (3, 32) else 990
@@ -26,11 +31,10 @@ _ROWS_PER_COMMIT = 20_000
 # How long answers may wait for more of them, unless someone waits for the commit. Each commit takes the interpreter
 # lock from a fast model a dozen times.
 _SECONDS_TO_GATHER = 0.05
+_MOST_AT_HAND = 500_000
 # Rows per INSERT. Few sizes, because the connection keeps a statement of every size it has seen, and one of a
 # thousand rows takes half a megabyte.
-_STATEMENT_SIZES = tuple(size for size in (1, 8, 64, 512, 2048) if size * 9 <= _VALUES_PER_STATEMENT)
-_COLUMNS = ("key", "model", "created", "total", "is_greedy", "token_count", "prompt_tokens", "truncated", "extra")
-_SELECTED = "key, total, is_greedy, token_count, prompt_tokens, truncated, extra"
+_STATEMENT_SIZES = tuple(size for size in (1, 8, 64, 512, 2048) if size * len(COLUMNS) <= _VALUES_PER_STATEMENT)
 
 
 class Responses:
@@ -39,54 +43,99 @@ class Responses:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._models: dict[str, int] = {}
+        self.unreadable: dict[bytes, str] = {}
+        self._mended: dict[bytes, str] = {}
+        self._at_hand: dict[bytes, Output] = {}
+
+    @property
+    def notices(self) -> list[str]:
+        """What was found wrong while reading, by count and reason."""
+        faults = {**self._mended, **self.unreadable}
+        if not faults:
+            return []
+        count, reasons = len(faults), Counter(faults.values())
+        told = "; ".join(f"{reason} ({number:,})" for reason, number in reasons.items())
+        noun = (
+            "1 stored answer cannot be read and counts"
+            if count == 1
+            else f"{count:,} stored answers cannot be read and count"
+        )
+        where = f"assay store check --store {self._database.path}"
+        return [f"{noun} as unknown, to be asked again: {told}. See: {where}"]
 
     def known(self, keys: Iterable[bytes]) -> set[bytes]:
-        """Which of these keys have a response."""
+        """Which of these keys have a response that can be read.
+
+        Args:
+            keys: the keys; a mapping from keys to requests also has each answer's kind checked.
+        """
         found: set[bytes] = set()
         if not self._database.read("SELECT 1 FROM responses LIMIT 1"):
             return found
-        for chunk in _chunks(list(keys)):
-            marks = ",".join("?" * len(chunk))
-            rows = self._database.read(f"SELECT key FROM responses WHERE key IN ({marks})", chunk)
-            found.update(row[0] for row in rows)
+        requests: Mapping[bytes, Request] = keys if isinstance(keys, Mapping) else {}
+        for row in self._rows(list(keys)):
+            key = row[0]
+            if fault := fault_of(row, requests.get(key)):
+                self.unreadable[key] = fault
+            else:
+                found.add(key)
+                # Whoever asks what is known reads it next: rows are read and checked once.
+                if len(self._at_hand) < _MOST_AT_HAND:
+                    self._at_hand[key] = read_output(row[1:7])
         return found
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Output]:
-        """The outputs of these keys; keys without one are left out."""
+        """The outputs of these keys; keys without a readable one are left out."""
         found: dict[bytes, Output] = {}
-        for chunk in _chunks(keys):
-            marks = ",".join("?" * len(chunk))
-            rows = self._database.read(f"SELECT {_SELECTED} FROM responses WHERE key IN ({marks})", chunk)
-            for key, *flat in rows:
-                found[key] = unflatten(tuple(flat))
+        if self._at_hand:
+            found = {key: self._at_hand.pop(key) for key in keys if key in self._at_hand}
+            keys = [key for key in keys if key not in found]
+        for row in self._rows(keys):
+            key = row[0]
+            if fault := fault_of(row):
+                self.unreadable[key] = fault
+            elif self.unreadable.get(key) != WRONG_KIND:
+                found[key] = read_output(row[1:7])
         return found
 
+    def _rows(self, keys: Sequence[bytes]) -> Iterator[Any]:
+        for chunk in _chunks(keys):
+            marks = ",".join("?" * len(chunk))
+            yield from self._database.read(f"SELECT {SELECTED} FROM responses WHERE key IN ({marks})", chunk)
+
     def put(self, responses: Sequence[Response], fingerprint: Fingerprint) -> None:
-        """Keeps responses of one model; the first response of a key stays."""
+        """Keeps responses of one model; the first response of a key stays, unless it cannot be read."""
         model = self.model_id(fingerprint)
         now = time.time()
         plain: list[Any] = []
         full: list[Any] = []
         # In the order of their keys, which are hashes, the rows of a batch meet every page of the tree once.
         for key, output in sorted(responses, key=itemgetter(0)):
-            # A bytearray, because sqlite3 asks every other type, bytes too, how it wants to be adapted.
-            if (
-                type(output) is Logprob and not output.notes and output.windows is None
-            ):  # as `flatten` has it, in half the time
-                greedy = 1 if output.is_greedy else 0
-                plain += (bytearray(key), model, now, output.total, greedy)
-                plain += (output.token_count, output.prompt_tokens, output.truncated)
+            if type(output) is Logprob and not output.notes and output.windows is None:
+                plain += plain_row(key, model, now, output)
             else:
-                full += (bytearray(key), model, now, *flatten(output))
+                full += full_row(key, model, now, output)
+        broken = list({key for key, _ in responses if key in self.unreadable}) if self.unreadable else []
         with self._database.write(len(responses)) as connection:
-            _insert(connection, _COLUMNS[:-1], plain)
-            _insert(connection, _COLUMNS, full)
+            if broken:
+                _drop(connection, broken, self.unreadable)
+            _insert(connection, COLUMNS[:-1], plain)
+            _insert(connection, COLUMNS, full)
+        for key in broken:
+            self._mended[key] = self.unreadable.pop(key)
+
+    def remove(self, keys: Sequence[bytes]) -> None:
+        """Forgets the responses of these keys: they are asked again."""
+        for key in keys:
+            self._at_hand.pop(key, None)
+        with self._database.write(len(keys)) as connection:
+            connection.executemany("DELETE FROM responses WHERE key = ?", [(key,) for key in keys])
 
     def model_id(self, fingerprint: Fingerprint) -> int:
         """The number of a model in this file; it is added when new."""
         digest = fingerprint.digest
         if digest not in self._models:
-            text = json.dumps(fingerprint.to_json(), sort_keys=True, default=str)
+            text = without_known(json.dumps(fingerprint.to_json(), sort_keys=True, default=str))
             with self._database.write() as connection:
                 connection.execute("INSERT OR IGNORE INTO models (digest, fingerprint) VALUES (?, ?)", (digest, text))
             self._models[digest] = self._database.read("SELECT id FROM models WHERE digest = ?", (digest,))[0][0]
@@ -95,6 +144,16 @@ class Responses:
     def count(self) -> int:
         """Responses in the file."""
         return int(self._database.read("SELECT count(*) FROM responses")[0][0])
+
+
+def _drop(connection: sqlite3.Connection, keys: Sequence[bytes], faults: Mapping[bytes, str]) -> None:
+    """Drops rows that could not be read, so that new ones take their place; not what another process has mended."""
+    connection.text_factory = lenient
+    for key in keys:
+        row = connection.execute(f"SELECT {SELECTED} FROM responses WHERE key = ?", (key,)).fetchone()
+        if row is not None and (fault_of(row) or faults[key] == WRONG_KIND):
+            connection.execute("DELETE FROM responses WHERE key = ?", (key,))
+    connection.text_factory = str
 
 
 def _insert(connection: sqlite3.Connection, columns: tuple[str, ...], values: list[Any]) -> None:
@@ -162,6 +221,11 @@ class ResponseWriter:
         if self._error is not None:
             raise self._error
 
+    def withdraw(self, keys: Sequence[bytes]) -> None:
+        """Takes responses that were handed over out of the store again."""
+        self.settle()
+        self._responses.remove(keys)
+
     def __enter__(self) -> ResponseWriter:
         self._thread.start()
         return self
@@ -169,9 +233,10 @@ class ResponseWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hurry.set()
-        self._queue.put(None)
-        self._thread.join()
+        with uninterrupted():  # what was answered is committed, however often Ctrl-C is pressed
+            self._hurry.set()
+            self._queue.put(None)
+            self._thread.join()
         if self._error is not None and kind is None:
             raise self._error
 

@@ -7,13 +7,15 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from assay.core.comparisons import DocumentValues
-from assay.core.errors import Fault, UnknownName, unknown_name
+from assay.core.errors import Fault, StoreError, UnknownName, unknown_name
 from assay.core.fingerprints import Fingerprint
 from assay.core.responses import Failure
+from assay.core.secrets import redacted, redacted_text, without_known
 from assay.store.database import Database
 from assay.store.responses import Responses
 from assay.store.values import INSERT, make_row
@@ -77,7 +79,7 @@ class Runs:
         model = self._responses.model_id(fingerprint)
         now = time.time()
         run_id = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + "-" + secrets.token_hex(3)
-        row = (run_id, RUNNING, now, None, model, _json(spec), _json(manifest), None)
+        row = (run_id, RUNNING, now, None, model, _json(redacted(spec)), _json(manifest), None)
         with self._database.write() as connection:
             connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return run_id
@@ -91,29 +93,45 @@ class Runs:
         self,
         run_id: str,
         status: str,
-        summary: Mapping[str, Any] | None = None,
+        summary: Mapping[str, Any],
         values: Sequence[DocumentValues] = (),
     ) -> None:
         """Marks a run as ended, and keeps its documents' values in the same moment."""
-        text = None if summary is None else _json(summary)
         rows = [make_row(run_id, kept) for kept in values]
         with self._database.write(1 + len(rows)) as connection:
             connection.executemany(INSERT, rows)
             connection.execute(
                 "UPDATE runs SET status = ?, finished = ?, summary = ? WHERE id = ?",
-                (status, time.time(), text, run_id),
+                (status, time.time(), _json(summary), run_id),
+            )
+
+    def abandon(self, run_id: str, status: str) -> None:
+        """Marks a run that did not get to its end; one that did keeps what it found."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE runs SET status = ?, finished = ? WHERE id = ? AND status = ?",
+                (status, time.time(), run_id, RUNNING),
             )
 
     def add_failures(self, run_id: str, failures: Iterable[tuple[bytes, Failure]]) -> None:
         """Keeps failed requests with the run."""
         now = time.time()
-        rows = [(run_id, key, f.kind, f.message, int(f.retryable), now) for key, f in failures]
+        rows = [(run_id, key, f.kind, redacted_text(f.message), int(f.retryable), now) for key, f in failures]
         with self._database.write(len(rows)) as connection:
             connection.executemany("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def all(self) -> list[RunRecord]:
-        """Every run, the one recorded last first."""
-        return [_record(row) for row in self._database.read(_SELECT + _NEWEST_FIRST)]
+        """Every run that can be read, the one recorded last first."""
+        found, broken = [], []
+        for row in self._database.read(_SELECT + _NEWEST_FIRST):
+            try:
+                found.append(read_record(row))
+            except StoreError:
+                broken.append(str(row[0]))
+        if broken:
+            told = "1 run cannot be read and is" if len(broken) == 1 else f"{len(broken)} runs cannot be read and are"
+            self._database.notices.append(f"{told} left out: {', '.join(broken)}. See: assay store check")
+        return found
 
     def get(self, run_id: str) -> RunRecord:
         """The run of this name, or the only one whose name begins so; `last` was recorded last, `last~1` before it."""
@@ -127,7 +145,7 @@ class Runs:
             raise UnknownName(
                 Fault(f"run {run_id}", f"stands for {len(exact)} runs", "more of its name", "See: assay ls runs")
             )
-        return _record(exact[0])
+        return read_record(exact[0])
 
     def _newest(self, back: int) -> RunRecord:
         rows = self._database.read(f"{_SELECT}{_NEWEST_FIRST} LIMIT 1 OFFSET ?", (back,))
@@ -135,7 +153,7 @@ class Runs:
             count = self._database.read("SELECT count(*) FROM runs")[0][0]
             found = f"holds {count} runs" if count else "holds no run"
             raise UnknownName(Fault(f"store {self._database.path}", found, next="See: assay ls runs"))
-        return _record(rows[0])
+        return read_record(rows[0])
 
     def speed(self, fingerprint: Fingerprint, unit: str = "work") -> float | None:
         """What this model has done per second in its latest runs; None when none of them counted in this unit.
@@ -149,7 +167,7 @@ class Runs:
             f" WHERE models.digest = ? AND runs.summary IS NOT NULL{_NEWEST_FIRST} LIMIT ?",
             (fingerprint.digest, _RUNS_LOOKED_AT),
         )
-        measured = [json.loads(row[0]).get("speed", {}) for row in rows]
+        measured = [_speed(row[0]) for row in rows]
         # Runs that found every answer in the store measured nothing.
         used = [item for item in measured if item.get(unit, 0) > 0 and item.get("seconds", 0) > 0][:_RUNS_MEASURED]
         return sum(item[unit] for item in used) / sum(item["seconds"] for item in used) if used else None
@@ -163,19 +181,39 @@ _SELECT = (
 )
 
 
-def _record(row: Any) -> RunRecord:
+def read_record(row: Any) -> RunRecord:
+    """A run from its row; a row that is damaged is an error that names the run."""
     run_id, status, created, finished, fingerprint, spec, manifest, summary = row
-    return RunRecord(
-        run_id,
-        status,
-        created,
-        finished,
-        Fingerprint.from_json(json.loads(fingerprint)),
-        json.loads(spec),
-        json.loads(manifest),
-        None if summary is None else json.loads(summary),
-    )
+    try:
+        model, *parts = [_mapping(text) for text in (fingerprint, spec, manifest)]
+        return RunRecord(
+            str(run_id),
+            status,
+            float(created),
+            finished,
+            Fingerprint.from_json(model),
+            parts[0],
+            parts[1],
+            None if summary is None else _mapping(summary),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        advice = "Run: assay store check (with --repair to drop what cannot be read)"
+        raise StoreError(Fault(f"run {run_id}", f"its record cannot be read: {error}", next=advice)) from error
+
+
+def _speed(summary: Any) -> dict[str, Any]:
+    """What a run measured; nothing where its summary cannot be read."""
+    with suppress(ValueError, TypeError):
+        return dict(_mapping(summary).get("speed", {}))
+    return {}
+
+
+def _mapping(text: Any) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"a record is a {type(found).__name__}")
+    return found
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, default=str)
+    return without_known(json.dumps(value, ensure_ascii=True, default=str))

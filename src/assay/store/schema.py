@@ -1,9 +1,14 @@
-"""The tables, as an ordered list of migrations. A migration is never changed once it has been released."""
+"""The tables, as an ordered list of migrations, and the checks that a file has them.
+
+A migration is never changed once it has been released.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+
+from assay.core.errors import Fault, StoreError
 
 # Marks the file as ours: the letters "Assy".
 APPLICATION_ID = 0x41737379
@@ -96,4 +101,76 @@ def _document_values(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_first_tables, _fitted_models, _document_values]
+def _checksums(connection: sqlite3.Connection) -> None:
+    # Takes no time whatever the size of the table: rows that are there keep their bytes and read as NULL.
+    connection.execute("ALTER TABLE responses ADD COLUMN checksum INTEGER")
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
+    _first_tables,
+    _fitted_models,
+    _document_values,
+    _checksums,
+]
+
+_NEXT = "Update Assay, or choose another --store"
+# What every version of this program reads; a file that claims a schema must have its tables.
+_PROBES = (
+    "SELECT id, digest, fingerprint FROM models",
+    "SELECT key, model, created, total, is_greedy, token_count, prompt_tokens, truncated, extra, checksum"
+    " FROM responses",
+    "SELECT id, status, created, finished, model, spec, manifest, summary FROM runs",
+    "SELECT run, key, kind, message, retryable, created FROM failures",
+    "SELECT name, key, created, folder, record FROM fitted",
+    'SELECT run, task, metric, filter, aggregation, documents, "values", clusters FROM document_values',
+)
+
+
+def check_identity(connection: sqlite3.Connection, path: str) -> int:
+    """The schema version of a store, 0 for an empty file; another program's file is an error."""
+    found = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if found != APPLICATION_ID and tables:
+        expected, advice = "an Assay store or no file", "Choose another --store"
+        raise StoreError(Fault(path, "is another program's SQLite file", expected, advice))
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    where, expected = f"store {path}", f"schema {len(MIGRATIONS)} or older"
+    if version > len(MIGRATIONS):
+        raise StoreError(Fault(where, f"was written by a newer Assay (schema {version})", expected, _NEXT))
+    if version < 0 or bool(tables) != bool(version):
+        raise StoreError(Fault(where, _forged(version), f"schema 1 to {len(MIGRATIONS)}", _restore(path)))
+    return version
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Brings the tables up to date and checks that they are there."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    try:
+        for number in range(version, len(MIGRATIONS)):
+            _migrate_once(connection, number)
+        for probe in _PROBES:
+            connection.execute(f"{probe} LIMIT 0")
+    except sqlite3.OperationalError as error:
+        if not str(error).startswith(("no such", "duplicate column", "table ")):
+            raise
+        found = f"{_forged(version)}: {error}"
+        raise StoreError(Fault(f"store {path}", found, f"the tables of schema {version}", _restore(path))) from error
+
+
+def _migrate_once(connection: sqlite3.Connection, number: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        MIGRATIONS[number](connection)
+        connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _forged(version: int) -> str:
+    return f"says that it has schema {version}, which its tables do not fit"
+
+
+def _restore(path: str) -> str:
+    return f"The version in the file is wrong. Put a backup back, or move the file away: mv {path} …"

@@ -14,10 +14,16 @@ from assay.store.values import DocumentTable
 
 
 class Store:
-    """An open store. Use as a context manager."""
+    """An open store. Use as a context manager.
 
-    def __init__(self, path: str | Path = MEMORY) -> None:
-        self._database = Database(path)
+    Args:
+        path: the file; `:memory:` for none.
+        may_be_read_only: whether reading will do where the file cannot be written: for looking at runs, not for
+            making them.
+    """
+
+    def __init__(self, path: str | Path = MEMORY, may_be_read_only: bool = False) -> None:
+        self._database = Database(path, may_be_read_only)
         self.responses = Responses(self._database)
         self.runs = Runs(self._database, self.responses)
         self.fitted = Fitted(self._database)
@@ -28,9 +34,19 @@ class Store:
         return self._database.path
 
     @property
+    def record_path(self) -> str:
+        """Where runs are recorded: the file, or memory where that can only be read."""
+        return MEMORY if self._database.is_read_only else self.path
+
+    @property
     def notices(self) -> list[str]:
-        """What the user ought to know about the file."""
-        return self._database.notices
+        """What the user ought to know about the file and what was read from it."""
+        return [*self._database.notices, *self.responses.notices]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used: inside its `with` block."""
+        return self._database.is_open
 
     def __enter__(self) -> Store:
         self._database.open()

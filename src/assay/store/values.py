@@ -30,7 +30,7 @@ class DocumentTable:
     def of_run(self, run_id: str, task: str | None = None) -> list[DocumentValues]:
         """All that a run kept, or what it kept of one task; nothing for runs of before values were kept."""
         query, given = (_SELECT, (run_id,)) if task is None else (_SELECT + " AND task = ?", (run_id, task))
-        return [_read(row) for row in self._database.read(query, given)]
+        return [read_values(row) for row in self._database.read(query, given)]
 
 
 def make_row(run_id: str, kept: DocumentValues) -> tuple[Any, ...]:
@@ -41,7 +41,8 @@ def make_row(run_id: str, kept: DocumentValues) -> tuple[Any, ...]:
     return (*head, places, _packed(list(kept.values)), clusters)
 
 
-def _read(row: Sequence[Any]) -> DocumentValues:
+def read_values(row: Sequence[Any]) -> DocumentValues:
+    """Values from their row; a row that is damaged is an error that names the run."""
     run_id, task, metric, filter, aggregation, documents, values, clusters = row
     try:
         places = [place for start, stop in _unpacked(documents) for place in range(start, stop)]

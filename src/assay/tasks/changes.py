@@ -24,15 +24,15 @@ def scoring_changes(
 
     Args:
         metrics: names of metrics, with commas or as a list; `all` for every one that costs no further request. A plus
-            before the first name keeps the tasks' own metrics.
+            before the first name, or before every one, keeps the tasks' own metrics.
         scoring: a YAML file with `metric_list` and `filter_list`, or the same as a mapping.
     """
     found = _read(scoring) if scoring is not None else {}
     names = metrics.split(",") if isinstance(metrics, str) else list(metrics or ())
     names = [name.strip() for name in names if name.strip()]
-    if names and names[0].startswith("+"):
+    names, is_added = _without_plus(names)
+    if is_added:
         found["adds"] = True
-        names[0] = names[0][1:].strip()
     if metrics is not None and not any(names):
         raise UserError(Fault("--metrics", "names no metric", next="See: assay ls metrics"))
     if names:
@@ -40,6 +40,16 @@ def scoring_changes(
     if "metric_list" in found:
         found["metric_list"] = expanded(found["metric_list"], "--metrics" if names else "scoring")
     return found
+
+
+def _without_plus(names: Sequence[str]) -> tuple[list[str], bool]:
+    """The names, and whether they add to the tasks' own: a plus before the first, or before every one."""
+    marked = [name.startswith("+") for name in names]
+    if any(marked) and not marked[0]:
+        found = f'"{names[marked.index(True)]}" adds to the tasks\' own metrics, and "{names[0]}" replaces them'
+        listed = ",".join("+" + name.lstrip("+ ") for name in names)
+        raise UserError(Fault("--metrics", found, "all with a plus, or none", f"To add all: --metrics {listed}"))
+    return [name.lstrip("+").strip() for name in names], bool(marked and marked[0])
 
 
 def _read(scoring: str | Path | Mapping[str, Any]) -> dict[str, Any]:

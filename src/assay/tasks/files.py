@@ -16,13 +16,20 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from assay.core.errors import DataError, Fault, missing_extra
+from assay.core.errors import DataError, Fault, LimitError, missing_extra
+from assay.guard.clock import Limited
 
 Row = dict[str, Any]
 _CHARACTERS_AT_ONCE = 1_000_000
+# Files of a split.
+MOST_FILES = 100_000
+# A compressed file may become this large, or this many times as large; texts become about ten times as large.
+MOST_BYTES = 200_000_000
+MOST_TIMES = 100
 _SPLIT_NAMES = {
     "train": "train",
     "validation": "validation",
@@ -78,9 +85,32 @@ def _extension(path: Path) -> str:
     return suffixes[-1].lower() if suffixes else ""
 
 
+class _Unzipped(gzip.GzipFile):
+    """A gzip file that ends with an error where it expands without end."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(_CHARACTERS_AT_ONCE), b""))
+        found = super().read(size)
+        _check_expansion(Path(str(self.name)), self.tell())
+        return found
+
+    def read1(self, size: int = -1) -> bytes:
+        found = super().read1(size)
+        _check_expansion(Path(str(self.name)), self.tell())
+        return found
+
+
+def _check_expansion(path: Path, size: int) -> None:
+    """Raises where so many bytes are more than a compressed file of data becomes."""
+    if size > MOST_BYTES and size > MOST_TIMES * path.stat().st_size:
+        found = f"expands to more than {MOST_TIMES} times its {path.stat().st_size:,} bytes"
+        raise DataError(Fault(str(path), found, "a compressed data file", "If it is meant, uncompress it"))
+
+
 def _open_text(path: Path, newline: str) -> IO[str]:
     if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline=newline)
+        return io.TextIOWrapper(_Unzipped(path), encoding="utf-8-sig", newline=newline)
     return path.open(encoding="utf-8-sig", newline=newline)
 
 
@@ -248,6 +278,8 @@ def _read_parquet(path: Path, options: ReadOptions) -> list[Row]:
     except ImportError as error:
         raise missing_extra("pyarrow", "hf", f"{path}: Parquet file") from error
     try:
+        facts = parquet.read_metadata(path)
+        _check_expansion(path, sum(facts.row_group(place).total_byte_size for place in range(facts.num_row_groups)))
         rows: list[Row] = parquet.read_table(path).to_pylist()
     except ArrowInvalid as error:
         raise DataError(Fault(str(path), f"is not a Parquet file: {error}")) from error
@@ -263,6 +295,9 @@ _READERS: dict[str, Callable[[Path, ReadOptions], list[Row]]] = {
     ".txt": _read_text,
     ".parquet": _read_parquet,
 }
+
+
+EXTENSIONS = tuple(sorted(_READERS))
 
 
 def with_all_columns(rows: list[Row]) -> list[Row]:
@@ -295,11 +330,29 @@ def _as_float(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-def matching(path: Path) -> list[Path]:
-    """The file of this name, or the files that a pattern matches, sorted."""
+def matching(path: Path, where: str = "") -> list[Path]:
+    """The file of this name, or the files that a pattern matches, sorted.
+
+    Args:
+        path: the name or pattern.
+        where: what names it, for errors.
+    """
     if path.is_file():
         return [path]
-    return sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
+    try:
+        with Limited():
+            found = list(islice(glob.iglob(str(path), recursive=True), MOST_FILES + 1))
+    except LimitError as error:
+        fault = Fault(where, f'searching for "{path}" {error.faults[0].found}', "a narrower pattern")
+        raise DataError(fault) from error
+    if len(found) > MOST_FILES:
+        raise DataError(Fault(where, f'"{path}" matches more than {MOST_FILES:,} files', "a narrower pattern"))
+    return sorted(Path(match) for match in found if Path(match).is_file())
+
+
+def is_data(path: Path) -> bool:
+    """Whether a file's name says that it is one of the kinds read here."""
+    return _extension(path) in _READERS
 
 
 def by_split(folder: Path, name: str | None) -> dict[str, list[Path]]:

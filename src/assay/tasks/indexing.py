@@ -17,7 +17,7 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError
 from assay.core.version import __version__
-from assay.core.writing import whole_file
+from assay.core.writing import private_folder, whole_file
 from assay.tasks.harness.read import HeadReader
 
 _SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
@@ -160,5 +160,7 @@ def _remember(place: Path, rows: Mapping[str, Row]) -> None:
     """Writes the memory, whole or not at all. An index that cannot be remembered is read again next time."""
     includes = {path: _stamp(path) for row in rows.values() for path in row[1]}
     text = json.dumps({"format": [_FORMAT, __version__], "rows": rows, "includes": includes})
-    with suppress(OSError), whole_file(place) as stream:
-        stream.write(text)
+    with suppress(OSError):
+        private_folder(place.parent)
+        with whole_file(place) as stream:
+            stream.write(text)

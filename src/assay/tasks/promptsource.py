@@ -17,10 +17,11 @@ from typing import Any
 
 from jinja2 import Template, pass_context
 from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from assay.core.errors import Fault, TaskFileError, UserError, did_you_mean
+from assay.core.errors import Fault, LimitError, TaskFileError, UserError, did_you_mean
 from assay.core.identity import digest
+from assay.guard.clock import Limited
+from assay.guard.templates import GuardedEnvironment
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.values import show
 from assay.tasks.styles import is_style
@@ -106,6 +107,8 @@ class PromptTemplate:
         try:
             choices = self._choices(guarded, row)
             parts = self._parts(self.text, {**guarded, _CHOICES: _guarded(choices)}, row)
+        except LimitError:  # the other rows would take as long
+            raise
         except UserError as error:
             return NotPut(error.faults[0].found, fails=True)
         if len(parts) > 2:
@@ -121,7 +124,8 @@ class PromptTemplate:
 
     def _parts(self, text: str, fields: Row, row: Row) -> list[str]:
         try:
-            rendered = _compiled(text).render({**fields, _DRAWS: _Draws(row)})
+            with Limited():
+                rendered = _compiled(text).render({**fields, _DRAWS: _Draws(row)})
         except Exception as error:  # what a template computes may fail in any way
             raise failure(error, row, self.where) from error
         return [part.strip().replace(_GUARD, SEPARATOR) for part in rendered.split(SEPARATOR)]
@@ -160,7 +164,7 @@ def _most_frequent(items: Iterable[Any]) -> list[Any]:
     return [item for item, count in counts.items() if count == max(counts.values())]
 
 
-def _make_environment() -> ImmutableSandboxedEnvironment:
+def _make_environment() -> GuardedEnvironment:
     environment = make_environment()
     environment.filters["choice"] = _choice
     environment.filters["most_frequent"] = _most_frequent

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Union
 
+from assay.core.annotations import fitted, shown, shown_list
+from assay.core.calls import by_hand, checked
 from assay.core.documents import Document
-from assay.core.errors import DataError, Fault
+from assay.core.errors import ArgumentError, DataError, Fault, UserError
 from assay.core.formats import Question as Format
 from assay.core.metric_names import settled
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood, Sampling
@@ -24,16 +26,21 @@ from assay.tasks.formats import infer, infer_classes
 Row = Mapping[str, Any]
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """Which of these continuations is likeliest after the prompt? `answer` is the right one's place."""
+    """Which of these continuations is likeliest after the prompt?
+
+    `answer` is the right one's place, counted from 0, or its text.
+    """
 
     prompt: Prompt
     choices: Sequence[str]
-    answer: int
+    answer: int | str | bool
     delimiter: str = " "
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Complete:
     """How likely is exactly this continuation?"""
@@ -42,6 +49,7 @@ class Complete:
     continuation: str
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Write:
     """What does the model write after the prompt? Compared with the answer, or with any of several.
@@ -52,11 +60,12 @@ class Write:
 
     prompt: Prompt
     answer: str | Sequence[str]
-    stop: Sequence[str] = ("\n\n",)
+    stop: str | Sequence[str] = ("\n\n",)
     max_tokens: int = 256
     sampling: Sampling = field(default_factory=Sampling)
 
 
+@by_hand
 @dataclass(frozen=True, slots=True)
 class Read:
     """How likely is this whole text?"""
@@ -117,11 +126,11 @@ class PythonTask:
         return self._documents
 
     def pose(self, document: Document) -> Instance:
-        question = self._ask(document.fields)
-        if type(question) not in _SHAPES or _SHAPES[type(question)] != self._shape:
+        question = self._asked(document)
+        if _SHAPES[type(question)] != self._shape:
             raise DataError(
                 Fault(
-                    f"task {self._name}, document {document.id}",
+                    self._where(document),
                     f"was posed as a {type(question).__name__}",
                     f"the same shape as the first document ({self._shape[0]})",
                 )
@@ -130,63 +139,119 @@ class PythonTask:
 
     def question(self, document: Document) -> Format | None:
         """The document as a question, found in its prompt; None where none can be found in it."""
-        asked = self._ask(document.fields)
+        asked = self._asked(document)
         if not isinstance(asked, Choose) or not isinstance(asked.prompt, str):
             return None
-        find = infer_classes if self._has_classes else infer
+        find, where = infer_classes if self._has_classes else infer, self._where(document)
         try:
-            return find(asked.prompt, tuple(asked.choices), asked.answer, f"task {self._name}, document {document.id}")
+            return find(asked.prompt, tuple(asked.choices), right_place(asked, where), where)
         except DataError:
             return None
+
+    def _where(self, document: Document) -> str:
+        return f"task {self._name}, document {document.id}"
+
+    def _asked(self, document: Document) -> Question:
+        """The question that the function makes of a document, with fields of the types that its class says."""
+        where = self._where(document)
+        try:
+            question = self._ask(document.fields)
+        except Exception as error:  # the user's function may raise anything
+            raise _raised(where, error, document.fields) from error
+        if type(question) not in _SHAPES:
+            advice = "Does it end with a return?" if question is None else ""
+            expected = "assay.Choose, Complete, Write or Read"
+            raise DataError(Fault(where, f"its function returned {shown(question)}", expected, advice))
+        fit, faults = fitted(question, where)
+        if faults:
+            raise DataError(*faults)
+        return fit
 
     @cached_property
     def _has_classes(self) -> bool:
         """Whether all documents have the same choices, which are classes then."""
-        asked = [self._ask(document.fields) for document in self._documents]
+        asked = [self._asked(document) for document in self._documents]
         found = {tuple(item.choices) for item in asked if isinstance(item, Choose)}
         return len(found) == 1 < len(asked)
 
     @cached_property
     def _documents(self) -> list[Document]:
-        rows = list(self._given() if callable(self._given) else self._given)
-        if not rows:
-            raise DataError(Fault(f"task {self._name}", "has no rows", "at least one document"))
-        return [Document(self._name, place, row) for place, row in enumerate(rows)]
+        return [Document(self._name, place, row) for place, row in enumerate(_checked_rows(self._name, self._given))]
 
     @cached_property
     def _shape(self) -> tuple[str, tuple[str, ...]]:
-        question = self._ask(self._documents[0].fields)
-        if type(question) not in _SHAPES:
-            raise DataError(
-                Fault(
-                    f"task {self._name}",
-                    f"its function gave a {type(question).__name__}",
-                    "Choose, Complete, Write or Read",
-                )
-            )
-        return _SHAPES[type(question)]
+        return _SHAPES[type(self._asked(self._documents[0]))]
+
+
+def _raised(where: str, error: Exception, row: Row) -> DataError:
+    """What the user's function raised, with the document it was asked about."""
+    if isinstance(error, UserError):
+        return DataError(*(replace(fault, where=f"{where}, {fault.where}") for fault in error.faults))
+    advice = f"The row has: {', '.join(map(str, row))}" if isinstance(error, KeyError) else ""
+    return DataError(Fault(where, f"its function raised {type(error).__name__}: {error}", next=advice))
+
+
+def _checked_rows(name: str, given: Any) -> list[Row]:
+    """The rows of a task, loaded; each is a mapping from column names."""
+    where = f"task {name}"
+    rows = given() if callable(given) else given
+    if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
+        raise DataError(Fault(where, f"its rows are {shown(rows)}", "a list of dicts, or a function that gives one"))
+    listed = list(rows)
+    if not listed:
+        raise DataError(Fault(where, "has no rows", "at least one document"))
+    wrong = [place for place, row in enumerate(listed) if not isinstance(row, Mapping) or not all(map(_is_text, row))]
+    if wrong:
+        row = listed[wrong[0]]
+        found = f"has the columns {list(row)}" if isinstance(row, Mapping) else f"is {shown(row)}"
+        advice = 'Give rows=frame.to_dict("records")' if hasattr(rows, "to_dict") else ""
+        raise DataError(Fault(f"{where}, row {wrong[0]}", found, 'a dict such as {"question": "2 + 2 ="}', advice))
+    return listed
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _pose(task: str, place: int, question: Question, scoring: Scoring) -> Instance:
     if isinstance(question, Choose):
         return _pose_choice(task, place, question, scoring)
     if isinstance(question, Complete):
+        if not question.continuation:
+            raise DataError(Fault(f"task {task}, document {place}", "the continuation is empty", "some text"))
         request = Loglikelihood(question.prompt, question.continuation)
         return Instance(task, place, (request,), target=question.continuation, gold=question.continuation)
     if isinstance(question, Read):
         return Instance(task, place, (RollingLoglikelihood(question.text),), target=question.text, gold=question.text)
+    if not isinstance(question.answer, str) and not question.answer:
+        raise DataError(Fault(f"task {task}, document {place}", "has no answer", "a string, or a list of strings"))
     gold = question.answer if isinstance(question.answer, str) else tuple(question.answer)
+    stop = (question.stop,) if isinstance(question.stop, str) else tuple(question.stop)
     if scoring.pipelines is STRIPPED_PIPELINES:
         gold = gold.strip() if isinstance(gold, str) else tuple(answer.strip() for answer in gold)
-    asked = Generation(question.prompt, tuple(question.stop), question.max_tokens, question.sampling)
+    asked = Generation(question.prompt, stop, question.max_tokens, question.sampling)
     return Instance(task, place, (asked,), target=question.answer, gold=gold)
+
+
+def right_place(question: Choose, where: str) -> int:
+    """The place of the right choice, which may be given by its text."""
+    answer, choices = question.answer, list(question.choices)
+    if isinstance(answer, str):
+        if choices.count(answer) == 1:
+            return choices.index(answer)
+        found = "is none of the choices" if answer not in choices else "is more than one of the choices"
+        expected = f"the place of the right choice, counted from 0, or one of {shown_list(choices)}"
+        raise DataError(Fault(where, f'the answer "{answer}" {found}', expected))
+    if not 0 <= answer < len(choices):
+        expected = f"a place from 0 to {len(choices) - 1}" if choices else "some choices"
+        raise DataError(Fault(where, f"has the answer {answer} and {len(choices)} choices", expected))
+    return int(answer)
 
 
 def _pose_choice(task: str, place: int, question: Choose, scoring: Scoring) -> Instance:
     """A question with choices, and whatever else the metrics need of it."""
-    where, size = f"task {task}, document {place}", len(question.choices)
-    if not 0 <= question.answer < size:
-        raise DataError(Fault(where, f"has the answer {question.answer!r}", f"a place among its {size} choices"))
+    where = f"task {task}, document {place}"
+    right = right_place(question, where)
     answers = [question.delimiter + choice for choice in question.choices]
     requests: list[Request] = [Loglikelihood(question.prompt, answer) for answer in answers]
     requests += [Loglikelihood(null, answer) for null in scoring.nulls for answer in answers]
@@ -199,19 +264,20 @@ def _pose_choice(task: str, place: int, question: Choose, scoring: Scoring) -> I
         place,
         tuple(requests),
         choices=tuple(question.choices),
-        target=question.answer,
-        gold=question.answer,
+        target=right,
+        gold=right,
         nulls=scoring.nulls,
         prompts=int(scoring.reads_prompts),
     )
 
 
+@checked()
 def task(
     name: str,
     rows: Iterable[Row] | Callable[[], Iterable[Row]],
     *,
     version: Any = 1,
-    metrics: Sequence[str | MetricSpec] = (),
+    metrics: str | Sequence[str | MetricSpec] = (),
     filters: Sequence[PipelineSpec] = (),
 ) -> Callable[[Callable[[Row], Question]], PythonTask]:
     """Makes a function that poses one row into a task.
@@ -220,11 +286,18 @@ def task(
         name: the task's name.
         rows: the documents, or a function that loads them.
         version: raise it when a change makes scores incomparable.
-        metrics: metric names; the question's shape has defaults.
+        metrics: metric names, as a list or with commas; the question's shape has defaults.
         filters: pipelines for generated text; without any, white space at the ends of answers does not count.
     """
 
+    if not name.strip():
+        raise UserError(Fault("task()", "name is empty", "the task's name"))
+    named = metrics.split(",") if isinstance(metrics, str) else metrics
+    wanted = [item.strip() if isinstance(item, str) else item for item in named]
+
     def wrap(ask: Callable[[Row], Question]) -> PythonTask:
-        return PythonTask(name, rows, ask, version, metrics, filters)
+        if not callable(ask):
+            raise ArgumentError(Fault("task()", f"stands above {shown(ask)}", "a function that makes a row a question"))
+        return PythonTask(name, rows, ask, version, wanted, filters)
 
     return wrap

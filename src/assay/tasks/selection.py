@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Union
 
-from assay.core.errors import Fault, TaskFileError, UnknownName, UserError, unknown_name
+from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
 from assay.core.protocols import Task
 from assay.core.specs import LM_EVAL, Axes, GroupSpec, TaskOptions
 from assay.core.variance_axes import is_variant
@@ -31,6 +31,7 @@ from assay.tasks.profiles.applying import Wish
 from assay.tasks.profiles.book import Combined, ProfileBook
 from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, Style, find_style, is_style
+from assay.tasks.unknown import empty_folder, unknown_task
 
 Wanted = Union[str, Task]
 
@@ -64,7 +65,7 @@ def select_tasks(
     builder = _Builder(catalog, options, names, code or CodeLoader(Consent(), Shim()))
     for item in wanted:
         builder.collect(item)
-    builder.faults.extend(refusals(builder.refused))
+    builder.faults.update(dict.fromkeys(refusals(builder.refused, catalog.include_path)))
     if builder.unknown and len(builder.unknown) == len(builder.faults):
         raise UnknownName(*builder.faults)
     if builder.faults:
@@ -78,6 +79,8 @@ def select_tasks(
     return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), combined, notices)
 
 
+# Unknown names that are compared with all known ones, for the nearest.
+_MOST_SUGGESTIONS = 20
 # What a group says about itself; a member that is a registered group says it in its own file.
 _GROUP_WORDS = ("task", "group_alias", "aggregate_metric_list")
 
@@ -94,13 +97,15 @@ class _Builder:
         self._changed: dict[str, Mapping[str, Any]] = {}
         self._open: list[str] = []
         self._made: dict[str, list[str]] = {}
+        self._files: dict[tuple[str, Style | None, bool, str | None], tuple[Mapping[str, Any], list[str]]] = {}
+        self._suggestions = _MOST_SUGGESTIONS
         self._style: Style | None = None
         self._is_styled = False
         self._prompt: str | None = None
         self.book = ProfileBook(names.metrics, find_profile(options.like) if options.like is not None else None)
         self.tasks: dict[str, Task] = {}
         self.groups: dict[str, GroupSpec] = {}
-        self.faults: list[Fault] = []
+        self.faults: dict[Fault, None] = {}  # in order, each once
         self.unknown: list[str] = []
         self.notices: list[str] = []
 
@@ -117,7 +122,7 @@ class _Builder:
         try:
             self._style = find_style(style) if style is not None and style != OWN else None
         except UserError as error:
-            self.faults.extend(fault for fault in error.faults if fault not in self.faults)
+            self.faults.update(dict.fromkeys(error.faults))
             return
         if isinstance(name, str):
             self._collect_name(name)
@@ -143,10 +148,10 @@ class _Builder:
     def _collect_name(self, item: str) -> None:
         if item.endswith((".yaml", ".yml")):
             path = Path(item).expanduser()
-            for match in files.matching(path) or [path]:
+            for match in files.matching(path, "--tasks") or [path]:
                 self._try(partial(self._add_path, match))
         elif not self._catalog_has(item) and Path(item).expanduser().is_dir():
-            self._add_folder(Path(item).expanduser())
+            self._try(partial(self._add_folder, Path(item).expanduser()))
         else:
             self._try(partial(self._add_pattern, item))
 
@@ -156,7 +161,7 @@ class _Builder:
     def _split_style(self, item: str) -> tuple[str, str | None]:
         """An item and the prompt style behind an @; the run's style for an item without one."""
         ways = [(item[:place], item[place + 1 :]) for place, sign in enumerate(item) if sign == "@" and place]
-        if not ways or item in self._catalog.entries or files.matching(Path(item).expanduser()):
+        if not ways or item in self._catalog.entries or files.matching(Path(item).expanduser(), "--tasks"):
             return item, self._options.style
         # A path may have an @ of its own, before the style or in it.
         known = [way for way in ways if is_style(way[1])]
@@ -168,7 +173,7 @@ class _Builder:
         try:
             add()
         except UserError as error:
-            self.faults.extend(fault for fault in error.faults if fault not in self.faults)
+            self.faults.update(dict.fromkeys(error.faults))
             if isinstance(error, UnknownName):
                 self.unknown.extend(fault.found for fault in error.faults)
 
@@ -179,15 +184,23 @@ class _Builder:
 
     def _add_folder(self, folder: Path) -> None:
         """Every task and group that stands directly in a folder. Files that are there to be included are not run."""
-        for path in sorted(folder.glob("*.yaml")):
+        paths = sorted(folder.glob("*.yaml"))
+        if not paths:
+            raise empty_folder(folder)
+        for path in paths:
             self._try(partial(self._add_path, path, is_named=False))
 
     def _add_pattern(self, pattern: str) -> None:
         names = self._catalog.select(pattern)
         if not names:
-            raise unknown_name("task", pattern, list(self._catalog.entries), "--tasks")
+            raise unknown_task(pattern, self._catalog, self._near_names())
         for name in names:
             self._add_name(name, Changes())
+
+    def _near_names(self) -> list[str]:
+        """What an unknown name may have meant; nothing after the first few, as comparing with all names takes long."""
+        self._suggestions -= 1
+        return list(self._catalog.entries) if self._suggestions >= 0 else []
 
     def _add_path(self, path: Path, is_named: bool = True) -> None:
         file = read_task_file(path)
@@ -204,13 +217,16 @@ class _Builder:
         if entry.kind == "tag":
             return [leaf for member in entry.members for leaf in self._add_name(member, changes)]
         if entry.kind == "plugin":
-            plugin = PLUGINS.get(name)
-            return self._add_plugin(name, plugin if isinstance(plugin, Task) else plugin(), changes.data)
+            return self._add_plugin(name, PLUGINS.made(name, Task), changes.data)
         assert entry.path is not None, "files define tasks and groups"
-        file = read_task_file(entry.path)
         if entry.kind == "group":
-            return self._add_group(self._define_group(file), changes)
-        return self._add_file(file, changes)
+            return self._add_group(self._define_group(read_task_file(entry.path)), changes)
+        # Groups and tags lead to a task several times; it is read and built once, unless they change it differently.
+        way = (name, self._style, self._is_styled, self._prompt)
+        known = self._files.get(way)
+        if known is None or known[0] != changes.data:
+            self._files[way] = known = (changes.data, self._add_file(read_task_file(entry.path), changes))
+        return list(known[1])
 
     def _add_plugin(self, name: str, task: Task, changes: Mapping[str, Any]) -> list[str]:
         """Adds a task of an installed package; what a group changes about it, or another name, is said."""
@@ -284,7 +300,7 @@ class _Builder:
             return self._add_group(inner, inherited)
         if not member.is_group and ("dataset_path" in changes.data or "include" in changes.data):
             return self._add_file(_inline_file(group.file, inline_name, changes), Changes())
-        raise UnknownName(unknown_member(group.file, member, self._catalog.entries))
+        raise UnknownName(unknown_member(group.file, member, self._near_names()))
 
     def _collapses(self, member: Member) -> bool:
         """Whether lm-eval would give all tasks below a member one name, so that only the last is evaluated."""
@@ -294,7 +310,7 @@ class _Builder:
         inner = _Builder(self._catalog, self._options, self._names, self._code)
         inner._style, inner._is_styled, inner._prompt = self._style, self._is_styled, self._prompt
         inner._add_name(member.name, changes)
-        self.faults.extend(fault for fault in inner.faults if fault not in self.faults)
+        self.faults.update(inner.faults)
         self.refused.extend(inner.refused)
         last = list(inner.tasks)[-1:]
         renamed = Changes({"task": member.name}).over(changes)
@@ -306,7 +322,7 @@ class _Builder:
         try:
             tasks = self._built(merged)
         except TaskFileError as error:
-            self.faults.extend(fault for fault in error.faults if fault not in self.faults)
+            self.faults.update(dict.fromkeys(error.faults))
             return []
         return [name for task in tasks for name in self._add_task(task, changes.data)]
 

@@ -6,14 +6,18 @@ Parquet with pyarrow; everything else goes through the `datasets` package, whose
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from assay.core.errors import DataError, Fault, did_you_mean, missing_extra
+from assay.core.errors import DataError, Fault, did_you_mean, missing_extra, plain_reason
+from assay.core.secrets import redacted
+from assay.core.writing import whole_file
 from assay.tasks import files
+from assay.tasks.data_places import check_folder, check_options, check_pattern, check_place, is_near
 
 Row = dict[str, Any]
 
@@ -209,7 +213,7 @@ def _load_dataset(spec: SourceSpec) -> Any:
             loaded = datasets.load_dataset(spec.path, spec.name, **options)
     except Exception as error:  # the loader raises many kinds; all of them mean "this data is not to be had"
         name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
-        reason = " ".join(str(error).split())[:400]
+        reason = plain_reason(error, lines=20)
         raise DataError(
             Fault(
                 spec.where,
@@ -218,6 +222,8 @@ def _load_dataset(spec: SourceSpec) -> Any:
                 "Check the id and the network (HF_ENDPOINT, HF_HOME), or name local files in dataset_kwargs.data_files",
             )
         ) from error
+    finally:
+        _hide_in_downloads(spec)
     if not isinstance(loaded, Mapping):
         raise DataError(
             Fault(
@@ -225,6 +231,20 @@ def _load_dataset(spec: SourceSpec) -> Any:
             )
         )
     return loaded
+
+
+def _hide_in_downloads(spec: SourceSpec) -> None:
+    """`datasets` notes the address of each download beside it, with its login. Nothing reads that again."""
+    import datasets
+
+    if redacted(spec.options) == spec.options:
+        return
+    for path in Path(datasets.config.DOWNLOADED_DATASETS_PATH).glob("*.json"):
+        with suppress(OSError, ValueError):
+            noted = json.loads(path.read_text(encoding="utf-8"))
+            if redacted(noted) != noted:
+                with whole_file(path) as stream:
+                    json.dump(redacted(noted), stream)
 
 
 def load_all(spec: SourceSpec) -> Any:
@@ -241,6 +261,7 @@ def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
         spec: the specification.
         for_code: whether task code will see the data; then `datasets` reads local files too, with its column types.
     """
+    check_options(spec.path, spec.options, spec.folder, spec.where)
     if spec.path in FILE_BUILDERS and spec.options.get("data_files") is not None:
         named = _data_files(spec)
         if named is None:
@@ -298,6 +319,8 @@ def _local_folder(spec: SourceSpec) -> Path | None:
     for base in bases if name else ():
         folder = base / Path(str(name)).expanduser()
         if folder.is_dir():
+            check_folder(folder, spec.where)
+            check_place(folder, spec.folder, spec.where)
             return folder
     return None
 
@@ -320,7 +343,12 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
     bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
     for base in bases:
         full = (base / data_dir if data_dir else base) / Path(pattern).expanduser()
-        matches = files.matching(full)
+        where = f"{spec.where}, dataset_kwargs.data_files.{split}"
+        check_pattern(full, spec.folder, where)
+        matches = files.matching(full, where)
+        for path in matches:
+            check_place(path, spec.folder, where)
+            _check_kind(path, spec, where)
         if matches:
             return matches
     looked = " or ".join(dict.fromkeys(str(base.resolve()) for base in bases))
@@ -332,6 +360,14 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
             "Give an absolute path, or one relative to the task file",
         )
     )
+
+
+def _check_kind(path: Path, spec: SourceSpec, where: str) -> None:
+    """Raises for a file that is no data by its name, unless it lies with the task: `text` would read any file."""
+    if not files.is_data(path) and not is_near(path, spec.folder):
+        kinds = ", ".join(files.EXTENSIONS)
+        advice = "Rename it, or copy it to the task file's folder"
+        raise DataError(Fault(where, f'"{path}" has no extension of data files', f"one of {kinds}", advice))
 
 
 def split_rows(source: Source, split: str, where: str) -> list[Row]:

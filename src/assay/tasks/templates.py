@@ -12,35 +12,42 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, meta, nodes
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.runtime import Context
 
-from assay.core.errors import DataError, Fault, TaskFileError, UserError, did_you_mean
+from assay.core.errors import DataError, Fault, LimitError, TaskFileError, UserError, did_you_mean
+from assay.guard.clock import Limited
+from assay.guard.growth import MOST_CHARACTERS, check_size, joined
+from assay.guard.patterns import rehearse
+from assay.guard.templates import GuardedEnvironment
 
 # A literal in a template's result may be as long as any real list of choices, not as long as an attack.
 LONGEST_LITERAL = 1_000_000
 
 
-def _regex_replace(text: str, pattern: str, replacement: str, count: int = 0) -> str:
-    return re.sub(pattern, replacement, text, count=count)
+@pass_context
+def _regex_replace(context: Context, text: str, pattern: str, replacement: str, count: int = 0) -> str:
+    # With a context, so that it is not called while a template is compiled.
+    rehearse(re.compile(pattern), text)
+    widest = len(replacement) + replacement.count("\\") * len(text)
+    if (len(text) + 1) * widest <= MOST_CHARACTERS:
+        return re.sub(pattern, replacement, text, count=count)
+    check_size(widest)
+    written = 0
+
+    def counted(match: re.Match[str]) -> str:
+        nonlocal written
+        new = match.expand(replacement)
+        written += len(new)
+        check_size(written)
+        return new
+
+    return re.sub(pattern, counted, text, count=count)
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, with a limit on what a single sum can make: a template is no way to fill the memory."""
-
-    intercepted_binops = frozenset({"*", "**"})
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" and isinstance(left, int) and isinstance(right, int):
-            if left.bit_length() * right > LONGEST_LITERAL:
-                raise SecurityError(f"{left} ** {right} is too large")
-        elif operator == "*":
-            for text, times in ((left, right), (right, left)):
-                is_repeated = isinstance(text, (str, list, tuple)) and isinstance(times, int)
-                if is_repeated and len(text) * times > LONGEST_LITERAL:
-                    raise SecurityError(f"a repetition of {len(text) * times:,} items is too long")
-        return super().call_binop(context, operator, left, right)
+class _Environment(GuardedEnvironment):
+    """The sandbox of task files."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         # A plain dict's key, as in {{choices.text}}: the sandbox would get there too, by way of an exception.
@@ -77,7 +84,7 @@ def _finalized(value: Any) -> Any:
     return value
 
 
-def make_environment() -> ImmutableSandboxedEnvironment:
+def make_environment() -> GuardedEnvironment:
     """A sandbox for templates, to which a dialect may add filters and names of its own."""
     environment = _Environment(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_finalized)
     environment.filters["regex_replace"] = _regex_replace
@@ -85,7 +92,7 @@ def make_environment() -> ImmutableSandboxedEnvironment:
 
 
 _ENVIRONMENT = make_environment()
-
+_LIMITED = Limited()
 
 # What every template may use; a document's fields stand above them.
 _GLOBALS = dict(_ENVIRONMENT.globals)
@@ -167,7 +174,8 @@ def check_syntax(text: str, compiled: Callable[[str], object] = _compile) -> str
 
 def undefined_names(text: str, known: Collection[str]) -> list[str]:
     """Names that a template reads and that are neither known nor set in it; its syntax is right."""
-    found = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+    with Limited():  # constants are worked out on the way
+        found = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
     return sorted(name for name in found if name not in known and name not in _ENVIRONMENT.globals)
 
 
@@ -186,7 +194,8 @@ def render(text: str, fields: Mapping[str, Any], where: str) -> str:
         template = _compile(text)
         # As `template.render` does, without walking over all that is global for every document.
         context = _ENVIRONMENT.context_class(_ENVIRONMENT, {**_GLOBALS, **fields}, template.name, template.blocks)
-        return "".join(template.root_render_func(context))
+        with _LIMITED:
+            return joined(template.root_render_func(context))
     except Exception as error:  # what a template computes may fail in any way
         raise failure(error, fields, where) from error
 
@@ -199,6 +208,10 @@ def failure(error: Exception, fields: Mapping[str, Any], where: str) -> UserErro
         fields: the variables it was filled with.
         where: its place.
     """
+    if isinstance(error, LimitError):
+        return error.at(f"{where}, template")
+    if isinstance(error, MemoryError):
+        return LimitError(Fault(f"{where}, template", "takes more memory than there is"))
     if isinstance(error, TemplateSyntaxError):
         return TaskFileError(Fault(where, f"template does not parse: {error.message}"))
     if isinstance(error, UndefinedError):

@@ -12,6 +12,7 @@ from assay.models.engine.loops import Loops
 from assay.models.engine.tuning import pack_reading, pack_steps, rotation, tune
 from assay.models.network import Network
 
+ROOM = 1 << 40
 SIZES: dict[str, Any] = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
 
 
@@ -25,7 +26,7 @@ def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None
     tune(network.module).undo()  # rotary positions stay faster in the process
     before = states(network.module)
     tuning = tune(network.module)
-    for_steps, for_reading = pack_steps(network.module), pack_reading(network.module, 64)
+    for_steps, for_reading = pack_steps(network.module, ROOM), pack_reading(network.module, 64, ROOM)
     counts = {**tuning.counts, **for_steps.counts, **for_reading.counts}
     assert counts == {"step": 14, "reading": 14, "gated": 2, "norm": 5}
     after = states(network.module)
@@ -57,7 +58,11 @@ def test_other_designs_are_left_alone() -> None:
 
 def test_narrow_formats_are_left_alone(network: Network) -> None:
     narrow = network.module.to(torch.bfloat16)
-    assert tune(narrow).counts == {} and pack_steps(narrow).counts == {} and pack_reading(narrow, 64).counts == {}
+    assert (
+        tune(narrow).counts == {}
+        and pack_steps(narrow, ROOM).counts == {}
+        and pack_reading(narrow, 64, ROOM).counts == {}
+    )
 
 
 def test_training_is_not_touched(network: Network) -> None:
@@ -87,18 +92,19 @@ def test_packed_products_are_the_same(bias: bool, rows: int) -> None:
     given = torch.randn(1, rows, 24, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         own = module.layer(given)
-        assert pack_steps(module).counts == {"step": 1} and pack_reading(module, 256).counts == {"reading": 1}
+        assert pack_steps(module, ROOM).counts == {"step": 1} and pack_reading(module, 256, ROOM).counts == {
+            "reading": 1
+        }
         assert (module.layer(given) - own).abs().max() < 1e-5
 
 
-def test_weights_are_packed_only_where_they_fit(monkeypatch: pytest.MonkeyPatch, network: Network) -> None:
-    monkeypatch.setattr("assay.models.engine.tuning.free_bytes", lambda device: 1000)
-    assert pack_steps(network.module).counts == {} and pack_reading(network.module, 64).counts == {}
+def test_weights_are_packed_only_where_they_fit(network: Network) -> None:
+    assert pack_steps(network.module, 1000).counts == {} and pack_reading(network.module, 64, 1000).counts == {}
 
 
 def test_a_product_that_rounds_another_way_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.models.engine.tuning._for_rows", lambda layer, rows: lambda given: layer(given) * 1.01)
-    assert pack_reading(OneLayer(False), 64).counts == {}
+    assert pack_reading(OneLayer(False), 64, ROOM).counts == {}
 
 
 def test_rotation_is_the_same_and_leaves_the_rest_to_the_model() -> None:

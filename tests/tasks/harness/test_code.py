@@ -172,7 +172,16 @@ def test_without_consent_the_code_that_wants_to_run_is_listed(
     (fault,) = caught.value.faults
     assert str(fault).startswith(f"{tmp_path / 'utils.py'}: is Python code that task files want to run: ask (")
     assert "a.yaml:2  doc_to_text" in str(fault)
-    assert str(fault).endswith("name its folder in --include_path and add --allow_code")
+    assert str(fault).endswith("Read it; if you trust it, add --allow_code")
+
+
+def test_code_outside_the_named_folders_needs_its_folder_too(
+    tmp_path: Path, write_yaml: Write, names: KnownNames
+) -> None:
+    code(tmp_path, "utils.py", "raise SystemExit('ran')\n")
+    file = write_yaml("a.yaml", f"task: a\ndoc_to_text: !function utils.ask\n{TASK}")
+    with pytest.raises(TaskFileError, match="name its folder in --include_path and add --allow_code"):
+        select_tasks([str(file)], Catalog([]), TaskOptions(), names)
 
 
 def test_a_class_is_refused_like_a_function(tmp_path: Path, write_yaml: Write, names: KnownNames) -> None:

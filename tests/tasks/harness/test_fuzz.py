@@ -227,7 +227,8 @@ MERGES = [f"b{n}: &b{n}\n  <<: [{', '.join([f'*b{n - 1}'] * 10)}]" for n in rang
 ALIASES = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
 # Content → a part of the message; None for a file without faults.
 NASTY: dict[str, tuple[str, str | None]] = {
-    "a long line": (TASK + "description: " + "x" * 10_000_000, None),
+    "a long line": (TASK + "description: " + "x" * 4_000_000, None),
+    "ten megabytes": (TASK + "description: " + "x" * 10_000_000, "has 10.0 MB; expected a task file of at most 5 MB"),
     "brackets": (TASK + "metadata: " + "[" * 100_000, "nested too deeply"),
     "braces": ("{a: " * 100_000, "nested too deeply"),
     "dashes": ("- " * 100_000, "nested too deeply"),

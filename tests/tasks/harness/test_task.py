@@ -111,6 +111,12 @@ def test_predict_only_scores_nothing(make_task: Make) -> None:
     assert [pipeline.name for pipeline in scoring.pipelines] == ["none"]
 
 
+def test_predict_only_keeps_the_filters(make_task: Make) -> None:
+    chains = [{"name": name, "filter": [{"function": "take_first"}]} for name in ("strict", "loose")]
+    scoring = make_task(rows("a"), TaskOptions(predict_only=True), filter_list=chains, **KEYS).scoring
+    assert [pipeline.name for pipeline in scoring.pipelines] == ["strict", "loose"]
+
+
 def test_seeds_of_the_run_reach_the_draws(make_task: Make) -> None:
     data = {"test": rows("x"), "train": rows(*map(str, range(50)))}
     prompts = {

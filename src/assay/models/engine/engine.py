@@ -33,8 +33,6 @@ from assay.models.quantizing import rounds_inputs
 from assay.models.tokens import EncodedPrompt, EncodedText, as_texts
 
 Entry = TypeVar("Entry")
-# Full packs that must be ahead before weights are packed for reading them: packing takes what a few of them gain.
-WORTH_PACKING = 6
 # Ways of writing, and the kind of batch that holds one row.
 SLOTS, ALONE = "slots", "alone"
 # By how much a pack may be larger than what memory and speed suggest.
@@ -52,6 +50,7 @@ class Engine:
         arithmetic: `exact` or `lm_eval`.
         limit: the user's rows per batch; None for what fits and is fast.
         on_notice: told (topic, text) of what the user should know.
+        room: bytes that it may hold beside the weights; None for half of what is free now.
     """
 
     network: Network
@@ -60,6 +59,7 @@ class Engine:
     arithmetic: str = "exact"
     limit: BatchLimit | None = None
     on_notice: Callable[[str, str], None] = lambda topic, text: None
+    room: int | None = None
     meter: Meter = field(init=False)
     _limits: dict[str, BatchLimit] = field(default_factory=dict)
     _writing: dict[str, str | None] = field(default_factory=dict)
@@ -69,6 +69,8 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.rates)
+        if self.room is None:
+            self.room = int(memory.SHARE * memory.free_bytes(self.network.device))
 
     def begin(self, job: Job, listener: Callable[[Progress], None]) -> list[list[Grove]]:
         """Plans a job's reading and puts all work ahead on a new meter, which is told at once."""
@@ -90,14 +92,27 @@ class Engine:
         """Packs the weights where enough full packs are ahead to gain by it; else None."""
         rows = self._batching("loglikelihood").limit.tokens
         sizes = [len(grove.tree) for grove in groves if grove.tree is not None]
-        if rows is None or sum(size // rows for size in sizes) < WORTH_PACKING:
+        if rows is None or sum(size // rows for size in sizes) < memory.WORTH_PACKING:
             return None
         # A size by which the largest tree is cut evenly, so that its last pack is not a short one.
         even = -(-max(sizes) // max(round(max(sizes) / rows), 1))
         if even <= STRETCH * rows and not self.choice.is_alone(even):
             rows = even
             self._limits["loglikelihood"] = BatchLimit(tokens=rows)
-        return pack_reading(self.network.module, rows)
+        self._unpack_steps()
+        return pack_reading(self.network.module, rows, self._room())
+
+    def _unpack_steps(self) -> None:
+        """One packed copy of the weights is held at a time: that for reading, or that for writing."""
+        if self._for_steps is not None:
+            self._for_steps.undo()
+            self._for_steps = None
+            memory.give_back()
+
+    def _room(self) -> int:
+        """Bytes that may be held: those of the beginning, and no more than half of what is free now."""
+        assert self.room is not None
+        return min(self.room, int(memory.SHARE * memory.free_bytes(self.network.device)))
 
     def _prompt_amount(self, prompts: Sequence[EncodedPrompt]) -> Amount:
         texts = as_texts(prompts)
@@ -234,21 +249,25 @@ class Engine:
 
     def _slots(self, writer: Writer) -> SlotWriter:
         assert self.choice.reader is not None
-        module, device = self.network.module, self.network.device
+        module, room = self.network.module, self._room()
         if self._for_steps is None:
-            self._for_steps = pack_steps(module)
+            if self._for_reading is not None:
+                self._for_reading.undo()
+                self._for_reading = None
+                memory.give_back()
+            self._for_steps = pack_steps(module, room)
         return SlotWriter(
             self.choice.reader,
             writer,
             self._batching("generation"),
             self.meter,
-            lambda room, count: memory.slots_for(module, device, room, count),
+            lambda length, count: memory.slots_for(module, length, count, room),
             self._pack_tokens(),
         )
 
     def _pack_tokens(self) -> int:
         """Tokens of a pack: what fits, and no more than may stand together."""
-        most = memory.pack_tokens(self.network.module, self.network.device)
+        most = memory.pack_tokens(self.network.module, self.network.device, self._room())
         return most if self.choice.limit is None else min(most, self.choice.limit.tokens)
 
     def _timed(self, answers: Iterable[Entry]) -> Iterator[Entry]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.core.protocols import Workload
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint, precision
 from assay.models.encoding import Job
-from assay.models.engine.account import USUAL_SHARE, WRITING_WORTH, Amount, Rates, alone_amount, rates_of, tree_amount
+from assay.models.engine import memory
+from assay.models.engine.account import USUAL_SHARE, WRITING_WORTH, Amount, alone_amount, rates_of, tree_amount
 from assay.models.engine.tree import build_tree
+from assay.models.engine.tuning import fits_packed, packed_bytes
 from assay.models.logs import unlogged
 from assay.models.network import choose_device, quiet
 from assay.models.tokens import as_texts
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 REACHED = 0.7
 MEASURE_SECONDS = 0.3
 ROWS = 1024
+# Rows of logits that the probe compares at once and bytes of each number there; bytes of each when answers are written.
+PROBE_ROWS, PROBE_BYTES, WRITTEN_BYTES = 330, 12, 12
 
 
 def forecast(
@@ -36,16 +41,58 @@ def forecast(
         shared = shared + (tree_amount(build_tree(group)) if shares_prefixes else alone_amount(group))
         alone = alone + alone_amount(group)
     written = sum(prompt.max_tokens for prompt in job.prompts)
-    rates = _rates(checkpoint, args)
+    module, place = _shape(checkpoint, args), choose_device(device)[0]
+    rates = rates_of(module)
     operations = rates.operations(shared) + WRITING_WORTH * USUAL_SHARE * written * (rates.token + rates.row)
     seconds = None
     if operations:
-        seconds = operations / (REACHED * _speed(choose_device(device)[0], precision(checkpoint, args)))
-    return Workload(shared.tokens, alone.tokens, written, operations, seconds)
+        seconds = operations / (REACHED * _speed(place, precision(checkpoint, args)))
+    held = None
+    if shares_prefixes and args.quantize is None:  # batches with padding and other weights hold other things
+        held = peak_of(module, place, shared.tokens, [len(one.ids) + one.max_tokens for one in job.prompts])
+    return Workload(shared.tokens, alone.tokens, written, operations, seconds, held)
 
 
-def _rates(checkpoint: Checkpoint, args: CausalArguments) -> Rates:
-    """The model's operations, from its shape: built without memory for weights."""
+def peak_of(module: Any, device: torch.device, tokens: int, lengths: Sequence[int]) -> int | None:
+    """The most memory that answering would hold: what this process holds already, the weights, and the most of what
+    probing, reading and writing need; None where nothing tells what the process holds.
+
+    Args:
+        module: the model, which may be without weights.
+        device: where it would be.
+        tokens: tokens to read.
+        lengths: of each answer, its prompt included.
+    """
+    held = memory.peak_bytes(device)
+    if held is None:
+        return None
+    room = memory.room_for(module, memory.free_bytes(device))
+    rows, vocabulary = memory.pack_tokens(module, device, room), _columns(module)
+    copy = packed_bytes(module) if device.type == "cpu" and fits_packed(module, room) and _is_wide(module) else 0
+    reading = min(rows, tokens) * memory.pack_bytes(module) + (copy if tokens >= memory.WORTH_PACKING * rows else 0)
+    writing = 0
+    if lengths:
+        slots = memory.slots_for(module, max(lengths), len(lengths), room)
+        kept = sum(sorted(lengths)[-slots:]) * memory.token_bytes(module)
+        writing = copy + kept + slots * vocabulary * WRITTEN_BYTES + min(rows, tokens) * memory.pack_bytes(module)
+    probing = PROBE_ROWS * vocabulary * PROBE_BYTES
+    return held + memory.weight_bytes(module) + max(probing, reading, writing)
+
+
+def _is_wide(module: Any) -> bool:
+    """Whether weights are packed at all: only those in float32 are."""
+    import torch
+
+    return bool(module.dtype == torch.float32)
+
+
+def _columns(module: Any) -> int:
+    head = module.get_output_embeddings()
+    return 0 if head is None else int(head.weight.shape[0])
+
+
+def _shape(checkpoint: Checkpoint, args: CausalArguments) -> Any:
+    """The model without memory for its weights, in the precision that it would have."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -54,7 +101,8 @@ def _rates(checkpoint: Checkpoint, args: CausalArguments) -> Rates:
         options["gguf_file"] = args.gguf_file
     with quiet(), unlogged(), torch.device("meta"):
         config = AutoConfig.from_pretrained(str(checkpoint.folder), **options)
-        return rates_of(AutoModelForCausalLM.from_config(config, trust_remote_code=args.trust_remote_code))
+        dtype = getattr(torch, precision(checkpoint, args))
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=args.trust_remote_code, dtype=dtype)
 
 
 def _speed(device: torch.device, dtype: str) -> float:

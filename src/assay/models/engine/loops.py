@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from assay.core.writing import private_folder
 from assay.models.named import cache_folder
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fope
 SWITCH = "ASSAY_LOOPS"
 COMPILE_SECONDS = 60
 # The files there are run as code: nobody else may write them.
-PRIVATE, OTHERS_WRITE = 0o700, 0o022
+OTHERS_WRITE = 0o022
 
 Pair = tuple["Tensor", "Tensor"]
 
@@ -215,7 +216,7 @@ def _built(compiler: str) -> Path:
     parts = (source, " ".join(FLAGS).encode(), version.encode(), _processor())
     name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
     folder = cache_folder() / "compiled"
-    folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    private_folder(folder)
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & OTHERS_WRITE:
         raise ValueError(f"others may write in {folder}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.models.engine.loops import Loops, are_flat, can_rotate
-from assay.models.engine.memory import free_bytes
+from assay.models.engine.memory import PACKED_PART
 from assay.models.quantizing import is_plain
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 # Rows for which oneDNN's packed product is used: steps of writing. Fewer are faster by torch's own; more gain next to
 # nothing, and it rounds a little worse, which scores should not pay for (docs/decisions/0010).
 LEAST_ROWS, MOST_ROWS = 6, 128
-# Packing keeps another copy of the weights; it may take this share of the free memory.
-PACKED_SHARE = 0.2
 # Largest difference of a faster form from the layer's own, beside numbers of about one.
 SAME = 2e-5
 TRIAL_ROWS = 8
@@ -81,14 +79,41 @@ def tune(module: Any, loops: Loops | None = None) -> Tuning:
     return tuning
 
 
-def pack_steps(module: Any) -> Tuning:
-    """Packs the weights of linear layers for steps of writing; nothing where they do not fit or torch cannot."""
-    return _pack(module, "step", TRIAL_ROWS, _for_steps)
+def pack_steps(module: Any, room: int) -> Tuning:
+    """Packs the weights of linear layers for steps of writing; nothing where they do not fit or torch cannot.
+
+    Args:
+        module: the model.
+        room: bytes that the engine may hold.
+    """
+    return _pack(module, "step", TRIAL_ROWS, _for_steps) if fits_packed(module, room) else Tuning()
 
 
-def pack_reading(module: Any, rows: int) -> Tuning:
+def pack_reading(module: Any, rows: int, room: int) -> Tuning:
     """Packs them for passes over exactly so many rows; rounding is that of the plain product (docs/decisions/0010)."""
+    if not fits_packed(module, room):
+        return Tuning()
     return _pack(module, "reading", rows, lambda layer: _for_rows(layer, rows))
+
+
+def packed_bytes(module: Any) -> int:
+    """What another copy of the weights of linear layers takes."""
+    return sum(layer.weight.numel() * layer.weight.itemsize for layer in _linear_layers(module))
+
+
+def fits_packed(module: Any, room: int) -> bool:
+    return packed_bytes(module) <= PACKED_PART * room
+
+
+def _linear_layers(module: Any) -> list[Any]:
+    import torch
+
+    head = module.get_output_embeddings()
+    return [
+        layer
+        for layer in module.modules()
+        if type(layer) is torch.nn.Linear and layer is not head and is_plain(layer.weight)
+    ]
 
 
 def undo_all(module: Any) -> None:
@@ -101,18 +126,11 @@ def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> Tu
     import torch
 
     tuning = Tuning()
-    head = module.get_output_embeddings()
-    layers = [
-        layer
-        for layer in module.modules()
-        if type(layer) is torch.nn.Linear and layer is not head and is_plain(layer.weight)
-    ]
-    size = sum(layer.weight.numel() * layer.weight.itemsize for layer in layers)
-    if not is_tunable(module) or size > PACKED_SHARE * free_bytes(module.device):
+    if not is_tunable(module):
         return tuning
     is_same: dict[tuple[int, ...], bool] = {}  # layers of one shape take the same way through the product
     with torch.inference_mode():
-        for layer in layers:
+        for layer in _linear_layers(module):
             try:
                 forward = form(layer)
             except (AttributeError, RuntimeError):

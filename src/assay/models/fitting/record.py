@@ -72,7 +72,7 @@ def claim(folder: Path, record: Mapping[str, Any]) -> FitReport | None:
 def write_record(folder: Path, record: Mapping[str, Any], report: FitReport | None = None) -> None:
     """Writes `fit.json`, whole or not at all."""
     data = dict(record) if report is None else {**record, REPORT: report.to_json()}
-    with whole_file(folder / FIT_FILE) as stream:
+    with whole_file(folder / FIT_FILE, is_private=False) as stream:  # lies among weights that others may open
         json.dump(data, stream, indent=2, ensure_ascii=False)
         stream.write("\n")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Extraction
+from assay.guard.patterns import rehearse
 from assay.scoring.extraction.extractors import Extractor, Found, extract_all, stripped
 from assay.scoring.extraction.extractors import extract as first_found
 from assay.scoring.extraction.lists import Question, extractor_names, make_extractors
@@ -154,6 +155,7 @@ def _pattern(entry: Mapping[str, Any], number: int) -> Extractor:
 
     def find(text: str) -> Found | None:
         last = None
+        rehearse(pattern, text)
         for match in pattern.finditer(text):
             # A group that took no part, or that holds nothing but white space, is no answer.
             found = stripped(text, *match.span(group)) if match.start(group) >= 0 else None

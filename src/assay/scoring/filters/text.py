@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.protocols import Filter
+from assay.guard.patterns import rehearse
 
 INVALID = "[invalid]"
 HASH_PATTERN = r"#### (\-?[0-9\.\,]+)"
@@ -70,16 +71,17 @@ def _find(pattern: re.Pattern[str], draw: Any, place: int) -> str | None:
 
     lm-eval raises where there are fewer matches than `place` asks for; here that is "no answer found".
     """
-    matches = pattern.findall(draw if isinstance(draw, str) else "")
+    text = draw if isinstance(draw, str) else ""
+    rehearse(pattern, text)
+    # One by one and not by `findall`, which nothing interrupts between two matches.
+    matches = list(pattern.finditer(text))
     if not -len(matches) <= place < len(matches):
         return None
     match = matches[place]
-    if isinstance(match, tuple):
-        filled = [group for group in match if group]
-        if not filled:
-            return None
-        match = filled[0]
-    return str(match).strip()
+    if pattern.groups > 1:
+        filled = [group for group in match.groups("") if group]
+        return filled[0].strip() if filled else None
+    return (match.group(pattern.groups) or "").strip()
 
 
 def multi_choice_regex(
@@ -92,10 +94,12 @@ def multi_choice_regex(
 ) -> Filter:
     """Extracts a choice as "(A)": by the pattern, else by a choice's text, else by a letter after a colon."""
     pattern = re.compile(regex_pattern)
+    ignored_patterns = [re.compile(ignored) for ignored in regexes_to_ignore or ()]
 
     def normalise(text: str) -> str:
-        for ignored in regexes_to_ignore or ():
-            text = re.sub(ignored, "", text)
+        for ignored in ignored_patterns:
+            rehearse(ignored, text)
+            text = ignored.sub("", text)
         text = text.lower() if ignore_case else text
         return text.translate(_punctuation()) if ignore_punctuation else text
 

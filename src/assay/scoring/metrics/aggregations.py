@@ -6,11 +6,18 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from assay.core.reporting import Report, unheard
 from assay.core.scores import Estimate
 from assay.scoring.metrics import reading
 from assay.stats import means
+
+
+class HarnessError(Protocol):
+    """Gives the standard error that lm-eval reports, and says how far its resamples have come."""
+
+    def __call__(self, values: Any, iterations: int, report: Report = unheard) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,7 @@ class Aggregation:
 
     Attributes:
         estimate: value, error and interval.
-        harness_stderr: (values, bootstrap iterations) → the error that lm-eval reports; None where it has none.
+        harness_stderr: the error that lm-eval reports; None where it has none.
         read: the documents' values as the two above take them; raises `Unreadable`.
         package: the optional module it needs.
         clustered: (values, the cluster of each) → the estimate where documents come in clusters; None for an
@@ -27,25 +34,25 @@ class Aggregation:
     """
 
     estimate: Callable[[Any], Estimate]
-    harness_stderr: Callable[[Any, int], float | None]
+    harness_stderr: HarnessError
     read: Callable[[Sequence[Any]], Any] = reading.numbers
     package: str = ""
     clustered: Callable[[Any, Sequence[str]], Estimate] | None = None
 
 
-def _no_stderr(values: Sequence[Any], iterations: int) -> float | None:
+def no_stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
     return None
 
 
-def _mean_stderr(values: Sequence[Any], iterations: int) -> float | None:
+def _mean_stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
     return means.standard_error(values) if iterations > 0 else None
 
 
-def _resampled(statistic: str) -> Callable[[Sequence[Any], int], float | None]:
-    def stderr(values: Sequence[Any], iterations: int) -> float | None:
+def _resampled(statistic: str) -> HarnessError:
+    def stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
         from assay.scoring.metrics import resampling
 
-        return resampling.harness_stderr(values, statistic, iterations)
+        return resampling.harness_stderr(values, statistic, iterations, report)
 
     return stderr
 
@@ -65,7 +72,7 @@ def _by_bootstrap(
 
         return resampling.clustered_estimate(values, statistic, clusters)
 
-    harness = _resampled(statistic) if is_harness else _no_stderr
+    harness = _resampled(statistic) if is_harness else no_stderr
     return Aggregation(estimate, harness, read, clustered=clustered)
 
 
@@ -81,10 +88,10 @@ def _over_corpus(name: str) -> Aggregation:
 
         return corpus.estimate(counted)
 
-    def stderr(counted: Any, iterations: int) -> float | None:
+    def stderr(values: Any, iterations: int, report: Report = unheard) -> float | None:
         from assay.scoring.metrics import corpus
 
-        return corpus.harness_stderr(counted, iterations)
+        return corpus.harness_stderr(values, iterations, report)
 
     def clustered(counted: Any, clusters: Sequence[str]) -> Estimate:
         from assay.scoring.metrics import corpus
@@ -130,7 +137,7 @@ def _drawn(values: Sequence[Any]) -> Estimate:
     return draws_estimate(_known(values)).estimate
 
 
-def _drawn_stderr(values: Sequence[Any], iterations: int) -> float | None:
+def _drawn_stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
     return _mean_stderr(_known(values), iterations)
 
 
@@ -147,7 +154,7 @@ def _by_confidence(measure: str, read: Callable[[Sequence[Any]], Any] = reading.
         coverage = values[0][2] if values and len(values[0]) > 2 else None
         return confidence_estimate(*_columns(values), measure, coverage, clusters)
 
-    return Aggregation(estimate, _no_stderr, read, clustered=estimate)
+    return Aggregation(estimate, no_stderr, read, clustered=estimate)
 
 
 def _cohen_kappa(values: Sequence[Any], clusters: Sequence[str] | None = None) -> Estimate:
@@ -210,23 +217,21 @@ AGGREGATIONS: dict[str, Aggregation] = {
         _mean_of_known, _resampled("nanmean"), reading.numbers_or_gaps, clustered=_clustered_mean_of_known
     ),
     "mean_of_known": Aggregation(
-        _mean_of_known, _no_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known
+        _mean_of_known, no_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known
     ),
     "median": _by_bootstrap("median"),
     "median_of_known": Aggregation(
-        _median_of_known, _no_stderr, reading.numbers_or_gaps, clustered=_clustered_median_of_known
+        _median_of_known, no_stderr, reading.numbers_or_gaps, clustered=_clustered_median_of_known
     ),
     "perplexity": Aggregation(means.perplexity_estimate, _resampled("perplexity"), clustered=_clustered_perplexity),
     "weighted_perplexity": Aggregation(
-        _weighted_perplexity, _no_stderr, reading.number_pairs, clustered=_clustered_ratio(means.exponential)
+        _weighted_perplexity, no_stderr, reading.number_pairs, clustered=_clustered_ratio(means.exponential)
     ),
     "weighted_nats": Aggregation(
-        _weighted_nats, _no_stderr, reading.number_pairs, clustered=_clustered_ratio(lambda nats: nats)
+        _weighted_nats, no_stderr, reading.number_pairs, clustered=_clustered_ratio(lambda nats: nats)
     ),
-    "bits_per_byte": Aggregation(
-        _bits_per_byte, _no_stderr, reading.number_pairs, clustered=_clustered_ratio(_in_bits)
-    ),
-    "brier_score": Aggregation(means.mean_estimate, _no_stderr, reading.brier_scores, clustered=_clustered_mean),
+    "bits_per_byte": Aggregation(_bits_per_byte, no_stderr, reading.number_pairs, clustered=_clustered_ratio(_in_bits)),
+    "brier_score": Aggregation(means.mean_estimate, no_stderr, reading.brier_scores, clustered=_clustered_mean),
     # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
     "f1": _by_bootstrap("f1", reading.number_pairs),
     "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),
@@ -235,12 +240,12 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "auroc": _by_confidence("auroc"),
     "aurc": _by_confidence("aurc"),
     "selective_acc": _by_confidence("selective_acc", reading.number_triples),
-    "cohen_kappa": Aggregation(_cohen_kappa, _no_stderr, reading.label_pairs, clustered=_cohen_kappa),
+    "cohen_kappa": Aggregation(_cohen_kappa, no_stderr, reading.label_pairs, clustered=_cohen_kappa),
     "ece": _by_bootstrap("ece", reading.number_pairs, is_harness=False),
     "position_bias": _by_bootstrap("position_bias", reading.number_pairs, is_harness=False),
     "bleu": _over_corpus("bleu"),
     "chrf": _over_corpus("chrf"),
     "chrf++": _over_corpus("chrf++"),
     "ter": _over_corpus("ter"),
-    "bypass": Aggregation(_bypassed, _no_stderr, list),
+    "bypass": Aggregation(_bypassed, no_stderr, list),
 }

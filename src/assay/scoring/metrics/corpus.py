@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.needs import require
+from assay.core.reporting import Report, unheard
 from assay.core.scores import Estimate
 from assay.scoring.metrics.reading import Unreadable
-from assay.scoring.packages import require
 from assay.stats import bootstrap, harness_bootstrap
 
+_SEGMENTS_AT_ONCE = 100
 _EXPECTED = "[right text or texts, generated text]"
 
 
@@ -31,9 +33,10 @@ def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
     return bootstrap.spread(found)
 
 
-def harness_stderr(corpus: Corpus, iterations: int) -> float | None:
+def harness_stderr(corpus: Corpus, iterations: int, report: Report) -> float | None:
     """lm-eval's bootstrap error: its resamples are of documents, so places are resampled in their stead."""
-    return harness_bootstrap.harness_stderr(corpus.places, corpus.scores, iterations)
+    corpus.count(report)
+    return harness_bootstrap.harness_stderr(corpus.places, corpus.scores, iterations, report)
 
 
 class Corpus:
@@ -42,17 +45,30 @@ class Corpus:
     def __init__(self, values: Sequence[Any], name: str) -> None:
         self.places = np.arange(len(values), dtype=np.float64)
         self._metric = _metric(name)
-        said = [_said(value) for value in values]
-        references = [_references(value) for value in values]
+        self._said = [_said(value) for value in values]
+        self._references = [_references(value) for value in values]
+        self._counted: NDArray[np.float64] | None = None
+
+    def count(self, report: Report = unheard) -> NDArray[np.float64]:
+        """The counts of each segment. They take a while, so they are made once, and reported."""
+        if self._counted is None:
+            counted: list[Any] = []
+            for start in range(0, len(self._said), _SEGMENTS_AT_ONCE):
+                counted.extend(self._statistics(slice(start, start + _SEGMENTS_AT_ONCE)))
+                report("segments counted", len(counted), len(self._said))
+            self._counted = np.asarray(counted, dtype=np.float64)
+        return self._counted
+
+    def _statistics(self, part: slice) -> list[Any]:
         # One stream per reference; where a document has fewer, sacrebleu takes None for "no more".
-        most = max(map(len, references), default=0)
-        streams = [[own[place] if place < len(own) else None for own in references] for place in range(most)]
-        counted = self._metric._extract_corpus_statistics(said, streams) if values else []
-        self._segments = np.asarray(counted, dtype=np.float64)
+        own = self._references[part]
+        most = max(map(len, self._references))
+        streams = [[texts[place] if place < len(texts) else None for texts in own] for place in range(most)]
+        return list(self._metric._extract_corpus_statistics(self._said[part], streams))
 
     def scores(self, resamples: NDArray[np.float64]) -> NDArray[np.float64]:
         """The score of each row of places."""
-        size = len(self._segments)
+        size = len(self._said)
         return np.array([self._score(np.bincount(row.astype(np.int64), minlength=size)) for row in resamples])
 
     def scores_of_times(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -61,7 +77,7 @@ class Corpus:
 
     def _score(self, times: NDArray[Any]) -> float:
         # How often each segment was drawn, times its counts: sums of whole numbers, so floats are exact.
-        totals = times @ self._segments
+        totals = times @ self.count()
         return float(self._metric._compute_score_from_stats([_whole(total) for total in totals.tolist()]).score)
 
 

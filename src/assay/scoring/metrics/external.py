@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
+from assay.core.needs import is_installed, require
 from assay.core.specs import MetricSpec
-from assay.scoring.packages import is_installed, require
 
 
 def with_external_function(spec: MetricSpec, known: list[str], where: str) -> MetricSpec:
@@ -28,7 +28,7 @@ def with_external_function(spec: MetricSpec, known: list[str], where: str) -> Me
             )
         )
 
-    loaded = _loaded(spec.name, where)
+    loaded = load_external(spec.name, f'{where}, metric "{spec.name}"')
 
     def compute(references: list[Any], predictions: list[Any], **options: Any) -> Any:
         return loaded(references=references, predictions=predictions, **options)
@@ -37,8 +37,9 @@ def with_external_function(spec: MetricSpec, known: list[str], where: str) -> Me
 
 
 @lru_cache(maxsize=64)
-def _loaded(name: str, where: str) -> Callable[..., Any]:
-    require("evaluate", f'{where}, metric "{name}"')
+def load_external(name: str, where: str) -> Callable[..., Any]:
+    """The function of a metric of `evaluate`; an error where it is not to be had."""
+    require("evaluate", where)
     import evaluate
 
     try:
@@ -46,8 +47,8 @@ def _loaded(name: str, where: str) -> Callable[..., Any]:
     except Exception as error:  # no network, no such metric, a package that the metric needs, …
         raise UserError(
             Fault(
-                f'{where}, metric "{name}"',
-                f"the package evaluate could not load it: {type(error).__name__}: {error}",
+                where,
+                f'the package evaluate could not load "{name}": {type(error).__name__}: {str(error).rstrip(".")}',
                 next="Check the name and the network. See: assay ls metrics",
             )
         ) from error

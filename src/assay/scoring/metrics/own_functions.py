@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.core.scores import Estimate
 from assay.scoring.metrics import reading
-from assay.scoring.metrics.aggregations import Aggregation
+from assay.scoring.metrics.aggregations import Aggregation, no_stderr
 from assay.stats import means
 
 METHOD = "custom"
@@ -35,7 +35,7 @@ def own_aggregation(function: Function) -> Aggregation:
     def clustered(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
         return _estimate(function, values, clusters)
 
-    return Aggregation(estimate, lambda values, iterations: None, list, clustered=clustered)
+    return Aggregation(estimate, no_stderr, list, clustered=clustered)
 
 
 def _estimate(function: Function, values: Sequence[Any], clusters: Sequence[str] | None) -> Estimate:

@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from assay.core.requests import Instance
+from assay.guard.clock import Limited
+from assay.guard.patterns import rehearse
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
@@ -42,6 +44,15 @@ def answer_view(instance: Instance, results: Sequence[Any]) -> AnswerView:
     golds = instance.gold if is_multiple else (instance.gold,)
     texts = tuple(["" if text is None else str(text) for text in said])
     return AnswerView(texts, tuple(map(str, golds)), result, is_multiple)
+
+
+def without(patterns: Sequence[re.Pattern[str]], text: str) -> str:
+    """A text without what some patterns match."""
+    with Limited():
+        for pattern in patterns:
+            rehearse(pattern, text)
+            text = pattern.sub("", text)
+    return text
 
 
 def like(gold: str, result: Any) -> Any:
@@ -100,8 +111,7 @@ def _normaliser(regexes: tuple[str, ...], case: bool, punctuation: bool, numbers
 
     def normalise(text: str) -> str:
         text = text.strip() if strips else text
-        for pattern in patterns:
-            text = pattern.sub("", text)
+        text = without(patterns, text) if patterns else text
         text = text.lower() if case else text
         text = text.translate(_PUNCTUATION) if punctuation else text
         return text.translate(_DIGITS) if numbers else text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from assay.scoring.packages import require
+from assay.core.needs import require
 from assay.scoring.scorers.answer import AnswerView
 
 

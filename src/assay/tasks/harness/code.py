@@ -81,20 +81,29 @@ def source_of(reference: FunctionReference) -> Path | None:
     return path if module and path.is_file() else None
 
 
-def refusals(wanted: Sequence[tuple[TaskFile, KeyPath, FunctionReference]]) -> list[Fault]:
+_NAME_AND_ALLOW = "name its folder in --include_path and add --allow_code"
+
+
+def refusals(
+    wanted: Sequence[tuple[TaskFile, KeyPath, FunctionReference]], include_path: Sequence[Path]
+) -> list[Fault]:
     """One fault per Python file that task files want to run, with what they want of it."""
     by_source: dict[str, dict[str, str]] = {}
+    advice: dict[str, str] = {}
+    named = consent(True, include_path)
     for file, keys, reference in wanted:
         source = source_of(reference)
         name = str(source) if source is not None else f"the module {reference.text.rpartition('.')[0]}"
         by_source.setdefault(name, {}).setdefault(reference.text.rpartition(".")[2], file.where(*keys))
+        flags = "add --allow_code" if named.covers(reference.folder) else _NAME_AND_ALLOW
+        advice[name] = f"Read it; if you trust it, {flags}"
     return [
         Fault(
             source,
             "is Python code that task files want to run: "
             + ", ".join(f"{name} ({where})" for name, where in list(names.items())[:3])
             + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
-            next="Read it; if you trust it, name its folder in --include_path and add --allow_code",
+            next=advice[source],
         )
         for source, names in by_source.items()
     ]

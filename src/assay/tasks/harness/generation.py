@@ -50,8 +50,10 @@ def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str)
     if not isinstance(until, (str, list, tuple)):
         raise TaskFileError(Fault(f"{where}.until", f"is {until!r}", "text or a list of texts"))
     stops = [until] if isinstance(until, str) else list(until)
-    temperature = _number(merged.get("temperature", 0.0), f"{where}.temperature")
-    do_sample = bool(merged.get("do_sample", temperature > 0))
+    temperature = _temperature(merged, where)
+    do_sample = merged.get("do_sample", temperature > 0)
+    if isinstance(do_sample, str):  # any text would count as true, "no" as well
+        raise TaskFileError(Fault(f"{where}.do_sample", f"is {do_sample!r}", "true or false"))
     if do_sample and temperature == 0 and "temperature" in merged:
         raise TaskFileError(
             Fault(where, "do_sample is true and temperature is 0", "a temperature above 0, or do_sample: false")
@@ -61,6 +63,14 @@ def generation_settings(merged: Mapping[str, Any], seed: int | None, where: str)
     if do_sample:
         sampling = Sampling(temperature if "temperature" in merged else 1.0, seed, options)
     return GenerationSettings(tuple(str(stop) for stop in stops if stop != ""), _max_tokens(merged, where), sampling)
+
+
+def _temperature(merged: Mapping[str, Any], where: str) -> float:
+    given = merged.get("temperature", 0.0)
+    temperature = _number(given, f"{where}.temperature")
+    if not 0 <= temperature < math.inf:
+        raise TaskFileError(Fault(f"{where}.temperature", f"is {given!r}", "0 (greedy) or more"))
+    return temperature
 
 
 def _max_tokens(merged: Mapping[str, Any], where: str) -> int | None:

@@ -13,10 +13,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from assay.core.documents import Document
+from assay.core.documents import ChangedDocument, Document, is_changed
 from assay.core.errors import DataError, Fault
 from assay.core.requests import Demonstrated, Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood
 from assay.core.specs import ChatSpec
+from assay.tasks.harness.changed import changed_document
 from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.generation import GenerationSettings
@@ -44,7 +45,6 @@ class Readers:
     def __init__(self, rendering: Rendering, columns: Sequence[str], where: Mapping[str, str]) -> None:
         has_choices = rendering.choice is not None
         self.delimiters = rendering.delimiters
-        # Task code may change the row that it is given, so it gets a copy of its own.
         self.has_code = any(map(_is_code, (rendering.text, rendering.target, rendering.choice)))
         self.text = text_reader(rendering.text, columns, has_choices, where["doc_to_text"])
         self.target = target_reader(rendering.target, columns, has_choices, where["doc_to_target"])
@@ -102,8 +102,12 @@ class Poser:
 
     def pose(self, document: Document) -> Instance:
         """A document as asked, with notes of what is odd about it."""
+        # Task code may change the row that it is given, so it gets a copy of its own.
+        own = replace(document, fields=deepcopy(document.fields)) if self._own.has_code else document
         with WatchedNulls() as nulls:
-            instance = self._posed(document)
+            instance = self._posed(own)
+        if self._own.has_code and is_changed(own.fields, document.fields):
+            instance = replace(instance, changed=self._changed(document.fields))
         notes = self._sampler.notes(document.id) if self._sampler is not None else ()
         is_null_written = self._definition.output_type == "generate_until" and instance.target is None
         if nulls or is_null_written or self._shows_nulls(document):
@@ -115,9 +119,15 @@ class Poser:
             return False
         return not self._null_examples.isdisjoint(self._sampler.places(document.id))
 
+    def _changed(self, row: Row) -> ChangedDocument:
+        """What the task's code makes of a row that it changes."""
+        own = self._own
+        choices = [] if own.choices is None else [own.choices]
+        # lm-eval's own scoring reads choices and target; code of the task reads what it likes.
+        scoring = [] if self._definition.scoring.process is not None else [*choices, own.target]
+        return changed_document(row, [own.text, *choices, own.target], [*scoring, own.target])
+
     def _posed(self, document: Document) -> Instance:
-        if self._own.has_code:
-            document = replace(document, fields=deepcopy(document.fields))
         if self._definition.order:
             document = self._in_order(document)
         row = document.fields

@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 import yaml
 
 from assay.core.errors import Fault, TaskFileError, closest, did_you_mean
+from assay.core.secrets import remember, remember_lines
 from assay.tasks.harness.syntax import syntax_fault, value_faults
 
 KeyPath = tuple[Any, ...]
 
 # Keys and items of one file. Aliases that refer to aliases can make a short file stand for any number of them.
 MOST_PLACES = 200_000
+# Bytes of one file. The largest of lm-eval's tree has 62,570; data belongs into files of its own.
+MOST_BYTES = 5_000_000
 # Includes of includes of … beyond this are a cycle, or as good as one.
 _DEEPEST_INCLUDE = 50
 # Lists in lists in …: code that walks over a file calls itself once per level.
@@ -169,8 +172,11 @@ def _parse(path: Path, stamp: tuple[int, int]) -> _Parsed:
         data = loader.construct_document(node) if node is not None else None
         if not isinstance(data, dict):
             raise TaskFileError(_root_fault(path, data))
-        return _Parsed(data, _places(path, node, loader), repeated)
+        parsed = _Parsed(data, _places(path, node, loader), repeated)
+        remember(data)  # a dataset's token is in no record; last, as only now the size is known to be bounded
+        return parsed
     except yaml.YAMLError as error:
+        remember_lines(text)
         raise TaskFileError(syntax_fault(path, text, error)) from error
     except _VALUE_ERRORS as error:
         faults = list(value_faults(path, _Loader(""), node)) if node is not None else []
@@ -190,15 +196,18 @@ def _root_fault(path: Path, data: Any) -> Fault:
 
 
 def _is_risky(text: str) -> bool:
-    return sum(map(text.count, _NESTING_MARKS)) > _FEW_MARKS or ("&" in text and _ALIAS.search(text) is not None)
+    has_marks = sum(map(text.count, _NESTING_MARKS)) > _FEW_MARKS or text.count(",") > MOST_PLACES // 2
+    return has_marks or ("&" in text and _ALIAS.search(text) is not None)
 
 
 def _check_depth(text: str, path: Path) -> None:
-    """Refuses what would overflow the parser's stack, from its events, which come without one."""
+    """Refuses what would overflow the parser's stack or take it long, from its events, which come without either."""
     if not _is_risky(text):
         return
     depth = 0
-    for event in yaml.parse(text, _Loader):
+    for count, event in enumerate(yaml.parse(text, _Loader)):
+        if count > 2 * MOST_PLACES:  # a key and its value are two
+            raise TaskFileError(_too_many(path, "Put data into a file of its own (dataset_kwargs.data_files)"))
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST_NESTING:
             raise TaskFileError(_too_deep(path, event.start_mark.line + 1))
@@ -232,6 +241,10 @@ def _too_deep(path: Path, line: int) -> Fault:
     return Fault(f"{path}:{line}", "lists and mappings are nested too deeply", f"at most {_DEEPEST_NESTING} levels")
 
 
+def _too_many(path: Path, advice: str) -> Fault:
+    return Fault(str(path), f"holds more than {MOST_PLACES:,} keys and items", next=advice)
+
+
 def _repeated(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
     """Keys that stand twice in one mapping. Every node is looked at once, however many aliases lead to it."""
     waiting: list[tuple[yaml.Node, KeyPath]] = [(node, ())] if node is not None else []
@@ -259,8 +272,7 @@ def _places(path: Path, node: yaml.Node | None, loader: _Loader) -> dict[KeyPath
     for keys, line in _lines(node, (), (), loader):
         places[keys] = line
         if len(places) > MOST_PLACES:
-            found = f"holds more than {MOST_PLACES:,} keys and items"
-            raise TaskFileError(Fault(str(path), found, next="Write aliases (*name) out: those of aliases multiply"))
+            raise TaskFileError(_too_many(path, "Write aliases (*name) out: those of aliases multiply"))
         if len(keys) > _DEEPEST_NESTING:
             raise TaskFileError(_too_deep(path, line))
     return places
@@ -360,6 +372,12 @@ def _regular_file(path: Path, where: str) -> tuple[Path, tuple[int, int]]:
     if not stat.S_ISREG(found.st_mode):
         kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
         raise TaskFileError(Fault(where, f'"{path}" is {kind}', "a task file"))
+    if found.st_size > MOST_BYTES:
+        size = f"{found.st_size / 1e6:,.1f} MB"
+        advice = "Put data into a file of its own, and name it in dataset_kwargs.data_files"
+        raise TaskFileError(
+            Fault(where, f'"{path}" has {size}', f"a task file of at most {MOST_BYTES / 1e6:g} MB", advice)
+        )
     return resolved, (found.st_mtime_ns, found.st_size)
 
 
@@ -411,7 +429,7 @@ class HeadReader:
             return file.data, tuple(sorted({str(place.file) for place in file.places.values()} - {path}))
 
     def _merged(self, path: str, depth: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-        if not os.path.isfile(path):  # noqa: PTH113
+        if not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:  # noqa: PTH113, PTH202
             raise OSError(path)
         with open(path, encoding="utf-8") as stream:
             text = stream.read()

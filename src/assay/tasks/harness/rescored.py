@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.metric_names import DRAW_METRICS, family_of, is_over_draws
+from assay.core.errors import Fault, UserError
+from assay.core.metric_names import DRAW_METRICS, family_of, is_over_draws, near_metrics
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, MetricSpec, Scoring
 from assay.tasks.harness.definition import TaskDefinition, scoring_of
 
@@ -68,7 +68,7 @@ def _expanded(
         elif family_of(name) in metrics:
             yield entry
         else:
-            found = f'unknown metric "{name}"{did_you_mean(name, metrics)}'
+            found = f'unknown metric "{name}"{near_metrics(name, metrics)}'
             raise UserError(Fault("--metrics", found, next="See: assay ls metrics"))
 
 

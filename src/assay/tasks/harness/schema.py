@@ -100,7 +100,7 @@ TASK_KEYS: dict[str, Key] = {
     "num_fewshot": COUNT,
     "output_type": Key("one of " + ", ".join(OUTPUT_TYPES), lambda value: value in OUTPUT_TYPES),
     "generation_kwargs": MAPPING,
-    "repeats": Key("a whole number, 1 or more", lambda value: is_count(value) and value >= 1),
+    "repeats": Key("a whole number from 1 to 100,000", lambda value: is_count(value) and 1 <= value <= 100_000),
     "filter_list": LIST,
     "metric_list": LIST,
     "gen_prefix": TEXT,

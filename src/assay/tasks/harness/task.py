@@ -93,10 +93,10 @@ class HarnessTask:
 
     @property
     def scoring(self) -> Scoring:
-        """How outputs are scored; with `predict_only` they are only recorded."""
+        """How outputs are scored; with `predict_only` they are filtered and recorded, as in lm-eval."""
         if not self.options.predict_only:
             return like_lm_eval(self.definition.scoring) if self._is_like_lm_eval else self.definition.scoring
-        return Scoring(self.definition.output_type, (MetricSpec("bypass"),))
+        return Scoring(self.definition.output_type, (MetricSpec("bypass"),), self.definition.scoring.pipelines)
 
     @property
     def num_fewshot(self) -> int:

@@ -1,0 +1,138 @@
+"""The store's file on disk, before SQLite sees it: what it must be, whether it can be written, how to read it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.core.errors import Fault, StoreError
+
+# What the lock file holds once a store was made beside it: a store of 0 bytes has then lost everything.
+MARK = b"an Assay store is beside this file\n"
+_SMALLEST = 100  # SQLite's header; it takes a shorter file for an empty one
+_EFFECTIVE = os.access in os.supports_effective_ids
+_NETWORK_SYSTEMS = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "9p")
+
+
+def locate(path: str) -> str:
+    """The path with `~` replaced; what can be no store is an error."""
+    try:
+        os.fsencode(path)
+        if "\0" in path:
+            raise ValueError
+        path.encode("utf-8")
+    except ValueError:
+        raise StoreError(Fault(f"store {path!r}", "is not a file name", next="Choose another --store")) from None
+    found = Path(path).expanduser()
+    if found.is_dir():
+        raise StoreError(Fault(str(found), "is a folder", "a file", "Give --store a file name such as store.db"))
+    if found.exists() and not stat.S_ISREG(found.stat().st_mode):
+        raise StoreError(
+            Fault(str(found), "is a device or pipe", "a file", "Give --store a file name such as store.db")
+        )
+    return str(found.parent / found.name)
+
+
+def check_not_emptied(path: str) -> bool:
+    """Whether the file is there with 0 bytes. One that held a store, or has a log beside it, is an error."""
+    size = _size(path)
+    if 0 < size < _SMALLEST:
+        found = f"has {size} bytes, too few for a store: it was truncated, or is another file"
+        raise StoreError(Fault(f"store {path}", found, "a store", f"Put a backup back, or delete the file: rm {path}"))
+    if size or not Path(path).exists():
+        return False
+    log = f"{path}-wal"
+    if _size(log):
+        found = f"has 0 bytes, but its log {log} does not: the file was truncated, and opening it would delete the log"
+        advice = f"Put a backup of the file back. To start anew, delete {path} and {log}"
+        raise StoreError(Fault(f"store {path}", found, "a store", advice))
+    if _was_store(path):
+        found = "has 0 bytes: it held a store and was truncated, so its answers and runs are gone"
+        advice = f"Put a backup back. To start anew, delete the file: rm {path}"
+        raise StoreError(Fault(f"store {path}", found, "a store", advice))
+    return True
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; 0 for none."""
+    return Path(path).stat().st_size if Path(path).exists() else 0
+
+
+def _was_store(path: str) -> bool:
+    try:
+        return Path(f"{path}.lock").read_bytes() == MARK
+    except OSError:
+        return False
+
+
+def unwritable(path: str) -> str:
+    """Why a store cannot be written: a file or folder and the reason; nothing when it can."""
+    existing = [name for name in (path, f"{path}.lock", f"{path}-wal", f"{path}-shm") if Path(name).exists()]
+    folder = Path(path).parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    for name in [*existing, str(folder)]:
+        if not os.access(name, os.W_OK, effective_ids=_EFFECTIVE):
+            return f"{_reason(name)} ({name})"
+    return ""
+
+
+def _reason(path: str) -> str:
+    read_only = getattr(os, "ST_RDONLY", 0)
+    is_mounted_so = bool(read_only) and bool(os.statvfs(path).f_flag & read_only)
+    return os.strerror(errno.EROFS if is_mounted_so else errno.EACCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How to open a file that cannot be written.
+
+    Attributes:
+        uri: what SQLite is told.
+        copy: folder with a copy, to be deleted after use.
+    """
+
+    uri: str
+    copy: str | None = None
+
+
+def reading(path: str) -> Reading:
+    """How to read a store without writing beside it.
+
+    SQLite reads a log (`-wal`) by its index (`-shm`). Where there is no index and none can be made, a log with
+    answers in it can only be read from a copy; without a log the file does not change and is read as it is.
+    """
+    if Path(f"{path}-shm").exists() and Path(f"{path}-wal").exists():
+        return Reading(_uri(path, "mode=ro"))
+    if not _size(f"{path}-wal"):
+        return Reading(_uri(path, "immutable=1"))
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="assay-store-")
+    copied = str(Path(folder) / "store.db")
+    for ending in ("", "-wal"):
+        shutil.copyfile(path + ending, copied + ending)
+    return Reading(_uri(copied, "mode=rw"), folder)
+
+
+def _uri(path: str, parameters: str) -> str:
+    from urllib.parse import quote
+
+    return f"file:{quote(str(Path(path).absolute()))}?{parameters}"
+
+
+def is_network_path(path: Path) -> bool:
+    """Whether the file lies on a network file system, where WAL does not work. Known on Linux only."""
+    try:
+        lines = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    mounts = [line.split()[1:3] for line in lines if len(line.split()) > 2]
+    resolved = str(path.resolve())
+    under = [(point, kind) for point, kind in mounts if resolved.startswith(point.rstrip("/") + "/")]
+    kind = max(under, key=lambda mount: len(mount[0]))[1] if under else ""
+    return kind.startswith(_NETWORK_SYSTEMS)

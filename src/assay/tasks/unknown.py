@@ -1,0 +1,180 @@
+"""What users type for a task that is no name in the catalog: data files, folders, lm-eval's tasks and its `list`.
+
+Takes the name and the catalog; gives an error whose advice works when pasted.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import Fault, UnknownName, did_you_mean, unknown_name
+from assay.tasks.catalog import Catalog
+
+_WHERE = "--tasks"
+# What lm-eval lists in the place of a task.
+LISTINGS = {"list": "tasks", "list_subtasks": "tasks", "list_groups": "groups", "list_tags": "tags"}
+# Endings of data files → what a task file calls their kind.
+DATA_KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
+# Columns by what they often hold, the most telling names first.
+_QUESTIONS = ("question", "prompt", "query", "instruction", "input", "sentence", "text", "q", "problem", "source")
+_ANSWERS = ("answer", "target", "label", "gold", "output", "completion", "response", "solution", "expected", "a")
+_CHOICES = ("choices", "options", "endings", "candidates")
+_LETTERS = ("A", "B", "C", "D", "E")
+# Where a clone of lm-eval often lies.
+_CLONES = ("lm-evaluation-harness/lm_eval/tasks", "lm_eval/tasks")
+_HEADER_CHARACTERS = 1_000_000
+
+
+def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> UnknownName:
+    """The error for a name that no file defines.
+
+    Args:
+        name: the name.
+        catalog: the tasks there are.
+        near_names: those among which one that was meant is looked for.
+    """
+    path = Path(name).expanduser()
+    if path.is_file() and path.suffix.lower() in DATA_KINDS:
+        return UnknownName(_data_file(path))
+    if name in LISTINGS:
+        return UnknownName(Fault(_WHERE, f'"{name}" is not a task', next=f"Run: assay ls {LISTINGS[name]}"))
+    near = did_you_mean(name, near_names)
+    if any(mark in name for mark in "*?[/."):
+        return unknown_name("task", name, near_names, _WHERE)
+    folder = harness_folder(catalog.include_path)
+    if folder is None and near:
+        return unknown_name("task", name, near_names, _WHERE)
+    if folder is None:
+        advice = "See: assay ls tasks. For lm-eval's: pip install --no-deps lm-eval, then the same command again"
+    else:
+        advice = _of_harness(name, folder, catalog.memory, bool(near))
+    return UnknownName(Fault(_WHERE, f'unknown task "{name}"{near}', next=advice))
+
+
+def _of_harness(name: str, folder: Path, memory: Path | None, is_near: bool) -> str:
+    """Whether lm-eval's task files have a name, and how to add them."""
+    theirs = _harness_names(folder, memory)
+    add = f"Add: --include_path {shlex.quote(str(folder))}"
+    if name in theirs:
+        return f"lm-eval's task files have it. {add}"
+    near = "" if is_near else did_you_mean(name, theirs)
+    return f"lm-eval's task files have a similar name{near}. {add}" if near else "See: assay ls tasks"
+
+
+@lru_cache(maxsize=1)
+def _harness_names(folder: Path, memory: Path | None) -> frozenset[str]:
+    return frozenset(Catalog([folder], memory).entries)
+
+
+def empty_folder(folder: Path) -> UnknownName:
+    """The error for a folder without task files."""
+    data = sorted(path for path in folder.iterdir() if path.suffix.lower() in DATA_KINDS and path.is_file())
+    if data:
+        return UnknownName(_data_file(data[0]))
+    found, expected = f'no task file (*.yaml) in the folder "{folder}"', "a folder with task files"
+    deeper = next(folder.rglob("*.yaml"), None)
+    place = shlex.quote(str(folder))
+    advice = f"For those in the folders below: --include_path {place} --tasks NAME; see: assay ls tasks --include_path"
+    return UnknownName(Fault(_WHERE, found, expected, "" if deeper is None else f"{advice} {place}"))
+
+
+def harness_folder(known: Sequence[Path]) -> Path | None:
+    """The task files of an lm-eval that is installed or cloned here, unless they are known already; not imported."""
+    try:
+        spec = importlib.util.find_spec("lm_eval")
+    except (ImportError, ValueError):
+        spec = None
+    installed = [Path(place) / "tasks" for place in (spec.submodule_search_locations or ())] if spec else []
+    clones = [root / clone for root in (Path.cwd(), Path.home()) for clone in _CLONES]
+    found = next((folder for folder in (*installed, *clones) if folder.is_dir()), None)
+    is_known = found is not None and any(folder.resolve() == found.resolve() for folder in known if folder.exists())
+    return None if is_known else found
+
+
+def _data_file(path: Path) -> Fault:
+    target = path.with_suffix(".yaml")
+    lines = "\n".join(f"    {line}" for line in task_lines(path, _columns(path)))
+    found, expected = f'"{path}" is a data file', "a task, or a task file that says how to ask about the data"
+    advice = f"Save these lines as {target}, mend what does not fit, then: --tasks {shlex.quote(str(target))}"
+    return Fault(_WHERE, found, expected, f"{advice}\n{lines}")
+
+
+def task_lines(path: Path, columns: Iterable[str]) -> list[str]:
+    """A small task file for a data file, with the columns that look like questions and answers filled in."""
+    names = [name for name in columns if name.isidentifier()]
+    question = _picked(names, _QUESTIONS) or next(iter(names), "QUESTION")
+    answer = _picked(names, _ANSWERS) or next((name for name in reversed(names) if name != question), "ANSWER")
+    kind = DATA_KINDS[path.suffix.lower()]
+    head = [
+        f"task: {path.stem}",
+        f"dataset_path: {kind}",
+        f"dataset_kwargs: {{data_files: {{test: {json.dumps(path.name)}}}}}",
+        "test_split: test",
+    ]
+    letters = [letter for letter in _LETTERS if letter in names]
+    choices = _picked(names, _CHOICES)
+    if choices is None and len(letters) < 2:
+        return [
+            *head,
+            "output_type: generate_until",
+            *_asked(question, ""),
+            f'doc_to_target: "{{{{{answer}}}}}"',
+            'generation_kwargs: {until: ["\\n"]}',
+            "metric_list: [{metric: exact_match}]",
+        ]
+    listed = "".join(f"\\n{letter}. {{{{{letter}}}}}" for letter in letters) if choices is None else ""
+    shown = f'"{{{{{choices}}}}}"' if choices is not None else json.dumps(letters)
+    return [
+        *head,
+        "output_type: multiple_choice",
+        *_asked(question, listed),
+        f"doc_to_choice: {shown}",
+        f"doc_to_target: {answer}",
+        "metric_list: [{metric: acc}]",
+    ]
+
+
+def _asked(question: str, listed: str) -> list[str]:
+    return [f'doc_to_text: "{{{{{question}}}}}{listed}\\nAnswer:"']
+
+
+def _picked(names: Sequence[str], wanted: Sequence[str]) -> str | None:
+    lowered = {name.lower(): name for name in reversed(names)}
+    return next((lowered[name] for name in wanted if name in lowered), None)
+
+
+def _columns(path: Path) -> list[str]:
+    """The columns of a data file, from its first line alone; none where that does not tell."""
+    if path.suffix.lower() == ".parquet":
+        return _parquet_columns(path)
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+            start = stream.read(_HEADER_CHARACTERS)
+    except OSError:
+        return []
+    if DATA_KINDS[path.suffix.lower()] == "csv":
+        return next(csv.reader(start.splitlines(), delimiter="\t" if path.suffix.lower() == ".tsv" else ","), [])
+    try:
+        first, _ = json.JSONDecoder().raw_decode(start.lstrip(" \t\r\n["))
+    except (ValueError, RecursionError):
+        return []
+    return list(first) if isinstance(first, Mapping) else []
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        return []
+    try:
+        names: list[Any] = parquet.read_schema(path).names
+    except (OSError, ValueError):
+        return []
+    return list(map(str, names))
