@@ -223,3 +223,19 @@ def test_a_hub_that_may_not_be_asked_is_one_clear_error(tmp_path: Path) -> None:
 def test_an_unreachable_hub_is_one_clear_error(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     check_unreachable(ask_hub("http://127.0.0.1:9", tmp_path, "owner/sums", "easy"))
+
+
+def test_data_behind_http_names_the_package_it_lacks(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    (tmp_path / "aiohttp.py").write_text("raise ImportError('not installed here')\n", encoding="utf-8")
+    found = ask_hub(
+        "http://127.0.0.1:9",
+        tmp_path / "home",
+        "json",
+        None,
+        data_files={"test": "http://127.0.0.1:9/rows.jsonl"},
+        environment={"PYTHONPATH": str(tmp_path)},
+    )
+    assert (found["kind"], found["faults"]) == ("MissingExtra", 1)
+    assert 'my.yaml:2: dataset "json" needs a package that is not installed' in found["error"]
+    assert "pip install 'assay-eval[hf]'" in found["error"]

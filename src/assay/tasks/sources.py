@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from assay.core.errors import DataError, Fault, did_you_mean, missing_extra, plain_reason
+from assay.core.errors import DataError, Fault, MissingExtra, did_you_mean, missing_extra, plain_reason
 from assay.core.secrets import redacted
 from assay.core.writing import whole_file
 from assay.tasks import files
@@ -211,6 +211,14 @@ def _load_dataset(spec: SourceSpec) -> Any:
     try:
         with _quiet():
             loaded = datasets.load_dataset(spec.path, spec.name, **options)
+    except ImportError as error:  # a package that only some sources need: HTTP, images, sound, archives
+        raise MissingExtra(
+            Fault(
+                spec.where,
+                f'dataset "{spec.path}" needs a package that is not installed: {plain_reason(error)}',
+                next="Run: pip install 'assay-eval[hf]' for files behind http(s), or pip install the package it names",
+            )
+        ) from error
     except Exception as error:  # the loader raises many kinds; all of them mean "this data is not to be had"
         name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
         reason = plain_reason(error, lines=20)
