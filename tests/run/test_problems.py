@@ -30,9 +30,9 @@ def answer(request: Request) -> str:
     return str(int(str(request.prompt).split(" + ")[0]) + 7)
 
 
-def broken(message: str) -> Any:
+def broken(message: str, kind: type[BaseException] = ValueError) -> Any:
     def raising(*given: Any) -> Any:
-        raise ValueError(message)
+        raise kind(message)
 
     return raising
 
@@ -53,6 +53,10 @@ def by_filter(name: str = "bad") -> ToyTask:
 
 def by_process(name: str = "bad") -> ToyTask:
     return task(name, process=broken("no answer"))
+
+
+def by_exit(name: str = "bad") -> ToyTask:
+    return task(name, process=broken("no grader", SystemExit))
 
 
 def by_bug(name: str = "bad") -> ToyTask:
@@ -82,6 +86,7 @@ def run(*tasks: ToyTask, store: Path | str = ":memory:", model: ScriptedModel | 
         (by_aggregation(), 'task bad, metric "exact_match": its aggregation raising raised ValueError: no labels'),
         (by_filter(), 'task bad, filter strict, document 0: filter "custom" raised ValueError: no such column'),
         (by_process(), "task bad, document 0: process_results raised ValueError: no answer"),
+        (by_exit(), "task bad, document 0: process_results raised SystemExit: no grader"),
     ],
 )
 def test_what_cannot_be_scored_leaves_the_others_their_score(bad: ToyTask, told: str, tmp_path: Path) -> None:

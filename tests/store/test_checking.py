@@ -92,6 +92,14 @@ def test_what_cannot_be_read_is_found_and_dropped(path: Path, statement: str, co
     assert broken(check_store(done.kept)) == counts and path.read_bytes() != before
 
 
+def test_two_repairs_in_one_second_keep_both_files(path: Path) -> None:
+    kept = []
+    for limit in (-420, -410):
+        change(path, "UPDATE responses SET total = total * 2 WHERE total < ?", limit)
+        kept.append(repair_store(check_store(path)).kept)
+    assert len({*kept}) == 2 and all(check_store(name).tables[0].broken for name in kept)
+
+
 def test_answers_of_a_model_that_is_not_listed_are_counted_and_kept(path: Path) -> None:
     change(path, "UPDATE responses SET model = 9 WHERE key = ?", KEYS[1])
     found = check_store(path)

@@ -197,7 +197,7 @@ def _metric_result(
             estimate = aggregation.clustered(read, those)
     except Unreadable as error:
         raise _unreadable(place, own, error) from error
-    except Exception as error:  # code of a task may raise anything
+    except (Exception, SystemExit) as error:  # code of a task may raise anything
         if not callable(own):
             raise
         raise raised(place, f"its aggregation {_name(own)}", error) from error

@@ -269,7 +269,7 @@ class DocumentScorer:
     def _filtered(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
         try:
             return step.filter(responses, document.fields)
-        except Exception as error:  # code of a task may raise anything
+        except (Exception, SystemExit) as error:  # code of a task may raise anything
             where = f"{self.where}, filter {pipeline}, document {document.id}"
             raise raised(where, f'filter "{step.name}"', error) from error
 
@@ -305,7 +305,7 @@ class DocumentScorer:
             return measure.value(view, measure.spec.options)
         try:
             return measure.value(view, measure.spec.options)
-        except Exception as error:  # code of a task, or of the package evaluate, may raise anything
+        except (Exception, SystemExit) as error:  # code of a task, or of the package evaluate, may raise anything
             where = f"{self.where}, document {document.id}"
             raise raised(where, f'metric "{measure.spec.name}"', error) from error
 

@@ -20,7 +20,7 @@ from assay.scoring.metrics.definitions import Value
 from assay.scoring.scorers.answer import AnswerView, like
 
 
-def raised(where: str, what: str, error: Exception) -> UserError:
+def raised(where: str, what: str, error: BaseException) -> UserError:
     """The error for code of a task that raised something; an error for people stays as it is."""
     if isinstance(error, UserError):
         return error
@@ -75,7 +75,7 @@ def processed(process: Process, document: Document, results: Sequence[Any], wher
     own = own_copy(document.fields)
     try:
         values = process(own, list(results))
-    except Exception as error:  # code of a task may raise anything
+    except (Exception, SystemExit) as error:  # code of a task may raise anything
         raise raised(where, "process_results", error) from error
     if not isinstance(values, Mapping):
         raise UserError(Fault(where, f"process_results gave {values!r}", "a mapping from metric to value"))

@@ -39,8 +39,7 @@ class Repaired:
 
 def repair_store(found: StoreCheck) -> Repaired:
     """Repairs what a check found; the answers that are dropped are asked again by the next run."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    kept = f"{found.path}.{'damaged' if found.damage else 'backup'}-{stamp}"
+    kept = _free_name(f"{found.path}.{'damaged' if found.damage else 'backup'}-{time.strftime('%Y%m%d-%H%M%S')}")
     if found.damage and not any(table.rows for table in found.tables):
         advice = f"Put a backup back, or move the file away: mv {found.path} {kept}"
         raise StoreError(Fault(f"store {found.path}", "no row of it can be read", next=advice))
@@ -48,6 +47,12 @@ def repair_store(found: StoreCheck) -> Repaired:
     left = {table.name: table.rows for table in check_store(found.path).tables}
     dropped = {table.name: table.rows - left[table.name] for table in found.tables}
     return Repaired(kept, {name: count for name, count in dropped.items() if count}, bool(found.damage))
+
+
+def _free_name(name: str) -> str:
+    """The name, or with a number behind it where a repair of the same second has taken it."""
+    numbered = (f"{name}-{number}" for number in range(2, 1000))
+    return next(free for free in (name, *numbered) if not Path(free).exists())
 
 
 def _drop_broken(found: StoreCheck, kept: str) -> None:
