@@ -98,8 +98,8 @@ def serve(pipe: Any, name: str, options: Options) -> None:
         engine = ENGINES[name](options)
         pipe.send(("ready", time.perf_counter() - started))
         runners: dict[str, Callable[[], tuple[float, float]]] = {}
-        while (asked := pipe.recv()) is not None:
-            verb, argument, calls = asked
+        while (args := pipe.recv()) is not None:
+            verb, argument, calls = args
             if verb == "scores":
                 with one_thread():
                     pipe.send(("done", token_scores(engine, argument)))
@@ -185,11 +185,11 @@ def one_round(worker: Worker, base: Worker, cases: Sequence[str], worker_first: 
     return found
 
 
-def rounds(worker: Worker, base: Worker, cases: Sequence[str], asked: argparse.Namespace) -> dict[str, Any]:
+def rounds(worker: Worker, base: Worker, cases: Sequence[str], args: argparse.Namespace) -> dict[str, Any]:
     """Both engines in turn; where other work shares the machine, trust CPU before wall."""
     turns = []
-    for number in range(asked.repeats):
-        with held(asked.lock):
+    for number in range(args.repeats):
+        with held(args.lock):
             turns.append(one_round(worker, base, cases, worker_first=number % 2 == 0))
     report: dict[str, Any] = {}
     for case in cases:
@@ -211,14 +211,14 @@ def warmed(worker: Worker, cases: Sequence[str], lock: Path | None) -> float:
         return time.perf_counter() - started
 
 
-def measured(name: str, base: Worker, items: Any, reference: Any, asked: argparse.Namespace) -> dict[str, Any]:
-    options = Options(str(asked.model), str(asked.work))
+def measured(name: str, base: Worker, items: Any, reference: Any, args: argparse.Namespace) -> dict[str, Any]:
+    options = Options(str(args.model), str(args.work))
     worker = Worker(name, options)
     try:
-        first = warmed(worker, asked.cases, asked.lock)
+        first = warmed(worker, args.cases, args.lock)
         worker.ask("scores", items)
         scores = compared(worker.answer(), reference)
-        times = rounds(worker, base, asked.cases, asked)
+        times = rounds(worker, base, args.cases, args)
     finally:
         worker.close()
     return {"setup_s": worker.setup, "first_calls_s": first, "scores": scores, "times": times}
@@ -235,38 +235,38 @@ def exact_scores(options: Options, items: Any) -> list[list[float]]:
     return list(json.loads(path.read_text()))
 
 
-def engines(asked: argparse.Namespace) -> None:
-    asked.work.mkdir(parents=True, exist_ok=True)
-    options = Options(str(asked.model), str(asked.work))
-    items = hellaswag(options, asked.data, asked.documents)
+def engines(args: argparse.Namespace) -> None:
+    args.work.mkdir(parents=True, exist_ok=True)
+    options = Options(str(args.model), str(args.work))
+    items = hellaswag(options, args.data, args.documents)
     reference = exact_scores(options, items)
     base = Worker("plain", options)
-    warmed(base, asked.cases, asked.lock)
+    warmed(base, args.cases, args.lock)
     base.ask("scores", items)
     print("plain", json.dumps(compared(base.answer(), reference)), flush=True)
-    for name in asked.only:
+    for name in args.only:
         try:
-            found = measured(name, base, items, reference, asked)
+            found = measured(name, base, items, reference, args)
         except RuntimeError as error:
             print(f"{name}: failed\n{error}", file=sys.stderr, flush=True)
             continue
-        with (asked.work / "results.jsonl").open("a") as file:
+        with (args.work / "results.jsonl").open("a") as file:
             file.write(json.dumps({"engine": name, **found}) + "\n")
         times = found["times"]
-        cells = [f"{times[case]['cpu']['ratio']:.2f} ({times[case]['wall']['ratio']:.2f})" for case in asked.cases]
+        cells = [f"{times[case]['cpu']['ratio']:.2f} ({times[case]['wall']['ratio']:.2f})" for case in args.cases]
         rest = {key: found[key] for key in ("setup_s", "first_calls_s", "scores")}
         print(f"| {name} | {' | '.join(cells)} |", rest, flush=True)
     base.close()
 
 
-def processes(asked: argparse.Namespace) -> None:
+def processes(args: argparse.Namespace) -> None:
     """One process with two threads against two with one thread, on the same total work."""
-    options = Options(str(asked.model), "")
+    options = Options(str(args.model), "")
     one, *two = (Worker(name, options) for name in ("plain@2", "plain@1", "plain@1"))
-    for case in asked.cases:
+    for case in args.cases:
         calls, ratios = 4 * CASES[case][3], []
-        for number in range(asked.repeats + 1):
-            with held(asked.lock):
+        for number in range(args.repeats + 1):
+            with held(args.lock):
                 walls = {}
                 for team in ([one], two) if number % 2 else (two, [one]):
                     started = time.perf_counter()
@@ -294,9 +294,9 @@ def main() -> None:
         "--quiet", type=float, default=0.15, help="foreign load that spoils a round (default: %(default)s)"
     )
     parser.add_argument("--lock", type=Path, help="a file to lock while timing, for machines that are shared")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # so that CPU seconds are work, and neighbours do not stall us
-    {"engines": engines, "processes": processes}[asked.what](asked)
+    {"engines": engines, "processes": processes}[args.what](args)
 
 
 if __name__ == "__main__":

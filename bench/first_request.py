@@ -52,12 +52,12 @@ def tasks_folder(python: str) -> str:
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def commands_for(asked: argparse.Namespace, task: str, store: Path) -> dict[str, list[str]]:
-    common = ["run", "--model", "dummy", "--tasks", task, "--limit", str(asked.limit)]
-    own = ["--include_path", tasks_folder(asked.lm_eval_python), "--allow_code", "--store", str(store)]
+def commands_for(args: argparse.Namespace, task: str, store: Path) -> dict[str, list[str]]:
+    common = ["run", "--model", "dummy", "--tasks", task, "--limit", str(args.limit)]
+    own = ["--include_path", tasks_folder(args.lm_eval_python), "--allow_code", "--store", str(store)]
     return {
-        "assay": [asked.assay_python, "-c", ASSAY, *common, *own],
-        "lm_eval": [asked.lm_eval_python, "-c", LM_EVAL, *common],
+        "assay": [args.assay_python, "-c", ASSAY, *common, *own],
+        "lm_eval": [args.lm_eval_python, "-c", LM_EVAL, *common],
     }
 
 
@@ -69,16 +69,16 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=["arc_easy", "hellaswag", "gsm8k", "mmlu_anatomy"])
     parser.add_argument("--limit", type=int, default=10, help="documents (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="counted rounds (default: %(default)s)")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    with tempfile.TemporaryDirectory() as folder, served_hub(asked.shared.resolve()) as hub:
+    with tempfile.TemporaryDirectory() as folder, served_hub(args.shared.resolve()) as hub:
         environment = kept | {"HF_ENDPOINT": hub.address, "HF_HOME": f"{folder}/hf", "ASSAY_CACHE": f"{folder}/cache"}
         print(f"{'task':<16}{'assay s':>10}{'lm_eval s':>12}{'ratio':>8}")
-        for task in asked.tasks:
-            commands = commands_for(asked, task, Path(folder) / "store.db")
+        for task in args.tasks:
+            commands = commands_for(args, task, Path(folder) / "store.db")
             rounds = [
                 {name: timed(command, environment) for name, command in commands.items()}
-                for _ in range(asked.repeats + 1)
+                for _ in range(args.repeats + 1)
             ]
             found = {name: median(one[name] for one in rounds[1:]) for name in commands}
             print(

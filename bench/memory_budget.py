@@ -83,7 +83,7 @@ def measure(model: Any, setting: Setting, requests: list[Request]) -> tuple[floa
     """Seconds of the processor and bytes above the loaded model."""
     loaded = model._loaded()
     model._engine = engines.Engine(loaded.network, loaded.choice, loaded.rates)
-    memory.give_back()
+    memory.release_memory()
     before = resident()
     with applied(setting), watched() as most:
         began = time.process_time()
@@ -91,7 +91,7 @@ def measure(model: Any, setting: Setting, requests: list[Request]) -> tuple[floa
             pass
         seconds = time.process_time() - began
     tuning.undo_all(loaded.network.module)
-    tuning.tune(loaded.network.module, loaded.choice.reader.loops if loaded.choice.reader is not None else None)
+    tuning.patch_layers(loaded.network.module, loaded.choice.reader.loops if loaded.choice.reader is not None else None)
     return seconds, most[0] - before
 
 

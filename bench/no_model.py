@@ -275,17 +275,17 @@ def _options() -> tuple[NoModelOptions, Path | None]:
     )
     parser.add_argument("--shapes", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES))
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures here")
-    asked = parser.parse_args()
-    sizes = tuple(size for size in asked.lm_eval_documents if size)
+    args = parser.parse_args()
+    sizes = tuple(size for size in args.lm_eval_documents if size)
     options = NoModelOptions(
-        lm_eval_python=asked.lm_eval_python,
-        assay_python=asked.assay_python,
-        documents=asked.documents,
-        repeats=asked.repeats,
+        lm_eval_python=args.lm_eval_python,
+        assay_python=args.assay_python,
+        documents=args.documents,
+        repeats=args.repeats,
         lm_eval_sizes={"arc_25_shot": sizes},
-        shapes=tuple(asked.shapes),
+        shapes=tuple(args.shapes),
     )
-    return options, asked.json
+    return options, args.json
 
 
 def main() -> None:

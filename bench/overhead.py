@@ -187,47 +187,47 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--skip-lm-eval", action="store_true")
     parser.add_argument("--skip-assay", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures here")
-    asked = parser.parse_args()
-    if not asked.skip_lm_eval and not asked.lm_eval_python:
+    args = parser.parse_args()
+    if not args.skip_lm_eval and not args.lm_eval_python:
         parser.error("--lm-eval-python: missing; name a Python that has lm-eval, or say --skip-lm-eval")
-    return asked
+    return args
 
 
-def measure_all(asked: argparse.Namespace, folder: Path) -> list[Measured]:
+def measure_all(args: argparse.Namespace, folder: Path) -> list[Measured]:
     """All runs, the tools in turn, so that a slow spell of the machine meets both."""
     tasks = folder / "tasks"
     commands: dict[str, Callable[[Path], list[str]]] = {}
-    if not asked.skip_lm_eval:
-        commands["lm_eval"] = lambda output: lm_eval_command(asked.lm_eval_python, tasks, output)
-    if not asked.skip_assay:
-        commands["assay"] = lambda output: assay_command(asked.assay_python, tasks, output)
-        compile_assay(asked.assay_python, folder / "bytecode")
+    if not args.skip_lm_eval:
+        commands["lm_eval"] = lambda output: lm_eval_command(args.lm_eval_python, tasks, output)
+    if not args.skip_assay:
+        commands["assay"] = lambda output: assay_command(args.assay_python, tasks, output)
+        compile_assay(args.assay_python, folder / "bytecode")
     return [
-        measure(tool, command, folder, repeat, asked.documents)
-        for repeat in range(1, asked.repeats + 1)
+        measure(tool, command, folder, repeat, args.documents)
+        for repeat in range(1, args.repeats + 1)
         for tool, command in commands.items()
     ]
 
 
 def main() -> None:
-    asked = arguments()
-    print(f"{asked.documents} documents, {asked.documents * CHOICES} requests, load {os.getloadavg()[0]:.2f}")
+    args = arguments()
+    print(f"{args.documents} documents, {args.documents * CHOICES} requests, load {os.getloadavg()[0]:.2f}")
     print(f"{'run':<16}{'wall s':>12}{'CPU s':>12}{'peak MB':>12}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        write_benchmark(folder, asked.documents, asked.templated)
-        runs = measure_all(asked, folder)
+        write_benchmark(folder, args.documents, args.templated)
+        runs = measure_all(args, folder)
     found = summary(runs)
     for tool in ("lm_eval", "assay"):
         if tool in found:
             print(row(f"{tool} median", *found[tool].values()))
     if "ratio" in found:
         print(row("ratio", *found["ratio"].values()))
-    if asked.json:
+    if args.json:
         machine = {"platform": platform.platform(), "processors": os.cpu_count(), "python": platform.python_version()}
-        content = {"documents": asked.documents, "requests": asked.documents * CHOICES, "templated": asked.templated}
+        content = {"documents": args.documents, "requests": args.documents * CHOICES, "templated": args.templated}
         content |= {"machine": machine, "runs": [asdict(run) for run in runs], "summary": found}
-        asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        args.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

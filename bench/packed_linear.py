@@ -30,7 +30,7 @@ def held(lock: Path | None) -> Iterator[None]:
         yield
 
 
-def linear(asked: argparse.Namespace) -> None:
+def linear(args: argparse.Namespace) -> None:
     """F.linear, oneDNN with weights packed for any number of rows, and packed for just this number.
 
     All layers in turn, so that weights are cold, as in a model.
@@ -38,7 +38,7 @@ def linear(asked: argparse.Namespace) -> None:
     import torch
 
     torch.set_grad_enabled(False)
-    torch.set_num_threads(asked.threads)
+    torch.set_num_threads(args.threads)
     weights = [torch.randn(shape) * 0.02 for _ in range(LAYERS) for shape in LAYER_SHAPES]
     pack, multiply = torch.ops.mkldnn._reorder_linear_weight, torch.ops.mkldnn._linear_pointwise
     general = [pack(one) for one in weights]
@@ -56,8 +56,8 @@ def linear(asked: argparse.Namespace) -> None:
 
         ways = (by_torch, lambda: by_onednn(general), lambda fitted=fitted: by_onednn(fitted))
         found = []
-        for _ in range(asked.repeats + 1):
-            with held(asked.lock):
+        for _ in range(args.repeats + 1):
+            with held(args.lock):
                 found.append([seconds_of(way) for way in ways])
         times = [1000 * median(each) for each in zip(*found[1:], strict=True)]
         ratios = [median(one[0] / one[way] for one in found[1:]) for way in (1, 2)]

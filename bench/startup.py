@@ -30,12 +30,12 @@ def medians(commands: dict[str, list[str]], repeats: int) -> dict[str, float]:
     return {name: median(found[name] for found in rounds[1:]) for name in commands}
 
 
-def commands_for(asked: argparse.Namespace) -> dict[str, list[str]]:
-    commands = {"python -c pass": [asked.assay_python, "-c", "pass"]}
-    if not asked.skip_assay:
-        commands["assay --help"] = [asked.assay_python, "-m", "assay", "--help"]
-    if asked.lm_eval_python:
-        commands["lm_eval --help"] = [asked.lm_eval_python, "-m", "lm_eval", "--help"]
+def commands_for(args: argparse.Namespace) -> dict[str, list[str]]:
+    commands = {"python -c pass": [args.assay_python, "-c", "pass"]}
+    if not args.skip_assay:
+        commands["assay --help"] = [args.assay_python, "-m", "assay", "--help"]
+    if args.lm_eval_python:
+        commands["lm_eval --help"] = [args.lm_eval_python, "-m", "lm_eval", "--help"]
     return commands
 
 
@@ -45,8 +45,8 @@ def main() -> None:
     parser.add_argument("--lm-eval-python", help="a Python with lm-eval (default: leave lm-eval out)")
     parser.add_argument("--repeats", type=int, default=15, help="counted rounds (default: %(default)s)")
     parser.add_argument("--skip-assay", action="store_true")
-    asked = parser.parse_args()
-    found = medians(commands_for(asked), asked.repeats)
+    args = parser.parse_args()
+    found = medians(commands_for(args), args.repeats)
     bare = found["python -c pass"]
     print(f"{'command':<18}{'median s':>10}{'ratio':>8}")
     for name, seconds in found.items():

@@ -24,7 +24,7 @@ from bench.engine.processes import Worker, started_worker
 from bench.engine.rounds import Measured, Plan, measure
 from bench.engine.shape import Shape, read_shape
 from bench.engine.table import Row, as_json, make_row, table_lines
-from bench.engine.workloads import WORKLOADS, pose
+from bench.engine.workloads import WORKLOADS, build
 from parity.hub import served_hub
 from parity.installation import LmEval, find_lm_eval
 
@@ -66,19 +66,19 @@ def model_arguments(name: str) -> dict[str, Any]:
 class Bench:
     """Two workers, and what they measure."""
 
-    def __init__(self, asked: argparse.Namespace, lm_eval: LmEval, scratch: Path, stack: ExitStack) -> None:
-        model = model_arguments(asked.model)
+    def __init__(self, args: argparse.Namespace, lm_eval: LmEval, scratch: Path, stack: ExitStack) -> None:
+        model = model_arguments(args.model)
         self.shape: Shape = read_shape(Path(model["pretrained"]))
-        self._asked, self._lm_eval, self._scratch = asked, lm_eval, scratch
-        own = {**model, **parse_arguments(asked.model_args, "--model-args")}
+        self._args, self._lm_eval, self._scratch = args, lm_eval, scratch
+        own = {**model, **parse_arguments(args.model_args, "--model-args")}
         sizes = {"vocabulary": self.shape.vocabulary}
-        settings = {"model": own, "batch": asked.batch_size, "most": self.shape.most, **sizes}
+        settings = {"model": own, "batch": args.batch_size, "most": self.shape.most, **sizes}
         self.ours = self._start(stack, "ours", sys.executable, settings)
         self._reference: Worker | None = None
-        if asked.only is None:
+        if args.only is None:
             self._reference = self._start(stack, "reference", lm_eval.python, {"model": model, **sizes})
-        batches = tuple(asked.lm_batch)
-        self._plan = Plan(asked.repeats, batches, asked.budget_seconds, asked.lm_documents, asked.run_auto)
+        batches = tuple(args.lm_batch)
+        self._plan = Plan(args.repeats, batches, args.budget_seconds, args.lm_documents, args.run_auto)
 
     def _start(self, stack: ExitStack, side: str, python: str, settings: dict[str, Any]) -> Worker:
         log = self._scratch / f"{side}.log"
@@ -90,16 +90,16 @@ class Bench:
         return float(self.ours.ask("rate", shapes=self.shape.products)["gflops"])
 
     def measure(self, name: str) -> Measured:
-        posed = pose(WORKLOADS[name], self._lm_eval.tasks_folder, self._scratch, self._asked.documents)
-        print(f"{name}: {posed.documents} documents, {posed.requests} requests …", file=sys.stderr, flush=True)
-        return measure(posed, self._plan, self.shape, self.ours, self._reference)
+        built = build(WORKLOADS[name], self._lm_eval.tasks_folder, self._scratch, self._args.documents)
+        print(f"{name}: {built.documents} documents, {built.requests} requests …", file=sys.stderr, flush=True)
+        return measure(built, self._plan, self.shape, self.ours, self._reference)
 
 
-def measure_engine(asked: argparse.Namespace, names: list[str], lm_eval: LmEval, scratch: Path) -> list[Row]:
+def measure_engine(args: argparse.Namespace, names: list[str], lm_eval: LmEval, scratch: Path) -> list[Row]:
     """All workloads with a model; prints the table and gives its rows. Figures are written after every workload."""
     found: list[Measured] = []
     with ExitStack() as stack:
-        bench = Bench(asked, lm_eval, scratch, stack)
+        bench = Bench(args, lm_eval, scratch, stack)
         rates = [bench.rate()]
         for name in names:
             found.append(bench.measure(name))
@@ -107,10 +107,10 @@ def measure_engine(asked: argparse.Namespace, names: list[str], lm_eval: LmEval,
             peak = bench.ours.peak_megabytes()
             rows = [make_row(one, bench.shape, max(rates)) for one in found]
             print(f"  {rows[-1].verdict}, ratio {rows[-1].ratio}", file=sys.stderr, flush=True)
-            if asked.json:
+            if args.json:
                 figures = [as_json(row, one) for row, one in zip(rows, found, strict=True)]
                 head = {"gflops": rates, "peak_megabytes": peak, "shape": asdict(bench.shape)}
-                asked.json.write_text(json.dumps({**head, "workloads": figures}, indent=2), encoding="utf-8")
+                args.json.write_text(json.dumps({**head, "workloads": figures}, indent=2), encoding="utf-8")
     bars = {name: (WORKLOADS[name].at_least, WORKLOADS[name].aim) for name in names}
     shown = ", ".join(f"{rate:.0f}" for rate in rates)
     foot = f"GEMM rate before, between and after: {shown} GFLOPS, the best counts; peak memory of ours {peak:.0f} MB"
@@ -118,14 +118,14 @@ def measure_engine(asked: argparse.Namespace, names: list[str], lm_eval: LmEval,
     return rows
 
 
-def measure_no_model(asked: argparse.Namespace, names: list[str], lm_eval: LmEval) -> bool:
+def measure_no_model(args: argparse.Namespace, names: list[str], lm_eval: LmEval) -> bool:
     """The workloads of `bench.no_model`; gives whether they reach their bars."""
     from bench import no_model
 
     shapes = tuple(NO_MODEL[name][0] for name in names)
-    python = None if asked.only else lm_eval.python
-    sizes = {"documents": asked.documents} if asked.documents else {}
-    rows = no_model.measure(no_model.NoModelOptions(python, repeats=asked.repeats, shapes=shapes, **sizes))
+    python = None if args.only else lm_eval.python
+    sizes = {"documents": args.documents} if args.documents else {}
+    rows = no_model.measure(no_model.NoModelOptions(python, repeats=args.repeats, shapes=shapes, **sizes))
     print(no_model.table(rows))
     is_reached = True
     for name, row in zip(names, rows, strict=True):
@@ -136,21 +136,21 @@ def measure_no_model(asked: argparse.Namespace, names: list[str], lm_eval: LmEva
     return is_reached
 
 
-def run(asked: argparse.Namespace) -> int:
-    lm_eval = find_lm_eval(asked.lm_eval_python)
-    engine = [name for name in asked.workloads if name in WORKLOADS]
-    rest = [name for name in asked.workloads if name in NO_MODEL]
+def run(args: argparse.Namespace) -> int:
+    lm_eval = find_lm_eval(args.lm_eval_python)
+    engine = [name for name in args.workloads if name in WORKLOADS]
+    rest = [name for name in args.workloads if name in NO_MODEL]
     is_good = True
-    with tempfile.TemporaryDirectory() as folder, served_hub(asked.shared.resolve()) as hub:
+    with tempfile.TemporaryDirectory() as folder, served_hub(args.shared.resolve()) as hub:
         for name in [name for name in os.environ if name.startswith("HF_")]:
             del os.environ[name]
         # Before anything of Hugging Face is imported, here and in the workers.
         os.environ |= {"HF_ENDPOINT": hub.address, "HF_HOME": f"{folder}/hf", "TOKENIZERS_PARALLELISM": "true"}
         if engine:
-            rows = measure_engine(asked, engine, lm_eval, Path(folder))
+            rows = measure_engine(args, engine, lm_eval, Path(folder))
             is_good = not any("fail" in row.verdict.lower() for row in rows)
     if rest:
-        is_good &= measure_no_model(asked, rest, lm_eval)
+        is_good &= measure_no_model(args, rest, lm_eval)
     return 0 if is_good else 1
 
 

@@ -23,7 +23,7 @@ from parity.job import Case, Job
 from parity.lifetime import alone_in
 from parity.loading import compare_loading
 from parity.recording import record
-from parity.table import Shown, is_proven, outcomes, print_outcomes, write_files
+from parity.table import ReportLimits, is_proven, outcomes, print_outcomes, write_files
 from parity.workers import Output, run_workers
 
 SYSTEM = "You are a careful assistant. Answer briefly."
@@ -81,9 +81,9 @@ def _add_common(command: argparse.ArgumentParser, shots: str, tasks: str | None 
     add("--all", action="store_true", help="list every task, not only those that differ")
 
 
-def task_names(asked: str | None, shared: Path) -> tuple[str, ...]:
+def task_names(requested: str | None, shared: Path) -> tuple[str, ...]:
     """The names that --tasks means, each once."""
-    text = asked if asked is not None else f"@{shared / 'data' / 'lm_eval_tasks.txt'}"
+    text = requested if requested is not None else f"@{shared / 'data' / 'lm_eval_tasks.txt'}"
     if text.startswith("@"):
         path = Path(text[1:])
         if not path.is_file():
@@ -123,75 +123,75 @@ def model_folder(name: str | None, shared: Path) -> str | None:
     return str(folder.resolve())
 
 
-def make_job(asked: argparse.Namespace, lm_eval: LmEval) -> Job:
-    model = getattr(asked, "model", None)
-    folders = tuple(str(Path(folder).resolve()) for folder in asked.include_path)
+def make_job(requested: argparse.Namespace, lm_eval: LmEval) -> Job:
+    model = getattr(requested, "model", None)
+    folders = tuple(str(Path(folder).resolve()) for folder in requested.include_path)
     return Job(
-        mode="scores" if asked.command == "scores" else "requests",
-        tasks=task_names(asked.tasks, asked.shared),
-        cases=cases_of(asked.command, asked.shots),
-        documents=asked.docs,
+        mode="scores" if requested.command == "scores" else "requests",
+        tasks=task_names(requested.tasks, requested.shared),
+        cases=cases_of(requested.command, requested.shots),
+        documents=requested.docs,
         tasks_folder=lm_eval.tasks_folder,
         include_path=folders,
-        model=model_folder(model, asked.shared),
-        bootstrap_iters=getattr(asked, "bootstrap_iters", 0),
-        max_tokens=getattr(asked, "max_gen_toks", None),
+        model=model_folder(model, requested.shared),
+        bootstrap_iters=getattr(requested, "bootstrap_iters", 0),
+        max_tokens=getattr(requested, "max_gen_toks", None),
     )
 
 
-def tolerance_of(asked: argparse.Namespace) -> Tolerance:
+def tolerance_of(requested: argparse.Namespace) -> Tolerance:
     """Two programs that multiply the same matrices agree to about 1e-5 per answer, for long texts to less."""
-    has_weights = asked.command == "scores" and asked.model is not None
+    has_weights = requested.command == "scores" and requested.model is not None
     return Tolerance(loglikelihood=1e-4, rolling=2e-3) if has_weights else Tolerance()
 
 
-def output_of(asked: argparse.Namespace) -> Output:
+def output_of(requested: argparse.Namespace) -> Output:
     """The folder of a comparison; by default one per command and model."""
-    model = Path(getattr(asked, "model", None) or "").name
-    default = cache_folder() / "parity" / "-".join(filter(None, [asked.command, model]))
-    output = Output((asked.out or default).resolve())
+    model = Path(getattr(requested, "model", None) or "").name
+    default = cache_folder() / "parity" / "-".join(filter(None, [requested.command, model]))
+    output = Output((requested.out or default).resolve())
     output.folder.mkdir(parents=True, exist_ok=True)
     return output
 
 
-def run(asked: argparse.Namespace, job: Job, lm_eval: LmEval, output: Output) -> None:
+def run(requested: argparse.Namespace, job: Job, lm_eval: LmEval, output: Output) -> None:
     """Lets both sides write the records that are missing or not wanted any more."""
-    if not asked.resume:
+    if not requested.resume:
         output.records("assay").unlink(missing_ok=True)
-    if asked.fresh:
+    if requested.fresh:
         output.records("reference").unlink(missing_ok=True)
-    with nullcontext(None) if asked.no_hub else served_hub(asked.shared) as hub:
+    with nullcontext(None) if requested.no_hub else served_hub(requested.shared) as hub:
         run_workers(job, lm_eval, output, hub)
 
 
-def compare(asked: argparse.Namespace) -> bool:
+def compare(requested: argparse.Namespace) -> bool:
     """The whole story; gives whether nothing differs."""
-    asked.shared = asked.shared.resolve()
-    lm_eval = find_lm_eval(asked.lm_eval_python)
-    job, output = make_job(asked, lm_eval), output_of(asked)
+    requested.shared = requested.shared.resolve()
+    lm_eval = find_lm_eval(requested.lm_eval_python)
+    job, output = make_job(requested, lm_eval), output_of(requested)
     with alone_in(output.folder):
-        if not asked.compare_only:
-            run(asked, job, lm_eval, output)
-        found = list(outcomes(job, output, tolerance_of(asked)))
+        if not requested.compare_only:
+            run(requested, job, lm_eval, output)
+        found = list(outcomes(job, output, tolerance_of(requested)))
         write_files(found, output)
     console = Console()
     if not console.is_terminal:
         console = Console(width=150)
-    print_outcomes(found, output.folder, Shown(asked.most, every_task=asked.all), console)
+    print_outcomes(found, output.folder, ReportLimits(requested.most, every_task=requested.all), console)
     return is_proven(found)
 
 
-def answer(asked: argparse.Namespace) -> bool:
+def answer(requested: argparse.Namespace) -> bool:
     """Does what was asked for; gives whether nothing differs."""
-    if asked.command == "record":
-        record(asked.lm_eval_python)
-        record_files(asked.lm_eval_python)
+    if requested.command == "record":
+        record(requested.lm_eval_python)
+        record_files(requested.lm_eval_python)
         return True
-    if asked.command == "files":
-        return compare_files(asked.lm_eval_python)
-    if asked.command == "loading":
-        return compare_loading(asked.lm_eval_python, output_of(asked), asked.most)
-    return compare(asked)
+    if requested.command == "files":
+        return compare_files(requested.lm_eval_python)
+    if requested.command == "loading":
+        return compare_loading(requested.lm_eval_python, output_of(requested), requested.most)
+    return compare(requested)
 
 
 def main() -> int:

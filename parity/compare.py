@@ -80,14 +80,14 @@ def _excerpt(text: str, start: int, length: int = 120) -> str:
 
 
 @dataclass(slots=True)
-class Counts:
+class RecordCounts:
     """What was compared."""
 
     documents: int = 0
     requests: int = 0
 
 
-class Comparison:
+class RecordComparison:
     """Compares the records of one task and case.
 
     Args:
@@ -100,7 +100,7 @@ class Comparison:
         self._reference = reference
         self._ours = ours
         self._tolerance = tolerance
-        self.counts = Counts()
+        self.counts = RecordCounts()
 
     def differences(self) -> list[Difference]:
         """All of them, in the order of the documents."""

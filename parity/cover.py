@@ -62,11 +62,11 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m parity.cover", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--lm-eval-python", help=f"a Python with lm-eval (default: {VARIABLE})")
     parser.add_argument("--shared", type=Path, default=SHARED, help="has data/lm_eval_tasks.txt")
-    asked = parser.parse_args()
-    folder = find_lm_eval(asked.lm_eval_python).tasks_folder
+    args = parser.parse_args()
+    folder = find_lm_eval(args.lm_eval_python).tasks_folder
     entries = open_catalog([folder]).entries
     used = {}
-    for name in (asked.shared / "data" / "lm_eval_tasks.txt").read_text(encoding="utf-8").split():
+    for name in (args.shared / "data" / "lm_eval_tasks.txt").read_text(encoding="utf-8").split():
         path = entries[name].path
         assert path is not None, "a task of lm-eval's tree is a file"
         used[name] = frozenset(features(read_task_file(path).data, path.parent.relative_to(folder).as_posix()))

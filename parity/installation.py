@@ -34,10 +34,10 @@ class LmEval:
 def find_lm_eval(python: str | None) -> LmEval:
     """lm-eval in the named Python, in that of the environment variable, or in one made for the purpose."""
     chosen = python or os.environ.get(VARIABLE)
-    return _asked(chosen or str(_installed()))
+    return _query_python(chosen or str(_installed()))
 
 
-def _asked(python: str) -> LmEval:
+def _query_python(python: str) -> LmEval:
     try:
         answer = subprocess.run([python, "-c", _QUESTION], capture_output=True, text=True, check=False)
     except OSError as error:

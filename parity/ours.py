@@ -21,12 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.protocols import Task, Tokenizes
+from assay.core.protocols import Task, ExposesTokens
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
 from assay.models.registry import open_model
 from assay.report.harness_shape import plain as plain_document
-from assay.run.posing import chosen_documents
+from assay.run.posing import selected_documents
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
 from assay.tasks.own_examples import REPLACED
@@ -60,7 +60,7 @@ class Renderer:
 
     def __init__(self, folder: str | None) -> None:
         model = open_model("hf", {"pretrained": folder}, ModelSettings(device="cpu")) if folder else None
-        self._model = model if isinstance(model, Tokenizes) else None
+        self._model = model if isinstance(model, ExposesTokens) else None
         self._last: tuple[Any, str] = ("", "")
 
     def text(self, request: Loglikelihood | Generation) -> str:
@@ -79,13 +79,13 @@ def as_request(request: Request, task: Task, renderer: Renderer) -> list[Any]:
     if isinstance(request, Generation):
         config = task.card.config
         given = OF_CLASS if "class" in config else plain(config.get("generation_kwargs") or {})
-        return ["generate_until", renderer.text(request), "", given, meant(request)]
+        return ["generate_until", renderer.text(request), "", given, effective_settings(request)]
     if isinstance(request, Loglikelihood):
         return ["loglikelihood", renderer.text(request), request.continuation, {}, {}]
     return ["loglikelihood_rolling", request.text, "", {}, {}]
 
 
-def meant(request: Generation) -> dict[str, Any]:
+def effective_settings(request: Generation) -> dict[str, Any]:
     """A request's own settings in lm-eval's names."""
     sampling = request.sampling
     return {
@@ -113,11 +113,11 @@ def documents_of(task: Task, like: Callable[[], Task], spec: RunSpec, renderer: 
     """
     found: list[dict[str, Any]] = []
     before: list[Any] = []
-    for document in chosen_documents(task, spec):
-        instance = task.pose(document)
+    for document in selected_documents(task, spec):
+        instance = task.build(document)
         is_mended = REPLACED in instance.notes
         if is_mended:
-            instance = like().pose(document)
+            instance = like().build(document)
         text = json.dumps(dict(document.fields), indent=2, ensure_ascii=False, default=plain_document)
         questions = instance.requests[:: instance.draws]
         requests = pack([as_request(request, task, renderer) for request in questions], before)

@@ -15,12 +15,12 @@ from assay.core.errors import DataError
 from assay.core.protocols import Model
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.responses import Failure, Logprob, Output, Text
-from assay.core.results import Answered, TaskResult
+from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.specs import LM_EVAL, ModelSettings
 from assay.models.registry import open_model
 from assay.report.harness_shape import results_data
 from assay.run.golds import check_golds
-from assay.run.posing import pose_task
+from assay.run.posing import build_task
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
 from assay.tasks.own_examples import REPLACED
@@ -107,12 +107,12 @@ def is_mended(name: str, settings: dict[str, Any]) -> bool:
     """
     spec = make_spec("none", [name], **settings)
     tasks = resolve_tasks(spec, [name], open_catalog(spec.include_path)).tasks
-    posed = [pose_task(task, spec, "parity") for task in tasks]
+    built = [build_task(task, spec, "parity") for task in tasks]
     try:
-        check_golds(posed, spec)
+        check_golds(built, spec)
     except DataError:
         return True
-    return any(REPLACED in instance.notes for item in posed for instance in item.instances)
+    return any(REPLACED in instance.notes for item in built for instance in item.instances)
 
 
 def group_of(name: str, case: Case, job: Job, model: Model) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def samples_of(task: TaskResult) -> list[dict[str, Any]]:
     ]
 
 
-def responses_of(item: Answered, is_rolling: bool) -> list[list[Any]]:
+def responses_of(item: AnsweredDocument, is_rolling: bool) -> list[list[Any]]:
     """One list per question, with an entry per draw."""
     draws = item.instance.draws
     outputs = [shown(output, is_rolling) for output in item.outputs]

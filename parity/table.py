@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from parity.compare import Comparison, Difference, Tolerance
+from parity.compare import RecordComparison, Difference, Tolerance
 from parity.job import Job
 from parity.records import RecordFile
 from parity.workers import Output
@@ -60,7 +60,7 @@ def _outcome(
         found.status = BOTH_FAIL if None not in (found.reference_error, found.our_error) else ONLY_OURS_FAILS
         found.status = found.status if found.our_error is not None else ONLY_REFERENCE_FAILS
         return found
-    comparison = Comparison(reference, ours, tolerance)
+    comparison = RecordComparison(reference, ours, tolerance)
     found.differences = comparison.differences()
     found.documents, found.requests = comparison.counts.documents, comparison.counts.requests
     found.differing_documents = len({item.document for item in found.differences if item.document is not None})
@@ -85,7 +85,7 @@ def write_files(found: Sequence[Outcome], output: Output) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReportLimits:
     """How much of an outcome is printed."""
 
     most_differences: int = 40
@@ -93,7 +93,7 @@ class Shown:
     every_task: bool = False
 
 
-def print_outcomes(found: Sequence[Outcome], folder: Path, shown: Shown, console: Console) -> None:
+def print_outcomes(found: Sequence[Outcome], folder: Path, shown: ReportLimits, console: Console) -> None:
     """Tasks that differ or fail, their differences, and the totals."""
     listed = [item for item in found if shown.every_task or item.status == DIFFERENT]
     if listed:
@@ -130,7 +130,7 @@ def _task_table(listed: Sequence[Outcome]) -> Table:
     return table
 
 
-def _print_differences(found: Sequence[Outcome], shown: Shown, console: Console) -> None:
+def _print_differences(found: Sequence[Outcome], shown: ReportLimits, console: Console) -> None:
     chosen = [difference for item in found for difference in item.differences[: shown.most_per_task]]
     for item in chosen[: shown.most_differences]:
         place = "" if item.document is None else f", document {item.document}"

@@ -169,7 +169,7 @@ def test_settings_become_a_specification() -> None:
 def test_a_document_is_shown_as_it_would_be_asked() -> None:
     task = toy_choice_task(3)
     shown = show_document(task, 2)
-    assert [(item.document.id, item.instance, item.tokens) for item in shown] == [(2, task.pose(task.rows[2]), ())]
+    assert [(item.document.id, item.instance, item.tokens) for item in shown] == [(2, task.build(task.rows[2]), ())]
 
 
 def test_a_document_that_is_not_there_is_an_error() -> None:

@@ -88,7 +88,7 @@ class Empty:
     def documents(self) -> Any:
         return None
 
-    def pose(self, document: Any) -> Any:
+    def build(self, document: Any) -> Any:
         return None
 
 
@@ -97,13 +97,13 @@ class Untyped(Empty):
         return [{"a": 1}]
 
 
-class Unposed(Empty):
+class BuildsNothing(Empty):
     def documents(self) -> Any:
         return [assay.Document("toy_choice", 0, {})]
 
 
-class Unable(Unposed):
-    def pose(self) -> Any:  # type: ignore[override]
+class Unable(BuildsNothing):
+    def build(self) -> Any:  # type: ignore[override]
         return None
 
 
@@ -154,8 +154,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "second": (lambda: run(tasks=[toy_choice_task(2), 3]), "tasks[1] is 3, an int"),
     "documents": (lambda: run(tasks=Empty()), "documents() gives None; expected a list of Document objects"),
     "document rows": (lambda: run(tasks=Untyped()), "documents()[0] is {'a': 1}, a dict; expected a list of Document"),
-    "pose": (lambda: run(tasks=Unposed()), "pose() gives None for document 0; expected an Instance"),
-    "poseless": (lambda: run(tasks=Unable()), "whose pose cannot be called as pose(document): too many positional"),
+    "pose": (lambda: run(tasks=BuildsNothing()), "pose() gives None for document 0; expected an Instance"),
+    "poseless": (lambda: run(tasks=Unable()), "whose build cannot be called as build(document): too many positional"),
     "no file": (lambda: run(tasks=Path("/nope/q.yaml")), 'no file "/nope/q.yaml"'),
     # settings
     "limit text": (lambda: run(limit="ten"), "limit is 'ten', a str; expected a number or None"),
@@ -307,8 +307,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize("slip", CALLS)
 def test_a_slip_is_told(slip: str) -> None:
-    call, told = CALLS[slip]
-    with pytest.raises(UserError, match=re.escape(told)):
+    call, message = CALLS[slip]
+    with pytest.raises(UserError, match=re.escape(message)):
         call()
 
 
@@ -448,23 +448,23 @@ def test_the_answer_may_be_the_text_of_a_choice() -> None:
 
 def test_one_stop_string_is_not_taken_apart() -> None:
     task = assay.task("mine", rows=ROWS)(lambda row: Write("q", "a", stop="END"))
-    (request,) = task.pose(task.documents()[0]).requests
+    (request,) = task.build(task.documents()[0]).requests
     assert isinstance(request, Generation)
     assert request.stop == ("END",)
 
 
 def test_rows_may_come_from_a_generator_and_messages_in_a_list() -> None:
     task = assay.task("mine", rows=({"n": n} for n in range(3)))(lambda row: Complete([Message("user", "x")], "y"))
-    (request,) = task.pose(task.documents()[2]).requests
+    (request,) = task.build(task.documents()[2]).requests
     assert isinstance(request, Loglikelihood)
     assert request.prompt == (Message("user", "x"),)
 
 
 def test_settings_without_effect_on_an_object_are_told() -> None:
-    told: list[Any] = []
+    message: list[Any] = []
     model = ScriptedModel(answer)
-    assay.evaluate(model, toy_choice_task(2), store=":memory:", listener=told.append, model_args="a=1", device="cuda")
-    texts = [event.text for event in told if isinstance(event, Noticed)]
+    assay.evaluate(model, toy_choice_task(2), store=":memory:", listener=message.append, model_args="a=1", device="cuda")
+    texts = [event.text for event in message if isinstance(event, Noticed)]
     assert any("model_args, device have no effect on a model that is given as an object" in text for text in texts)
 
 

@@ -18,7 +18,7 @@ from bench.engine.agreement import Agreement, compare
 from bench.engine.processes import ForeignLoad, Worker
 from bench.engine.shape import Shape
 from bench.engine.tree import Least
-from bench.engine.workloads import Posed
+from bench.engine.workloads import BuiltWorkload
 
 # Rough rates of lm-eval on two cores. They decide only whether each batch size is run in full or on a sample first.
 TOKENS_PER_SECOND, SECONDS_PER_TEXT = 400, 7
@@ -71,7 +71,7 @@ class Measured:
         notes: what a reader of the table must know.
     """
 
-    posed: Posed
+    built: BuiltWorkload
     least: Least
     ours: list[Timing] = field(default_factory=list)
     theirs: dict[str, dict[int, Timing]] = field(default_factory=dict)
@@ -97,25 +97,25 @@ class Measured:
         ]
 
 
-def timed(worker: Worker, posed: Posed, **settings: Any) -> Timing:
+def timed(worker: Worker, built: BuiltWorkload, **settings: Any) -> Timing:
     """One run, with the foreign load on the machine meanwhile."""
     load = ForeignLoad(worker)
-    answer = worker.ask("run", file=str(posed.file), **settings)
+    answer = worker.ask("run", file=str(built.file), **settings)
     return Timing(answer["seconds"], answer["whole_seconds"], answer["tokens"], load.read(), answer)
 
 
-def measure(posed: Posed, plan: Plan, shape: Shape, ours: Worker, reference: Worker | None) -> Measured:
+def measure(built: BuiltWorkload, plan: Plan, shape: Shape, ours: Worker, reference: Worker | None) -> Measured:
     """All rounds of a workload, and whether the answers agree."""
-    found = Measured(posed, Least(**ours.ask("least", file=str(posed.file))))
-    ours.ask("run", file=str(posed.file), documents=1)
+    found = Measured(built, Least(**ours.ask("least", file=str(built.file))))
+    ours.ask("run", file=str(built.file), documents=1)
     if reference and plan.documents is not None:
-        part = Least(**ours.ask("least", file=str(posed.file), documents=plan.documents))
+        part = Least(**ours.ask("least", file=str(built.file), documents=plan.documents))
         found.scale = found.least.plain / part.plain
     theirs = Theirs(reference, plan, shape, found) if reference else None
     if theirs:
         theirs.warm_up()
     for number in range(plan.repeats):
-        found.ours.append(timed(ours, posed))
+        found.ours.append(timed(ours, built))
         if theirs:
             theirs.take_turn(number)
     found.notes += _changes(found)
@@ -134,18 +134,18 @@ class Theirs:
 
     def warm_up(self) -> None:
         """A first document; or, where full runs at every batch size would take too long, a sample to choose by."""
-        least, posed = self._found.least, self._found.posed
-        texts = posed.requests if posed.kind == "generation" else 0
+        least, built = self._found.least, self._found.built
+        texts = built.requests if built.kind == "generation" else 0
         forecast = (least.plain / TOKENS_PER_SECOND + texts * SECONDS_PER_TEXT) / self._found.scale
         if len(self._batches) < 2 or forecast * len(self._batches) <= self._plan.budget_seconds:
             self._run(self._batches[0] if self._batches else "auto", 1)
             return
-        documents = math.ceil(SAMPLE_INPUTS * posed.documents / least.inputs)
+        documents = math.ceil(SAMPLE_INPUTS * built.documents / least.inputs)
         seconds = {batch: self._run(batch, documents).seconds for batch in self._batches}
         best = min(seconds, key=seconds.__getitem__)
         shown = ", ".join(f"{batch}: {value:.1f} s" for batch, value in seconds.items())
         self._found.notes.append(
-            f"lm-eval's batch size chosen on the first {documents} of {posed.documents} documents ({shown})"
+            f"lm-eval's batch size chosen on the first {documents} of {built.documents} documents ({shown})"
         )
         self._batches = [best]
 
@@ -158,7 +158,7 @@ class Theirs:
                 self._record("auto", number)
             runs = {batch: runs[0].seconds for batch, runs in self._found.theirs.items()}
             if not runs:
-                raise AssayError(f"{self._found.posed.workload.name}: no batch size of lm-eval could run")
+                raise AssayError(f"{self._found.built.workload.name}: no batch size of lm-eval could run")
             self._found.best = min(runs, key=runs.__getitem__)
             return
         best = self._found.best
@@ -172,7 +172,7 @@ class Theirs:
         self._found.theirs.setdefault(batch, {})[number] = timing
 
     def _run(self, batch: str, documents: int | None) -> Timing:
-        return timed(self._worker, self._found.posed, batch=batch, documents=documents)
+        return timed(self._worker, self._found.built, batch=batch, documents=documents)
 
     def _fits(self, batch: str) -> bool:
         """lm-eval keeps the logits of all places, and their softmax beside them."""
@@ -189,7 +189,7 @@ class Theirs:
     def _may_run_auto(self) -> bool:
         """Finding a batch size costs so much on a CPU that "auto" is out of question for few documents."""
         found = self._found
-        longest = found.least.longest if found.posed.kind == "loglikelihood" else self._shape.most
+        longest = found.least.longest if found.built.kind == "loglikelihood" else self._shape.most
         tokens = DETECTION_PASSES * DETECTION_ROWS * longest
         if not self._has_memory(2 * 4 * DETECTION_ROWS * longest * self._shape.vocabulary, "batch auto"):
             return False
@@ -216,13 +216,13 @@ def _check(found: Measured, worker: Worker) -> None:
     Log-likelihoods are compared in lm-eval's arithmetic: its log-softmax alone is off by up to the tolerance.
     """
     reference = found.reference[0].answer
-    with found.posed.file.open(encoding="utf-8") as lines:
+    with found.built.file.open(encoding="utf-8") as lines:
         documents = [json.loads(line)["document"] for line in lines]
     exact = compare(documents, found.ours[0].answer["answers"], reference["answers"])
     found.agreement = exact
     if exact.worst is not None:
         found.notes.append(f"exact log-likelihoods are {exact.worst:.1e} a token from lm-eval's at most")
-        alike = worker.ask("alike", file=str(found.posed.file))
+        alike = worker.ask("alike", file=str(found.built.file))
         found.agreement = compare(documents, alike["answers"], reference["answers"])
     theirs = reference["least"]
     if theirs is not None and found.scale == 1.0 and Least(**theirs) != found.least:

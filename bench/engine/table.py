@@ -47,15 +47,15 @@ class Row:
 
 def make_row(found: Measured, shape: Shape, gflops: float) -> Row:
     """The figures of a workload."""
-    posed, ratios, reference = found.posed, found.ratios(), found.reference
+    built, ratios, reference = found.built, found.ratios(), found.reference
     tree = tree_tokens(found)
     seconds = median(run.seconds for run in found.ours)
-    is_text = posed.kind == "generation"
+    is_text = built.kind == "generation"
     faults = _faults(found, tree)
     return Row(
-        workload=posed.workload.name,
-        documents=posed.documents,
-        requests=posed.requests,
+        workload=built.workload.name,
+        documents=built.documents,
+        requests=built.requests,
         seconds=seconds,
         repeats=len(found.ours),
         lm_eval_seconds=found.scale * median(run.seconds for run in reference) if reference else None,
@@ -81,7 +81,7 @@ def make_row(found: Measured, shape: Shape, gflops: float) -> Row:
 
 def tree_tokens(found: Measured) -> int:
     """The tree's minimum; for texts, the prompts' tree and every written token but the last, which is never read."""
-    if found.posed.kind != "generation":
+    if found.built.kind != "generation":
         return found.least.tokens
     written = [int(answer["tokens"]) for answer in found.ours[0].answer["answers"]]
     return found.least.tokens + sum(max(count - 1, 0) for count in written)
@@ -94,7 +94,7 @@ def _foreign(runs: Sequence[Timing]) -> float:
 def _faults(found: Measured, tree: int) -> list[str]:
     faults = found.agreement.faults() if found.agreement else []
     tokens = found.ours[-1].tokens
-    if found.posed.kind != "generation" and tokens > MOST_TOKENS * tree:
+    if found.built.kind != "generation" and tokens > MOST_TOKENS * tree:
         faults.append(
             f"{tokens:,} tokens forwarded, {tokens / tree:.3f} times the tree's minimum (at most {MOST_TOKENS})"
         )
@@ -103,14 +103,14 @@ def _faults(found: Measured, tree: int) -> list[str]:
 
 def _verdict(found: Measured, ratios: Sequence[float], faults: Sequence[str]) -> str:
     """`aim` or `pass` when the bar is reached and nothing is wrong."""
-    bar = found.posed.workload
+    bar = found.built.workload
     if not ratios:
         return "FAIL" if faults else "-"
     ratio = median(ratios)
     if faults or ratio < bar.at_least:
-        return "FAIL" if found.posed.is_full else "fail (few documents)"
+        return "FAIL" if found.built.is_full else "fail (few documents)"
     reached = "aim" if ratio >= bar.aim else "pass"
-    return reached if found.posed.is_full else f"{reached} (few documents)"
+    return reached if found.built.is_full else f"{reached} (few documents)"
 
 
 def _other_batches(found: Measured) -> list[str]:

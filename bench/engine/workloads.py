@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.requests import Generation, Loglikelihood, Request
-from assay.run.posing import chosen_documents
+from assay.run.posing import selected_documents
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
 
@@ -55,7 +55,7 @@ WORKLOADS = {workload.name: workload for workload in _TABLE}
 
 
 @dataclass(frozen=True, slots=True)
-class Posed:
+class BuiltWorkload:
     """A workload on disk.
 
     Attributes:
@@ -74,7 +74,7 @@ class Posed:
     is_full: bool
 
 
-def pose(workload: Workload, tasks_folder: str, scratch: Path, documents: int | None) -> Posed:
+def build(workload: Workload, tasks_folder: str, scratch: Path, documents: int | None) -> BuiltWorkload:
     """Poses a workload as `assay run` would and writes its requests.
 
     Args:
@@ -86,12 +86,12 @@ def pose(workload: Workload, tasks_folder: str, scratch: Path, documents: int | 
     spec = make_spec("none", [name], num_fewshot=workload.shots, limit=wanted, include_path=folders, allow_code=True)
     (task,) = resolve_tasks(spec, [name], open_catalog(folders)).tasks
     everything = task.documents()
-    chosen = chosen_documents(task, spec)
-    rows = [row for document in chosen for row in _rows(task.pose(document).requests, document.id)]
+    chosen = selected_documents(task, spec)
+    rows = [row for document in chosen for row in _rows(task.build(document).requests, document.id)]
     file = scratch / f"{workload.name}.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     is_full = len(chosen) >= (workload.documents or len(everything))
-    return Posed(workload, file, len(chosen), len(rows), rows[0]["kind"], is_full)
+    return BuiltWorkload(workload, file, len(chosen), len(rows), rows[0]["kind"], is_full)
 
 
 def _fixed(workload: Workload, tasks_folder: str, scratch: Path) -> str:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import CompareWish, DocumentValues, PairedScore
+from assay.core.comparisons import CompareOptions, DocumentValues, PairedScore
 from assay.core.scores import Estimate, Sample
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
-from assay.scoring.comparing import at_tested_levels, compare_all
-from assay.scoring.matching import Entry, matched
-from assay.scoring.verdicts import judged
+from assay.scoring.comparing import with_adjusted_intervals, compare_pairs
+from assay.scoring.matching import SystemEntry, match_documents
+from assay.scoring.verdicts import with_verdicts
 
 Floats = NDArray[np.float64]
 EVALUATIONS = 2000
@@ -68,30 +68,30 @@ def score_of(aggregation: str, values: Sequence[Any], clusters: Sequence[str] | 
 def comparison_of(
     first: Sequence[Any],
     second: Sequence[Any],
-    wish: CompareWish | None = None,
+    options: CompareOptions | None = None,
     aggregation: str = "mean",
     clusters: Sequence[str] | None = None,
 ) -> PairedScore:
     """What `assay compare` says of two runs with these documents' values."""
-    return comparisons_of([(first, second)], wish, aggregation, clusters)[0]
+    return comparisons_of([(first, second)], options, aggregation, clusters)[0]
 
 
 def comparisons_of(
     tasks: Sequence[tuple[Sequence[Any], Sequence[Any]]],
-    wish: CompareWish | None = None,
+    options: CompareOptions | None = None,
     aggregation: str = "mean",
     clusters: Sequence[str] | None = None,
 ) -> list[PairedScore]:
     """The same for several tasks of the two runs, corrected over all of them."""
-    wish = CompareWish() if wish is None else wish
+    options = CompareOptions() if options is None else options
     items = []
     for place, values in enumerate(tasks):
         entries = [
-            Entry(label, DocumentValues(f"task{place}", "m", "none", aggregation, range(len(own)), own, clusters))
+            SystemEntry(label, DocumentValues(f"task{place}", "m", "none", aggregation, range(len(own)), own, clusters))
             for label, own in zip("ab", values, strict=True)
         ]
-        items += compare_all([matched(*entries)], True, wish)
-    return judged(at_tested_levels(items, wish), wish)
+        items += compare_pairs([match_documents(*entries)], True, options)
+    return with_verdicts(with_adjusted_intervals(items, options), options)
 
 
 def holds(estimate: Estimate, truth: float) -> bool | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from assay.core.comparisons import CompareWish, PairedScore
+from assay.core.comparisons import CompareOptions, PairedScore
 from assay.core.scores import Estimate
 from bench.levels.evaluating import EVALUATIONS, Floats, Rate, comparison_of, comparisons_of, coverage, findings
 from bench.levels.scores import cluster_names, clustered_outcomes
@@ -39,7 +39,7 @@ def outcomes(generator: np.random.Generator, n: int, discordance: float, differe
 def _outcome_p(test: str, wins: int, losses: int) -> float:
     """The p that `assay compare` gives; of outcomes it depends on wins and losses alone."""
     first, second = [0.0] * wins + [1.0] * losses + [1.0], [1.0] * wins + [0.0] * losses + [1.0]
-    found = comparison_of(first, second, CompareWish(test=test))
+    found = comparison_of(first, second, CompareOptions(test=test))
     assert found.p is not None
     return found.p
 
@@ -135,7 +135,7 @@ def equal_rate(name: str, n: int, evaluations: int) -> tuple[Rate, Rate]:
     found: list[bool] = []
 
     def evaluate(generator: np.random.Generator) -> Estimate:
-        score = comparison_of(*law(generator, n), CompareWish(test=test), aggregation)
+        score = comparison_of(*law(generator, n), CompareOptions(test=test), aggregation)
         found.append(is_found(score))
         return score.difference
 
@@ -191,7 +191,7 @@ def _outcome_difference(test: str, wins: int, losses: int, n: int) -> Estimate:
     """The difference as `assay compare` gives it; of outcomes it depends on these counts alone."""
     same = [1.0] * (n - wins - losses)
     first, second = [0.0] * wins + [1.0] * losses + same, [1.0] * wins + [0.0] * losses + same
-    return comparison_of(first, second, CompareWish(test=test)).difference
+    return comparison_of(first, second, CompareOptions(test=test)).difference
 
 
 def difference_coverages(evaluations: int) -> Iterator[Rate]:
@@ -241,17 +241,17 @@ def any_finding(tasks: int, n: int, correction: str = "holm", evaluations: int =
 
     def finds(generator: np.random.Generator) -> bool:
         values = [outcomes(generator, n, 0.3) for _ in range(tasks)]
-        return any(map(is_found, comparisons_of(values, CompareWish(correction=correction, test="midp"))))
+        return any(map(is_found, comparisons_of(values, CompareOptions(correction=correction, test="midp"))))
 
     return findings(f"{tasks} tasks, {correction}", n, finds, evaluations)
 
 
 def margin_rate(n: int, discordance: float, difference: float, evaluations: int = EVALUATIONS) -> Rate:
     """How often two runs are called equivalent within 5 points that differ by so much."""
-    wish = CompareWish(margin=0.05)
+    options = CompareOptions(margin=0.05)
 
     def finds(generator: np.random.Generator) -> bool:
-        margin = comparison_of(*outcomes(generator, n, discordance, difference), wish).margin
+        margin = comparison_of(*outcomes(generator, n, discordance, difference), options).margin
         return margin is not None and margin.is_equivalent
 
     return findings(f"{discordance:.0%} discordant, difference {difference:g}", n, finds, evaluations)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.core.comparisons import CompareWish, DocumentValues
-from assay.scoring.comparing import Compared, compare_all
-from assay.scoring.matching import Entry, matched
+from assay.core.comparisons import CompareOptions, DocumentValues
+from assay.scoring.comparing import PairedComparison, compare_pairs
+from assay.scoring.matching import SystemEntry, match_documents
 from assay.scoring.overall import overall_scores
-from assay.stats.flips import flip_test
+from assay.stats.flips import sign_flip_test
 from bench.levels.evaluating import Rate, generator_of
 
 DOCUMENTS = 200
@@ -26,7 +26,7 @@ class PromptRates:
     fixed: Rate
 
 
-def asked(prompts: int, effect: float, generator: np.random.Generator, n: int = DOCUMENTS) -> list[list[Compared]]:
+def asked(prompts: int, effect: float, generator: np.random.Generator, n: int = DOCUMENTS) -> list[list[PairedComparison]]:
     """Documents of normal difficulty; each prompt lifts or lowers each model by a normal effect, on the logit scale."""
     easy, lifts = generator.normal(0, 1, size=n), generator.normal(0, effect, size=(2, prompts))
     columns = []
@@ -34,10 +34,10 @@ def asked(prompts: int, effect: float, generator: np.random.Generator, n: int = 
         chance = 1 / (1 + np.exp(-(easy + lifts[:, prompt : prompt + 1])))
         right = (generator.random((2, n)) < chance).astype(float).tolist()
         entries = [
-            Entry(label, DocumentValues(f"t@p{prompt}", "acc", "none", "mean", range(n), own))
+            SystemEntry(label, DocumentValues(f"t@p{prompt}", "acc", "none", "mean", range(n), own))
             for label, own in zip("ab", right, strict=True)
         ]
-        columns.append(compare_all([matched(*entries)], True, CompareWish()))
+        columns.append(compare_pairs([match_documents(*entries)], True, CompareOptions()))
     return columns
 
 
@@ -48,10 +48,10 @@ def prompt_rates(prompts: int, effect: float, evaluations: int) -> PromptRates:
     found, fixed = [], []
     for _ in range(evaluations):
         columns = asked(prompts, effect, generator)
-        (score,) = overall_scores(CompareWish(), columns)
+        (score,) = overall_scores(CompareOptions(), columns)
         found.append(score.outcome != "none")
         gaps = np.mean([item.differences for (item,) in columns], axis=0)
-        fixed.append(flip_test(gaps, None, np.random.default_rng(0)).p < ALPHA)
+        fixed.append(sign_flip_test(gaps, None, np.random.default_rng(0)).p < ALPHA)
     shares = float(np.mean(found)), float(np.mean(fixed))
     return PromptRates(*(Rate(setting, DOCUMENTS, share, evaluations) for share in shares))
 

@@ -73,7 +73,7 @@ def _mostly_zero(generator: np.random.Generator, n: int) -> Floats:
     return np.where(generator.random(n) < 0.9, 0.0, generator.random(n))
 
 
-MEANS: dict[str, tuple[float, Law]] = {
+MEAN_AGGREGATIONS: dict[str, tuple[float, Law]] = {
     "uniform from 0 to 1": (0.5, lambda generator, n: generator.random(n)),
     "0, 1 and between, as F1 of answers": (0.5, _f1_like),
     "9 of 10 are 0, the rest from 0 to 1": (0.05, _mostly_zero),
@@ -83,12 +83,12 @@ MEANS: dict[str, tuple[float, Law]] = {
 
 
 def mean_coverage(name: str, n: int, evaluations: int = EVALUATIONS) -> Rate:
-    truth, law = MEANS[name]
+    truth, law = MEAN_AGGREGATIONS[name]
     return coverage(name, n, truth, lambda generator: score_of("mean", law(generator, n).tolist()), evaluations)
 
 
 def mean_coverages(evaluations: int) -> Iterator[Rate]:
-    for name in MEANS:
+    for name in MEAN_AGGREGATIONS:
         for n in SIZES:
             yield mean_coverage(name, n, evaluations)
 
@@ -141,8 +141,8 @@ def group_coverage(shares: tuple[float, ...], n: int, evaluations: int = EVALUAT
         (found,) = aggregate_groups([group], tasks)
         return found.metrics[0].estimate
 
-    told = ", ".join(f"{share:g}" for share in shares) if len(set(shares)) > 1 else f"{shares[0]:g} each"
-    return coverage(f"{len(shares)} leaves with {told}", n, sum(shares) / len(shares), evaluate, evaluations)
+    described = ", ".join(f"{share:g}" for share in shares) if len(set(shares)) > 1 else f"{shares[0]:g} each"
+    return coverage(f"{len(shares)} leaves with {described}", n, sum(shares) / len(shares), evaluate, evaluations)
 
 
 def group_coverages(evaluations: int) -> Iterator[Rate]:

@@ -128,11 +128,11 @@ def calibration_truth(aggregation: str, slope: float) -> float:
 
 def calibration_coverages(evaluations: int) -> Iterator[Rate]:
     for aggregation in ("ece", "ece_adaptive"):
-        for slope, told in ((0.0, "far off"), (1.0, "calibrated")):
+        for slope, described in ((0.0, "far off"), (1.0, "calibrated")):
             truth = calibration_truth(aggregation, slope)
             for n in RESAMPLED_SIZES:
                 law = _confident(aggregation, slope)
-                yield _coverage(f"{aggregation}, {told} ({truth:.3f})", aggregation, n, truth, law, evaluations)
+                yield _coverage(f"{aggregation}, {described} ({truth:.3f})", aggregation, n, truth, law, evaluations)
 
 
 def _confident(aggregation: str, slope: float) -> Drawn:

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.calls import checked
-from assay.core.comparisons import DetectWish
+from assay.core.comparisons import DetectOptions
 from assay.core.errors import ArgumentError, Fault, UserError
-from assay.core.fitting import read_fit
-from assay.core.needs import Need
+from assay.core.fitting import parse_fit_spec
+from assay.core.needs import RequiredPackage
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, RunSpec
-from assay.models.registry import is_known, meant
+from assay.models.registry import is_known, resolve_model
 from assay.report.files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.resolve import check_scoring
 from assay.run.session import Session, run
 from assay.run.showing import ShownDocument, show_documents
-from assay.settings import Settings, fit_wish, make_spec, model_rows, with_settings
+from assay.settings import Settings, fit_spec_of, make_spec, model_rows, with_settings
 from assay.store.database import MEMORY
 from assay.store.store import Store, default_path
 from assay.tasks.changes import scoring_changes
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from assay.core.explanations import Explanation
     from assay.core.matrices import Matrix
     from assay.core.studies import Study
-    from assay.run.methods import Subject, Wish
+    from assay.run.methods import EvaluatedModel, StudyOptions
     from assay.store.fitted import FittedModel
 
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
 # Where the store is: a file, the user's own when None, `:memory:` for none, or a store that is open already.
-StorePlace = Union[str, Path, Store, None]
+StoreLocation = Union[str, Path, Store, None]
 
 
 def _split_tasks(tasks: Tasks) -> list[str | Task]:
@@ -58,7 +58,7 @@ def _split_tasks(tasks: Tasks) -> list[str | Task]:
 
 
 @contextmanager
-def _store(place: StorePlace, may_be_read_only: bool = False) -> Iterator[Store]:
+def _store(place: StoreLocation, may_be_read_only: bool = False) -> Iterator[Store]:
     """The store at a path, the user's own when None; one that is open already stays open.
 
     Args:
@@ -77,35 +77,35 @@ def _name(run: str | RunResult) -> str:
     return run if isinstance(run, str) else run.run_id
 
 
-def _place(store: StorePlace, *runs: str | RunResult) -> StorePlace:
+def _store_location(store: StoreLocation, *runs: str | RunResult) -> StoreLocation:
     """Where recorded runs are: the store that is named, or the one of a result that is given."""
     if store is not None:
         return store
     results = [run for run in runs if not isinstance(run, str)]
     found = results[0] if results else None
     if found is not None and found.store == MEMORY:
-        told = f"was kept in memory, and is gone with evaluate(…, store={MEMORY!r})"
-        raise ArgumentError(Fault(f"run {found.run_id}", told, "a run in a file", 'Say store="runs.db"'))
+        message = f"was kept in memory, and is gone with evaluate(…, store={MEMORY!r})"
+        raise ArgumentError(Fault(f"run {found.run_id}", message, "a run in a file", 'Say store="runs.db"'))
     for other in results[1:]:
         if Path(other.store).resolve() != Path(results[0].store).resolve():
-            told = f"is in {other.store}, and run {results[0].run_id} in {results[0].store}"
+            message = f"is in {other.store}, and run {results[0].run_id} in {results[0].store}"
             raise ArgumentError(
-                Fault(f"run {other.run_id}", told, "runs of one store", "Evaluate both with one store=")
+                Fault(f"run {other.run_id}", message, "runs of one store", "Evaluate both with one store=")
             )
     return None if found is None else found.store
 
 
-def _told_apart(tasks: Tasks) -> tuple[list[str], list[Task]]:
+def _names_and_objects(tasks: Tasks) -> tuple[list[str], list[Task]]:
     """Names, and task objects."""
     wanted = _split_tasks(tasks)
     return [item for item in wanted if isinstance(item, str)], [item for item in wanted if not isinstance(item, str)]
 
 
-def _specified(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
+def _make_run_spec(model: str | Model, wanted: Sequence[str | Task], settings: Settings) -> RunSpec:
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     if not isinstance(model, str):
         return make_spec(model.fingerprint.name, names, **settings)
-    name, arguments = meant(model, parse_arguments(settings.get("model_args"), "--model_args"))
+    name, arguments = resolve_model(model, parse_arguments(settings.get("model_args"), "--model_args"))
     return make_spec(name, names, **cast(Settings, {**settings, "model_args": arguments}))
 
 
@@ -114,10 +114,10 @@ def evaluate(
     model: str | Model,
     tasks: Tasks,
     *,
-    store: StorePlace = None,
+    store: StoreLocation = None,
     output_path: str | Path | None = None,
     log_samples: bool = False,
-    needs: Sequence[Need] = (),
+    needs: Sequence[RequiredPackage] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> RunResult:
@@ -138,17 +138,17 @@ def evaluate(
     A task that cannot be scored has a `problem` in place of metrics, and the others are reported.
     """
     wanted = _split_tasks(tasks)
-    spec = _specified(model, wanted, settings)
+    spec = _make_run_spec(model, wanted, settings)
     if output_path is not None:
         check_output_path(output_path)
-    wish = fit_wish(settings)
+    options = fit_spec_of(settings)
     with _store(store) as opened:
         session, given = Session(spec, opened, listener, needs=needs), None if isinstance(model, str) else model
-        if wish is not None:
+        if options is not None:
             from assay.run.fit import fit  # most calls have no use for it
 
             check_scoring(spec, wanted, needs)  # what scoring lacks is said before hours of training
-            fitted = fit(session, wish, wanted, given)
+            fitted = fit(session, options, wanted, given)
             own = replace(spec, model=fitted.name, model_args={})
             session, given = Session(own, opened, listener, needs=needs), None
         result = run(session, wanted, given)
@@ -165,7 +165,7 @@ def finetune(
     fit: Mapping[str, Any] | None = None,
     name: str | None = None,
     folder: str | Path | None = None,
-    store: StorePlace = None,
+    store: StoreLocation = None,
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> FittedModel:
@@ -183,15 +183,15 @@ def finetune(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`.
     """
-    from assay.run.fit import Place
+    from assay.run.fit import ModelDestination
     from assay.run.fit import fit as fit_model
 
     wanted = _split_tasks(tasks)
-    wish = read_fit(fit or {}, "")
-    place = Place(name, None if folder is None else Path(folder).expanduser().absolute())
+    options = parse_fit_spec(fit or {}, "")
+    place = ModelDestination(name, None if folder is None else Path(folder).expanduser().absolute())
     with _store(store) as opened:
-        session = Session(_specified(model, wanted, settings), opened, listener)
-        return fit_model(session, wish, wanted, None if isinstance(model, str) else model, place)
+        session = Session(_make_run_spec(model, wanted, settings), opened, listener)
+        return fit_model(session, options, wanted, None if isinstance(model, str) else model, place)
 
 
 @with_settings
@@ -202,8 +202,8 @@ def study_methods(
     styles: Sequence[str] = (),
     methods: Sequence[str] = ("all",),
     phrase: str = "Answer:",
-    store: StorePlace = None,
-    needs: Sequence[Need] = (),
+    store: StoreLocation = None,
+    needs: Sequence[RequiredPackage] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> Study:
@@ -226,11 +226,11 @@ def study_methods(
     _check_study(settings)
     given = _split_tasks(tasks)
     chat = bool(settings.get("apply_chat_template"))
-    wish = studies.wished(styles, methods, phrase, settings.get("rotations", False), chat)
+    options = studies.read_study_options(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
-    subjects = _subjects(models, given, wish, plain)
+    evaluated_models = _evaluated_models(models, given, options, plain)
     with _store(store) as opened:
-        return studies.study_methods(subjects, given, wish, opened, listener, needs)
+        return studies.study_methods(evaluated_models, given, options, opened, listener, needs)
 
 
 def _check_whole(settings: Settings) -> None:
@@ -260,15 +260,15 @@ def _check_study(settings: Settings) -> None:
         raise UserError(*faults)
 
 
-def _subjects(
-    models: str | Model | Sequence[str | Model], tasks: Sequence[str | Task], wish: Wish, settings: Settings
-) -> list[Subject]:
+def _evaluated_models(
+    models: str | Model | Sequence[str | Model], tasks: Sequence[str | Task], options: StudyOptions, settings: Settings
+) -> list[EvaluatedModel]:
     """The models of a study under names that tell them apart."""
-    from assay.run.methods import Subject, with_wish
+    from assay.run.methods import EvaluatedModel, with_study_options
 
     rows = model_rows(models, settings)
-    specs = [with_wish(make_spec(row.name, (), **row.settings), tasks, wish) for row in rows]
-    return [Subject(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
+    specs = [with_study_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
+    return [EvaluatedModel(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
 
 
 @with_settings
@@ -277,7 +277,7 @@ def evaluate_matrix(
     tasks: Tasks,
     *,
     metric: str | Sequence[str] = (),
-    store: StorePlace = None,
+    store: StoreLocation = None,
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> Matrix:
@@ -295,19 +295,19 @@ def evaluate_matrix(
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
     from assay.run.matrix import fill_matrix
-    from assay.run.methods import Subject
+    from assay.run.methods import EvaluatedModel
 
     _check_whole(settings)
     wanted = _split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     rows = model_rows(models, settings)
     together = settings.get("finetune_together", False)
-    subjects = [
-        Subject(row.label, make_spec(row.name, names, **row.settings), row.model, row.step, row.fit, together)
+    evaluated_models = [
+        EvaluatedModel(row.label, make_spec(row.name, names, **row.settings), row.model, row.step, row.fit, together)
         for row in rows
     ]
     with _store(store) as opened:
-        return fill_matrix(subjects, wanted, [metric] if isinstance(metric, str) else metric, opened, listener)
+        return fill_matrix(evaluated_models, wanted, [metric] if isinstance(metric, str) else metric, opened, listener)
 
 
 @checked()
@@ -321,7 +321,7 @@ def rescore(
     model: Model | None = None,
     model_args: str | Mapping[str, Any] | None = None,
     bootstrap_iters: int | None = None,
-    store: StorePlace = None,
+    store: StoreLocation = None,
     output_path: str | Path | None = None,
     log_samples: bool = False,
     listener: Listener = ignore,
@@ -346,14 +346,14 @@ def rescore(
 
     changes = scoring_changes(metrics, scoring)
     arguments = parse_arguments(model_args, "--model_args")
-    names, objects = _told_apart(tasks)
+    names, objects = _names_and_objects(tasks)
     if names:
-        told = "All tasks of a run are rescored, and found by their names; leave it out"
-        raise ArgumentError(Fault("rescore()", f"tasks names {', '.join(names)}", "task objects", told))
-    wanted = rescoring.Rescoring(changes, complete, arguments, bootstrap_iters, objects, model)
+        message = "All tasks of a run are rescored, and found by their names; leave it out"
+        raise ArgumentError(Fault("rescore()", f"tasks names {', '.join(names)}", "task objects", message))
+    wanted = rescoring.RescoreOptions(changes, complete, arguments, bootstrap_iters, objects, model)
     if output_path is not None:
         check_output_path(output_path)
-    with _store(_place(store, run), may_be_read_only=not complete) as opened:
+    with _store(_store_location(store, run), may_be_read_only=not complete) as opened:
         result = rescoring.rescore(opened, _name(run), wanted, listener)
     if output_path is not None:
         write_results(result, output_path, log_samples)
@@ -368,7 +368,7 @@ def explain(
     tasks: Tasks | None = None,
     metrics: Sequence[str] | None = None,
     tokens: bool = False,
-    store: StorePlace = None,
+    store: StoreLocation = None,
     listener: Listener = ignore,
 ) -> Explanation:
     """Why the numbers of two recorded runs differ, task by task, with evidence.
@@ -389,7 +389,7 @@ def explain(
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
     named = None if tasks is None else _two(names, "tasks")
     compared = None if metrics is None else _two(metrics, "metrics")
-    with _store(_place(store, first, second), may_be_read_only=True) as opened:
+    with _store(_store_location(store, first, second), may_be_read_only=True) as opened:
         runs, objects = (_name(first), _name(second)), [item for item in wanted if not isinstance(item, str)]
         return explain_runs(opened, runs, listener, named, compared, tokens, objects)
 
@@ -417,7 +417,7 @@ def compare(
     flips: int = 0,
     seed: int = 0,
     picks: bool = False,
-    store: StorePlace = None,
+    store: StoreLocation = None,
     listener: Listener = ignore,
 ) -> RunComparison:
     """Two or more recorded runs, paired document by document: differences, tests, effects, one verdict each.
@@ -442,16 +442,16 @@ def compare(
         store: the store that holds the runs.
         listener: is told what happens.
     """
-    from assay.core.comparisons import CompareWish
+    from assay.core.comparisons import CompareOptions
     from assay.run.compare import compare as compare_runs
 
-    names, objects = _told_apart(tasks)
+    names, objects = _names_and_objects(tasks)
     titles = (*names, *(item.card.name for item in objects))
     wanted = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     tested = (alpha, correction, test, detect)
-    wish = CompareWish(titles, wanted, baseline, margin, *tested, tuple(across), force, flips, seed, picks)
-    with _store(_place(store, *runs), may_be_read_only=True) as opened:
-        return compare_runs(opened, [_name(run) for run in runs], wish, listener, objects)
+    options = CompareOptions(titles, wanted, baseline, margin, *tested, tuple(across), force, flips, seed, picks)
+    with _store(_store_location(store, *runs), may_be_read_only=True) as opened:
+        return compare_runs(opened, [_name(run) for run in runs], options, listener, objects)
 
 
 @with_settings
@@ -459,8 +459,8 @@ def plan_run(
     model: str | Model,
     tasks: Tasks,
     *,
-    detect: float | DetectWish | None = None,
-    store: StorePlace = None,
+    detect: float | DetectOptions | None = None,
+    store: StoreLocation = None,
     listener: Listener = ignore,
     **settings: Unpack[Settings],
 ) -> PlanReport:
@@ -470,16 +470,16 @@ def plan_run(
         model: as in `evaluate`.
         tasks: as in `evaluate`.
         detect: a difference between two runs: every task says whether its documents suffice to find it (0.02 is 2
-            points); a `DetectWish` says what to assume.
+            points); a `DetectOptions` says what to assume.
         store: the store that knows earlier answers.
         listener: is told what happens.
         settings: those of the run.
     """
     wanted = _split_tasks(tasks)
-    spec = _specified(model, wanted, settings)
+    spec = _make_run_spec(model, wanted, settings)
     with _store(store, may_be_read_only=True) as opened:
-        wish = DetectWish(detect) if isinstance(detect, (int, float)) else detect
-        return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model, wish)
+        options = DetectOptions(detect) if isinstance(detect, (int, float)) else detect
+        return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model, options)
 
 
 @with_settings
@@ -487,7 +487,7 @@ def show_document(
     task: str | Task,
     place: int = 0,
     model: str | Model | None = None,
-    store: StorePlace = None,
+    store: StoreLocation = None,
     **settings: Unpack[Settings],
 ) -> list[ShownDocument]:
     """The document at a place of a task (of every task, for a group), posed and, with a model, tokenised.
@@ -495,7 +495,7 @@ def show_document(
     A store is only opened for a model that was trained here.
     """
     wanted = _split_tasks(task)
-    spec = _specified(model if model is not None else "none", wanted, settings)
+    spec = _make_run_spec(model if model is not None else "none", wanted, settings)
     if not isinstance(model, str) or is_known(spec.model):
         return show_documents(spec, wanted, place, model)
     with _store(store, may_be_read_only=True) as opened:

@@ -16,17 +16,17 @@ from assay.core.annotations import Plain
 from assay.core.arguments import LONGEST_IN_NAME, parse_arguments
 from assay.core.calls import checked
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.fitting import FINETUNE, FIT_KEYS, FitSpec, read_fit
+from assay.core.fitting import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
 from assay.core.protocols import Model
 from assay.core.secrets import redacted_text
-from assay.core.sparing import Sparing
-from assay.core.specs import Axes, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
+from assay.core.sparing import SubsamplingOptions
+from assay.core.specs import VariationAxes, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
 from assay.models.batches import read_batch_size
 from assay.models.causal_arguments import ENGINES
-from assay.models.registry import meant
+from assay.models.registry import resolve_model
 from assay.report.names import model_name
 from assay.tasks.changes import scoring_changes
-from assay.tasks.corpora import asked_windows
+from assay.tasks.corpora import resolve_windows
 from assay.tasks.fewshot import sampler_fault
 from assay.tasks.harness.generation import LENGTH_NAMES
 from assay.tasks.harness.prompted import ALL_PROMPTS
@@ -36,7 +36,7 @@ from assay.tasks.styles import OWN, find_style
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.core.matrices import Step
+    from assay.core.matrices import CheckpointStep
 
 
 # More than a run can want; a larger number was meant as a seed.
@@ -115,7 +115,7 @@ _GENERATION_NAMES = (
     *("length_penalty", "no_repeat_ngram_size", "early_stopping", "max_length", "min_length", *LENGTH_NAMES),
     *("min_new_tokens", "penalty_alpha", "bad_words_ids", "num_return_sequences", "num_beam_groups"),
 )
-_SURELY_A_SLIP = 0.85  # "temprature" is as near as 0.95 to its name, "top_n" to "top_p" 0.80
+_TYPO_SIMILARITY = 0.85  # "temprature" is as near as 0.95 to its name, "top_n" to "top_p" 0.80
 # Settings that people mistake → what to do next.
 _ADVICE = {
     "metrics": (
@@ -133,12 +133,12 @@ def _generation(settings: Settings) -> dict[str, Any]:
     """Settings of generation; a name that is nearly a known one would fail every request, so it is refused now."""
     given = parse_arguments(settings.get("gen_kwargs"), "--gen_kwargs")
     unknown = [name for name in given if name not in _GENERATION_NAMES]
-    slips = [name for name in unknown if get_close_matches(name, _GENERATION_NAMES, cutoff=_SURELY_A_SLIP)]
-    if slips:
+    typos = [name for name in unknown if get_close_matches(name, _GENERATION_NAMES, cutoff=_TYPO_SIMILARITY)]
+    if typos:
         raise UserError(
             *(
                 Fault("--gen_kwargs", f'unknown setting "{name}"{did_you_mean(name, _GENERATION_NAMES)}')
-                for name in slips
+                for name in typos
             )
         )
     return given
@@ -181,7 +181,7 @@ def make_spec(model: str, tasks: str | Sequence[str], **settings: Unpack[Setting
     limit = settings.get("limit")
     samples = settings.get("samples")
     _check_numbers(settings)
-    sparing = _sparing(settings)
+    sparing = _subsampling_options(settings)
     chosen = None if samples is None else {name: tuple(places) for name, places in samples.items()}
     model_args = parse_arguments(settings.get("model_args"), "--model_args")
     options = TaskOptions(
@@ -231,7 +231,7 @@ def _texts(settings: Settings) -> TextOptions:
         text_column=settings.get("text_column", "text"),
         domain_column=settings.get("domain_column"),
     )
-    asked_windows(given)  # a wrong one is an error before anything is read
+    resolve_windows(given)  # a wrong one is an error before anything is read
     return given
 
 
@@ -284,7 +284,7 @@ def _prompts(place: str | Path | None) -> str | None:
     return str(found.resolve())
 
 
-def _axes(settings: Settings, seeds: Seeds) -> Axes:
+def _axes(settings: Settings, seeds: Seeds) -> VariationAxes:
     """What a run varies. So many seeds are those from the run's own upwards."""
     given, orders, draws = settings.get("fewshot_seeds"), settings.get("orders"), settings.get("draws")
     listed = () if given is None else given
@@ -307,7 +307,7 @@ def _axes(settings: Settings, seeds: Seeds) -> Axes:
         faults.append(Fault("--draws", f"asks for {draws:,} draws", f"2 to {_MOST_DRAWS:,}"))
     if faults:
         raise UserError(*faults)
-    return Axes(tuple(listed), orders or 1, draws)
+    return VariationAxes(tuple(listed), orders or 1, draws)
 
 
 def _allowed(allowed: bool | Sequence[str]) -> bool | tuple[str, ...]:
@@ -336,12 +336,12 @@ def _check_numbers(settings: Settings) -> None:
         raise UserError(*faults)
 
 
-def _sparing(settings: Settings) -> Sparing:
+def _subsampling_options(settings: Settings) -> SubsamplingOptions:
     """Samples and rules of stopping; what does not go together is an error before anything is read."""
     seed = settings.get("sample_seed")
-    given = Sparing(
+    given = SubsamplingOptions(
         settings.get("sample"),
-        Sparing().seed if seed is None else seed,
+        SubsamplingOptions().seed if seed is None else seed,
         settings.get("until_se"),
         settings.get("until_decided"),
         settings.get("reference"),
@@ -352,18 +352,18 @@ def _sparing(settings: Settings) -> Sparing:
         faults.append(Fault("--sample", found, "a whole number of 1 or more, or a share between 0 and 1"))
     if given.until_se is not None and not 0 < given.until_se < 1:
         faults.append(Fault("--until_se", f"is {given.until_se:g}", "a standard error between 0 and 1, such as 0.01"))
-    if seed is not None and given.sample is None and not given.may_stop:
+    if seed is not None and given.sample is None and not given.may_stop_early:
         faults.append(
             Fault("--sample_seed", "is given without what it seeds", "--sample, --until_se or --until_decided")
         )
     for name in ("limit", "samples"):
         if given.sample is not None and settings.get(name) is not None:
             faults.append(Fault("--sample", f"is given together with --{name}", "one of the two"))
-    if given.may_stop and settings.get("samples") is not None:
+    if given.may_stop_early and settings.get("samples") is not None:
         faults.append(Fault("--samples", "names documents, and a run that stops early draws them", "one of the two"))
     if given.until_se is not None and given.until_decided is not None:
         faults.append(Fault("--until_se", "is given together with --until_decided", "one of the two"))
-    if given.reference is not None and (given.sample is None or given.may_stop):
+    if given.reference is not None and (given.sample is None or given.may_stop_early):
         found = "helps where a fixed random sample is asked, and its interval would not hold after stopping"
         faults.append(Fault("--reference", found, "--sample N, without --until_se and --until_decided"))
     if faults:
@@ -384,10 +384,10 @@ def _chat(settings: Settings) -> ChatSpec:
     )
 
 
-def fit_wish(settings: Settings) -> FitSpec | None:
+def fit_spec_of(settings: Settings) -> FitSpec | None:
     """How a run trains its model first; None for as it is."""
     wanted = settings.get("finetune")
-    return None if wanted is None else read_fit(wanted, "")
+    return None if wanted is None else parse_fit_spec(wanted, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,12 +403,12 @@ class ModelRow:
     name: str
     settings: Settings
     model: Model | None = None
-    step: Step | None = None
+    step: CheckpointStep | None = None
 
     @property
     def fit(self) -> FitSpec | None:
         """How the model is trained before it is asked; None for as it is."""
-        return fit_wish(self.settings)
+        return fit_spec_of(self.settings)
 
 
 def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) -> list[ModelRow]:
@@ -418,7 +418,7 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
         models: texts or models.
         settings: those of all; `model_args` are for models without settings of their own.
     """
-    from assay.run.axis import choices
+    from assay.run.axis import model_variants
 
     found: list[ModelRow] = []
     for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:
@@ -429,18 +429,18 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
             plain = cast(Settings, {**settings, "finetune": _row_fit(name, {}, settings)})
             found.append(ModelRow(_label(name, {}, (), found), name, plain, item))
             continue
-        for choice in choices(item):
+        for variant in model_variants(item):
             own = dict(settings)
-            if choice.arguments is not None:
-                own["model_args"] = choice.arguments
-            if choice.num_fewshot is not None:
-                own["num_fewshot"] = choice.num_fewshot
-            own["finetune"] = _row_fit(choice.name, choice.fit or {}, settings)
-            name, arguments = meant(choice.name, parse_arguments(cast(Settings, own).get("model_args"), "--model_args"))
-            if name != choice.name:
+            if variant.arguments is not None:
+                own["model_args"] = variant.arguments
+            if variant.num_fewshot is not None:
+                own["num_fewshot"] = variant.num_fewshot
+            own["finetune"] = _row_fit(variant.name, variant.fit or {}, settings)
+            name, arguments = resolve_model(variant.name, parse_arguments(cast(Settings, own).get("model_args"), "--model_args"))
+            if name != variant.name:
                 own["model_args"] = arguments
-            label = _label(name, arguments, choice.marks, found)
-            found.append(ModelRow(label, name, cast(Settings, own), None, choice.step))
+            label = _label(name, arguments, variant.marks, found)
+            found.append(ModelRow(label, name, cast(Settings, own), None, variant.step))
     if not found:
         raise UserError(Fault("--models", "names no model", next="See: assay ls models"))
     unused = [*(settings.get("finetune") or ()), *(["together"] if settings.get("finetune_together") else [])]
@@ -458,7 +458,7 @@ def _row_fit(name: str, own: Mapping[str, Any], settings: Settings) -> dict[str,
             return None
         found = f"{', '.join(own)} is set, but the model is not trained"
         raise UserError(Fault(f"model {name}", found, next=f"Add {FINETUNE}=full, or another method"))
-    read_fit(own, f"model {name}")  # a wrong one is told by the model's name
+    parse_fit_spec(own, f"model {name}")  # a wrong one is told by the model's name
     return whole
 
 
@@ -467,7 +467,7 @@ def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others
     label = redacted_text("@".join((Path(model_name(name, arguments)).name, *marks)))
     taken = {other.label for other in others}
     if label in taken:
-        told = ",".join(f"{key}={value}" for key, value in arguments.items() if key not in ("pretrained", "peft"))
-        label = "@".join((label, redacted_text(told))) if told and len(told) <= LONGEST_IN_NAME else label
+        arguments_text = ",".join(f"{key}={value}" for key, value in arguments.items() if key not in ("pretrained", "peft"))
+        label = "@".join((label, redacted_text(arguments_text))) if arguments_text and len(arguments_text) <= LONGEST_IN_NAME else label
     same = sum(other == label or other.startswith(f"{label} (") for other in taken)
     return f"{label} ({same + 1})" if same else label

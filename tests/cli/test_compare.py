@@ -143,7 +143,7 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["last"], "one run; expected two runs or more"),
         (["last", "last~7"], "holds 2 runs"),
@@ -161,9 +161,9 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
         ([], "required"),
     ],
 )
-def test_junk_is_told(cli: Cli, runs: tuple[str, str], arguments: list[str], told: str) -> None:
+def test_junk_is_told(cli: Cli, runs: tuple[str, str], arguments: list[str], message: str) -> None:
     done = cli("compare", *arguments)
-    assert done.code == 2 and told in done.err and "bug" not in done.err
+    assert done.code == 2 and message in done.err and "bug" not in done.err
 
 
 def test_agreement_is_told_for_two_runs(cli: Cli, runs: tuple[str, str]) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from assay.cli.delivering import Delivery
+from assay.cli.delivering import CommandOutput
 from assay.core.errors import AssayError, Fault, UserError
 from assay.core.results import Problem
-from assay.report.files import Written
+from assay.report.files import WrittenFiles
 
 Cli = Callable[..., Any]
 
@@ -176,27 +176,27 @@ def bug(found: str) -> Problem:
 
 
 def test_a_bug_is_raised_last_with_its_cause(capsys: pytest.CaptureFixture[str]) -> None:
-    delivery = Delivery()
-    delivery.take(Written(problems=(Problem((Fault("r.json", "could not be written"),)),)), None)
+    command_output = CommandOutput()
+    command_output.take(WrittenFiles(problems=(Problem((Fault("r.json", "could not be written"),)),)), None)
     with pytest.raises(AssayError, match="the notices: fell over") as caught:
-        delivery.code([bug("fell over")], is_whole=False)
+        command_output.code([bug("fell over")], is_whole=False)
     assert (caught.value.exit_code, repr(caught.value.__cause__)) == (1, "RuntimeError('fell over')")
     assert capsys.readouterr().err == "error: r.json: could not be written\n"
 
 
 def test_a_table_that_fails_leaves_the_files() -> None:
-    delivery, shown = Delivery(), []
-    delivery.show("the table", lambda: 1 / 0)
-    delivery.show("the rest", lambda: shown.append(1))
-    assert shown == [1] and delivery.problems[0].is_bug
+    command_output, shown = CommandOutput(), []
+    command_output.show("the table", lambda: 1 / 0)
+    command_output.show("the rest", lambda: shown.append(1))
+    assert shown == [1] and command_output.problems[0].is_bug
     with pytest.raises(AssayError, match="the table: could not be shown: ZeroDivisionError"):
-        delivery.code((), is_whole=True)
+        command_output.code((), is_whole=True)
 
 
 def test_exit_codes_without_a_bug() -> None:
-    assert (Delivery().code((), is_whole=True), Delivery().code((), is_whole=False)) == (0, 3)
+    assert (CommandOutput().code((), is_whole=True), CommandOutput().code((), is_whole=False)) == (0, 3)
     with pytest.raises(UserError):
-        Delivery([Problem((Fault("r.json", "full"),))]).code((), is_whole=False)
+        CommandOutput([Problem((Fault("r.json", "full"),))]).code((), is_whole=False)
 
 
 def test_files_are_written_though_nobody_reads_the_table(

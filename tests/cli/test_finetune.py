@@ -19,10 +19,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_a_model_without_weights_cannot_be_trained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    told = refused(
+    message = refused(
         capsys, "finetune", "--model", "ngram", "--tasks", "demo_questions", "--store", str(tmp_path / "s.db")
     )
-    assert "model ngram (n-gram): cannot be trained; expected a decoder" in told
+    assert "model ngram (n-gram): cannot be trained; expected a decoder" in message
 
 
 @pytest.mark.parametrize("options", [["--epochs", "3"], ["--together"]])
@@ -30,21 +30,21 @@ def test_a_model_without_weights_cannot_be_trained(capsys: pytest.CaptureFixture
 def test_settings_of_training_need_training(
     capsys: pytest.CaptureFixture[str], command: str, options: list[str]
 ) -> None:
-    told = refused(capsys, command, "--model", "dummy", "--tasks", "demo_questions", *options)
-    assert f"{options[0]}: has no meaning without training. Add --finetune" in told
+    message = refused(capsys, command, "--model", "dummy", "--tasks", "demo_questions", *options)
+    assert f"{options[0]}: has no meaning without training. Add --finetune" in message
 
 
 def test_options_of_runs_have_no_meaning_in_training(capsys: pytest.CaptureFixture[str]) -> None:
-    told = refused(
+    message = refused(
         capsys, "finetune", "--model", "dummy", "--tasks", "demo_questions", "--limit", "5", "--num_fewshot", "2"
     )
-    assert "--limit: has no meaning in training. Take fewer training documents with --train_limit" in told
-    assert "--num_fewshot: has no meaning in training" in told
+    assert "--limit: has no meaning in training. Take fewer training documents with --train_limit" in message
+    assert "--num_fewshot: has no meaning in training" in message
 
 
 def test_wrong_values_are_told_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:
-    told = refused(capsys, "run", "--model", "no-such", "--tasks", "none", "--finetune", "--epochs", "-1")
-    assert told == 'error: --epochs: is "-1"; expected a number above 0\n'
+    message = refused(capsys, "run", "--model", "no-such", "--tasks", "none", "--finetune", "--epochs", "-1")
+    assert message == 'error: --epochs: is "-1"; expected a number above 0\n'
 
 
 def test_trained_models_are_listed_and_a_lost_folder_is_told(
@@ -60,8 +60,8 @@ def test_trained_models_are_listed_and_a_lost_folder_is_told(
     listed = " ".join(capsys.readouterr().out.split())
     assert "my-model trained lora on a, b;" in listed
     for command in (["run", "--tasks", "demo_questions"], ["show", "demo_questions"]):
-        told = refused(capsys, *command, "--model", "my-model", "--store", str(path))
-        assert f"its folder {gone} is gone" in told
+        message = refused(capsys, *command, "--model", "my-model", "--store", str(path))
+        assert f"its folder {gone} is gone" in message
     assert list(fitted_lines(record)) == [
         "model my-model",
         "  learnt a, b: 90 documents, 10 to validate on",
@@ -71,8 +71,8 @@ def test_trained_models_are_listed_and_a_lost_folder_is_told(
         "use it: assay run --model my-model --tasks a,b",
     ]
     decided = replace(record, report={**report, "metric": "mcc", "loss": 0.25, "tied": 2})
-    told = "  12 steps; kept: step 8 with mcc 0.8750, loss 0.2500 (2 other checks have the same mcc; lowest loss)"
-    assert told in fitted_lines(decided)
+    message = "  12 steps; kept: step 8 with mcc 0.8750, loss 0.2500 (2 other checks have the same mcc; lowest loss)"
+    assert message in fitted_lines(decided)
 
 
 def test_looking_at_models_makes_no_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from assay.cli import hints
 from assay.cli.main import COMMANDS
 from assay.cli.run import make_run_parser
 from assay.models.causal_arguments import BACKEND, READERS
-from assay.models.other_arguments import ELSEWHERE
-from assay.models.other_names import OTHER_MODELS
+from assay.models.other_arguments import UNSUPPORTED_ARGUMENTS
+from assay.models.other_names import UNSUPPORTED_MODELS
 from assay.models.registry import ALIASES, is_known
 
 Cli = Callable[..., Any]
@@ -141,7 +141,7 @@ def test_repeated_plus_adds_all(cli: Cli) -> None:
 def test_every_model_name_of_lm_eval_is_known_or_answered(cli: Cli, name: str) -> None:
     if is_known(name) or name in ALIASES:
         return
-    assert name in OTHER_MODELS
+    assert name in UNSUPPORTED_MODELS
     done = cli("run", "--model", name, "--tasks", "demo_cloze")
     assert (done.code, f"--model {name}: " in done.err, "--model " in done.err.split(": ", 2)[2]) == (2, True, True)
 
@@ -182,8 +182,8 @@ def test_every_argument_of_lm_evals_models_works_or_says_what_to_do() -> None:
     documented = Path(__file__).parents[2] / "docs" / "lm-eval-compatibility.md"
     section = documented.read_text().partition("## Model arguments")[2].partition("\n## ")[0]
     for name in LM_EVAL_DEFAULTS:
-        assert name in READERS or name == BACKEND or name in ELSEWHERE, name
-    for name in {*LM_EVAL_DEFAULTS, *ELSEWHERE, *READERS, "pretrained"}:
+        assert name in READERS or name == BACKEND or name in UNSUPPORTED_ARGUMENTS, name
+    for name in {*LM_EVAL_DEFAULTS, *UNSUPPORTED_ARGUMENTS, *READERS, "pretrained"}:
         assert f"`{name}`" in section, name
 
 
@@ -193,7 +193,7 @@ def test_the_defaults_of_lm_eval_are_taken() -> None:
     assert read_causal_arguments({"pretrained": "x", **LM_EVAL_DEFAULTS}).pretrained == "x"
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("name", UNSUPPORTED_ARGUMENTS)
 def test_an_argument_that_is_elsewhere_is_never_ignored(cli: Cli, name: str) -> None:
     done = cli("run", "--model", "hf", "--model_args", f"pretrained=x,{name}=7", "--tasks", "demo_cloze")
     assert done.code == 2

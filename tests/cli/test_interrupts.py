@@ -135,7 +135,7 @@ STAGES = {
     "run/scoring.py:scored_task:1": ("interrupted", True),
     "stats/harness_bootstrap.py:harness_stderr:1": ("interrupted", True),
     "run/session.py:make_result:1": ("interrupted", True),
-    "scoring/keeping.py:kept_values:1": ("interrupted", True),
+    "scoring/keeping.py:document_values:1": ("interrupted", True),
     "store/runs.py:end:1": ("interrupted", True),
     "store/values.py:make_row:1": ("interrupted", True),
     "store/database.py:close:1": ("finished", True),

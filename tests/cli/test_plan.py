@@ -93,7 +93,7 @@ def test_a_plan_of_a_part_says_what_there_is(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["--detect", "2"], "--detect: 2; expected a difference above 0 and below 1"),
         (["--detect", "0.1", "--discordance", "20"], "--discordance: 20; expected a share"),
@@ -105,6 +105,6 @@ def test_a_plan_of_a_part_says_what_there_is(cli: Cli) -> None:
         (["--detect", "0.3", "--alpha", "1e-20"], "--alpha: 1e-20; expected a number from 1e-09 to 0.5"),
     ],
 )
-def test_assumptions_that_mean_nothing_are_refused(cli: Cli, given: list[str], told: str) -> None:
+def test_assumptions_that_mean_nothing_are_refused(cli: Cli, given: list[str], message: str) -> None:
     done = cli("plan", "--model", "dummy", "--tasks", "demo_questions", *given)
-    assert done.code == 2 and told in done.err
+    assert done.code == 2 and message in done.err

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from assay.cli.show import print_document
 from assay.core.documents import Document
-from assay.core.requests import Choosing, Classification, Instance, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Instance, Request, SpanExtraction
 
 Cli = Callable[..., Any]
 
@@ -94,7 +94,7 @@ def test_a_place_outside_is_told(cli: Cli, task_folder: Path, place: str) -> Non
     ("request_", "expected"),
     [
         (Classification("Wet.", ("yes", "no"), "Dry."), "classification: Wet.\npair: Dry.\nlabels: yes, no\n"),
-        (Choosing("Which?", ("red", "blue")), "choosing: Which?\nchoice 0: red\nchoice 1: blue\n"),
+        (ChoiceSelection("Which?", ("red", "blue")), "choosing: Which?\nchoice 0: red\nchoice 1: blue\n"),
         (SpanExtraction("Who?", "Ann.", True), "span: Who?\ncontext: Ann.\nmay lack: an empty answer is an answer\n"),
     ],
 )

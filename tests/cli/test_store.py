@@ -120,7 +120,7 @@ def without_rights() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         (("ls", "runs"), "2 runs"),
         (("compare", "last", "last~1"), "demo_questions"),
@@ -132,7 +132,7 @@ def without_rights() -> Iterator[None]:
     ],
 )
 def test_reading_commands_take_a_read_only_store(
-    cli: Cli, read_only: Path, tmp_path: Path, command: tuple[Any, ...], told: str
+    cli: Cli, read_only: Path, tmp_path: Path, command: tuple[Any, ...], message: str
 ) -> None:
     before = read_only.read_bytes()
     copy = tmp_path / "copy.db"
@@ -141,7 +141,7 @@ def test_reading_commands_take_a_read_only_store(
     with without_rights():
         done = cli(*command, "--store", read_only)
     assert done.code == 0, done.err
-    assert told in done.out and f"in {read_only}" not in done.out
+    assert message in done.out and f"in {read_only}" not in done.out
     assert read_only.read_bytes() == before and len(list(read_only.parent.iterdir())) == 2
 
 

@@ -54,11 +54,11 @@ def test_the_total_is_pooled_over_all_texts(cli: Cli, own: Path, tmp_path: Path)
     arguments = ["run", "--model", "ngram", "--tasks", name, "--domain_column", "domain", "-o", tmp_path / "out"]
     assert cli(*arguments).code == 0
     data = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text())
-    scores, told = data["results"], data["assay"]
+    scores, message = data["results"], data["assay"]
     letters, numbers = (scores[f"{name}:{domain}"]["nats_per_token,none"] for domain in ("letters", "numbers"))
     assert scores[name]["nats_per_token,none"] == pytest.approx((10 * letters + 8 * numbers) / 18)
-    assert told["texts"][name] == {"documents": 3, "windows": 3, "tokens": 18, "words": 5, "bytes": 18}
-    assert told["tasks"][f"{name}:letters"]["texts"]["bytes"] == 10
+    assert message["texts"][name] == {"documents": 3, "windows": 3, "tokens": 18, "words": 5, "bytes": 18}
+    assert message["tasks"][f"{name}:letters"]["texts"]["bytes"] == 10
 
 
 def test_a_stride_of_the_window_changes_nothing(cli: Cli, own: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union
 import numpy as np
 import pytest
 
-from assay.core.annotations import Misfit, Plain, in_words, reader, shown
+from assay.core.annotations import TypeMismatch, Plain, describe_annotation, reader, shown
 from assay.core.requests import Message, Sampling
 
 
@@ -41,7 +41,7 @@ def test_a_value_that_fits_becomes_plain(annotation: Any, value: Any, read: Any)
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value", "told"),
+    ("annotation", "value", "message"),
     [
         (int, True, "x is True, a bool; expected a whole number"),
         (int, 2.0, "x is 2.0, a float; expected a whole number"),
@@ -58,10 +58,10 @@ def test_a_value_that_fits_becomes_plain(annotation: Any, value: Any, read: Any)
         (Plain, {"a": [object()]}, "x['a'][0] is an object; expected a string, a number, True, False, None, or a list"),
     ],
 )
-def test_a_misfit_names_its_place(annotation: Any, value: Any, told: str) -> None:
-    with pytest.raises(Misfit) as caught:
+def test_a_misfit_names_its_place(annotation: Any, value: Any, message: str) -> None:
+    with pytest.raises(TypeMismatch) as caught:
         reader(annotation)(value)
-    assert str(caught.value.fault("", "x")).startswith(told)
+    assert str(caught.value.fault("", "x")).startswith(message)
 
 
 def test_a_list_that_fits_is_not_copied() -> None:
@@ -79,6 +79,6 @@ def test_large_objects_are_told_by_their_type() -> None:
 
 
 def test_words_of_annotations() -> None:
-    assert in_words(Union[str, Path, Sequence[Union[str, Path]], None]) == (
+    assert describe_annotation(Union[str, Path, Sequence[Union[str, Path]], None]) == (
         "a string, a path, a list of strings or paths or None"
     )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 import pytest
 
-from assay.core.answers import check_answer, is_above_one, suits
-from assay.core.requests import Choosing, Classification, Generation, Loglikelihood, Request, RollingLoglikelihood
+from assay.core.answers import check_answer, is_above_probability_one, matches_request
+from assay.core.requests import ChoiceSelection, Classification, Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text, flatten, unflatten
 
 ASKED = Loglikelihood("q", " a")
@@ -56,7 +56,7 @@ def test_tensors_become_python_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "request_", "kind", "told"),
+    ("answer", "request_", "kind", "message"),
     [
         (Logprob("-1.0", 1, True), ASKED, "invalid", "total='-1.0' (str); expected a number"),
         (Logprob(None, 1, True), ASKED, "invalid", "total=None"),
@@ -86,14 +86,14 @@ def test_tensors_become_python_numbers() -> None:
         ((-1.0, True), ASKED, "invalid", "(-1.0, True) (tuple); expected a Logprob or a Failure"),
         (Text("yes"), ASKED, "invalid", "expected a Logprob"),
         (Logprob(-1.0, 1, True), WRITTEN, "invalid", "expected a Text"),
-        (Logprob(-1.0, 1, True), Choosing("q", ("a", "b")), "invalid", "expected a LabelScores"),
+        (Logprob(-1.0, 1, True), ChoiceSelection("q", ("a", "b")), "invalid", "expected a LabelScores"),
         (None, WRITTEN, "invalid", "None (NoneType); expected a Text or a Failure"),
     ],
 )
-def test_a_value_that_cannot_be_stored_is_a_failure(answer: Any, request_: Request, kind: str, told: str) -> None:
+def test_a_value_that_cannot_be_stored_is_a_failure(answer: Any, request_: Request, kind: str, message: str) -> None:
     found = check_answer(answer, request_)
     assert isinstance(found, Failure) and found.kind == kind
-    assert told in found.message and request_.kind in found.message
+    assert message in found.message and request_.kind in found.message
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_foreign_words_for_an_ending_become_ours(given: Any, reason: str, notes:
 @pytest.mark.parametrize(("total", "tokens"), [(1e-9, 1), (5e-4, 1), (0.05, 100)])
 def test_rounding_above_0_passes_as_it_is(total: float, tokens: int) -> None:
     assert check_answer(Logprob(total, tokens, True), ASKED) == Logprob(total, tokens, True)
-    assert not is_above_one(Logprob(total, tokens, True))
+    assert not is_above_probability_one(Logprob(total, tokens, True))
 
 
 def test_a_probability_of_0_is_taken_and_noted() -> None:
@@ -149,7 +149,7 @@ def test_a_value_that_cannot_be_shown_is_a_failure_all_the_same() -> None:
 
 
 def test_outputs_suit_one_kind_of_request() -> None:
-    assert suits(Logprob(-1.0, 1, True), ASKED) and suits(Text("x"), WRITTEN)
-    assert suits(LabelScores((-1.0, -1.0)), LABELLED)
-    assert not suits(Text("x"), ASKED) and not suits(Logprob(-1.0, 1, True), WRITTEN)
-    assert not suits(LabelScores((-1.0,)), LABELLED)
+    assert matches_request(Logprob(-1.0, 1, True), ASKED) and matches_request(Text("x"), WRITTEN)
+    assert matches_request(LabelScores((-1.0, -1.0)), LABELLED)
+    assert not matches_request(Text("x"), ASKED) and not matches_request(Logprob(-1.0, 1, True), WRITTEN)
+    assert not matches_request(LabelScores((-1.0,)), LABELLED)

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import pytest
 
-from assay.core.calls import by_hand, checked
+from assay.core.calls import checked_dataclass, checked
 from assay.core.errors import ArgumentError
 
 
@@ -22,7 +22,7 @@ def ask(name: str, *rest: int, size: int = 1, **settings: object) -> tuple[objec
     return name, rest, size, settings
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Point:
     across: int
@@ -35,7 +35,7 @@ def test_a_call_that_fits_is_the_call_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named", "told"),
+    ("arguments", "named", "message"),
     [
         (("a",), {"siz": 1}, 'ask(): unknown argument "siz" (did you mean "size"?)'),
         (("a",), {"limits": 1}, 'ask(): unknown argument "limits" (did you mean "limit"?)'),
@@ -46,10 +46,10 @@ def test_a_call_that_fits_is_the_call_itself() -> None:
         (("a",), {"name": "b"}, "ask(): name is given twice; expected once"),
     ],
 )
-def test_a_slip_is_told(arguments: tuple[object, ...], named: dict[str, object], told: str) -> None:
+def test_a_slip_is_told(arguments: tuple[object, ...], named: dict[str, object], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         ask(*arguments, **named)  # type: ignore[arg-type]
-    assert str(caught.value) == told
+    assert str(caught.value) == message
 
 
 def test_what_a_checked_function_raises_comes_through() -> None:

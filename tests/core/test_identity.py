@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay.core.fingerprints import Fingerprint
 from assay.core.identity import (
     KEY_VERSION,
-    Keyring,
+    ResponseKeyBuilder,
     canonical_json,
     digest,
     digest_all,
@@ -23,7 +23,7 @@ from assay.core.identity import (
     response_key,
 )
 from assay.core.requests import (
-    Choosing,
+    ChoiceSelection,
     Classification,
     Demonstrated,
     Generation,
@@ -78,7 +78,7 @@ GOLDEN: list[tuple[Request, str]] = [
         "53a920ecdb4f4925dce52135f928c15ffc9cb48ea0c18cad76455ab6b755d8c5",
     ),
     (
-        Choosing("The sky is", ("blue", "loud")),
+        ChoiceSelection("The sky is", ("blue", "loud")),
         "4c91826e123cd71bbfa77409c5f2452ea4af939aa14543137024946c90aa4e7a",
     ),
     (
@@ -147,7 +147,7 @@ def test_a_digest_is_that_of_the_canonical_json(prompt: str, continuation: str) 
 
 
 def test_the_fast_path_gives_the_frozen_digests() -> None:
-    ring = Keyring("f")
+    ring = ResponseKeyBuilder("f")
     assert [ring.key(request) for request, _ in GOLDEN * 2] == [response_key("f", request) for request, _ in GOLDEN * 2]
 
 
@@ -161,7 +161,7 @@ REQUESTS = st.one_of(
 
 @given(st.lists(REQUESTS, max_size=8))
 def test_the_fast_path_of_a_digest_equals_the_general_one(requests: list[Request]) -> None:
-    ring = Keyring("f")
+    ring = ResponseKeyBuilder("f")
     assert [ring.key(request) for request in requests] == [response_key("f", request) for request in requests]
 
 
@@ -246,7 +246,7 @@ def test_two_models_have_two_keys_for_one_request() -> None:
 @given(st.lists(REQUESTS, max_size=4), st.lists(REQUESTS, max_size=4))
 def test_what_was_asked_is_the_same_only_for_the_same_requests(one: list[Request], two: list[Request]) -> None:
     def asked(fingerprint: str, requests: list[Request]) -> str:
-        ring = Keyring(fingerprint)
+        ring = ResponseKeyBuilder(fingerprint)
         for request in requests:
             ring.key(request)
         return ring.asked.hexdigest()

@@ -7,19 +7,19 @@ import threading
 
 import pytest
 
-from assay.core.interrupts import Interrupted, exit_code, heeded, received, uninterrupted
+from assay.core.interrupts import Interrupted, exit_code, raise_on_signals, received_signal, defer_signals
 
 
 def test_several_quick_signals_raise_once() -> None:
     raised = 0
-    with heeded():
+    with raise_on_signals():
         for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
             try:
                 signal.raise_signal(number)
             except Interrupted:
                 raised += 1
-        assert (raised, received()) == (1, signal.SIGINT)
-    assert received() is None
+        assert (raised, received_signal()) == (1, signal.SIGINT)
+    assert received_signal() is None
 
 
 def test_the_exit_codes_are_those_of_shells() -> None:
@@ -28,7 +28,7 @@ def test_the_exit_codes_are_those_of_shells() -> None:
 
 def test_a_signal_is_held_back_until_the_work_is_done() -> None:
     done = []
-    with heeded(), pytest.raises(Interrupted), uninterrupted(), uninterrupted():
+    with raise_on_signals(), pytest.raises(Interrupted), defer_signals(), defer_signals():
         signal.raise_signal(signal.SIGTERM)
         done.append("all of it")
     assert done == ["all of it"]
@@ -38,7 +38,7 @@ def test_pythons_own_handler_is_held_back_too() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     done = []
     try:
-        with pytest.raises(KeyboardInterrupt), uninterrupted():
+        with pytest.raises(KeyboardInterrupt), defer_signals():
             signal.raise_signal(signal.SIGINT)
             done.append(1)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -50,9 +50,9 @@ def test_pythons_own_handler_is_held_back_too() -> None:
 def test_ignored_signals_stay_ignored_and_handlers_come_back() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with heeded():
+        with raise_on_signals():
             signal.raise_signal(signal.SIGHUP)
-            assert received() is None
+            assert received_signal() is None
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -62,8 +62,8 @@ def test_other_threads_leave_signals_alone() -> None:
     found = []
 
     def work() -> None:
-        with heeded(), uninterrupted():
-            found.append(received())
+        with raise_on_signals(), defer_signals():
+            found.append(received_signal())
 
     thread = threading.Thread(target=work)
     thread.start()

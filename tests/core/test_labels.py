@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.core.labels import foreign_labels, label_places
+from assay.core.labels import unknown_labels_message, label_indices
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ from assay.core.labels import foreign_labels, label_places
 def test_labels_find_their_outputs(
     own: tuple[str, ...], wanted: tuple[str, ...], places: tuple[int, ...] | None
 ) -> None:
-    assert label_places(own, wanted) == places
+    assert label_indices(own, wanted) == places
 
 
 def test_labels_that_find_none_are_named_on_both_sides() -> None:
     said = "labels outside the head: asked for no, yes; the head has good, bad"
-    assert foreign_labels(("good", "bad"), ("no", "yes")) == said
+    assert unknown_labels_message(("good", "bad"), ("no", "yes")) == said

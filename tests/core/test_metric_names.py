@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.metric_names import expanded, family_of, is_over_draws, name_faults, settled
+from assay.core.metric_names import expanded_entries, family_of, uses_all_draws, name_faults, expanded_specs
 from assay.core.specs import MetricSpec
 
 
 def names(*entries: dict[str, Any]) -> list[str]:
-    return [entry["metric"] for entry in expanded(entries)]
+    return [entry["metric"] for entry in expanded_entries(entries)]
 
 
 def test_a_list_of_settings_is_as_many_metrics() -> None:
-    found = expanded([{"metric": "pass@k", "k": [1, 5], "ignore_case": True}])
+    found = expanded_entries([{"metric": "pass@k", "k": [1, 5], "ignore_case": True}])
     assert found == [
         {"metric": "pass@1", "k": 1, "ignore_case": True},
         {"metric": "pass@5", "k": 5, "ignore_case": True},
@@ -50,12 +50,12 @@ def test_a_name_alone_is_enough(name: str, reported: str) -> None:
 
 
 def test_expanding_twice_changes_nothing() -> None:
-    once = expanded([{"metric": "gpass@k", "k": [2], "tau": [0.25, 1]}, {"metric": "selective_acc"}])
-    assert expanded(once) == once
+    once = expanded_entries([{"metric": "gpass@k", "k": [2], "tau": [0.25, 1]}, {"metric": "selective_acc"}])
+    assert expanded_entries(once) == once
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         ({"metric": "pass@5", "k": 3}, "5, as its name says"),
         ({"metric": "pass@0"}, "1 or more draws"),
@@ -66,11 +66,11 @@ def test_expanding_twice_changes_nothing() -> None:
         ({"metric": "selective_acc", "coverage": 0}, "above 0"),
     ],
 )
-def test_settings_that_make_no_sense_are_told(entry: dict[str, Any], told: str) -> None:
+def test_settings_that_make_no_sense_are_told(entry: dict[str, Any], message: str) -> None:
     (fault,) = name_faults(entry, "here")
-    assert told in str(fault) and "here" in str(fault)
+    assert message in str(fault) and "here" in str(fault)
     with pytest.raises(UserError, match="metric"):
-        expanded([entry])
+        expanded_entries([entry])
 
 
 def test_a_family_is_known_by_any_of_its_names() -> None:
@@ -82,12 +82,12 @@ def test_a_family_is_known_by_any_of_its_names() -> None:
         "pass@x",
         "f1",
     ]
-    assert is_over_draws("maj@3") and is_over_draws("maj@k") and not is_over_draws("selective_acc@0.8")
+    assert uses_all_draws("maj@3") and uses_all_draws("maj@k") and not uses_all_draws("selective_acc@0.8")
 
 
 def test_a_tasks_own_function_keeps_its_name() -> None:
     own = MetricSpec("pass@k", function=lambda: 1)
-    assert settled([own, MetricSpec("mean@k", options={"k": [1, 2]})]) == (
+    assert expanded_specs([own, MetricSpec("mean@k", options={"k": [1, 2]})]) == (
         own,
         MetricSpec("mean@1", options={"k": 1}),
         MetricSpec("mean@2", options={"k": 2}),

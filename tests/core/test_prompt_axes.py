@@ -29,6 +29,6 @@ def test_prompts_without_a_score_count_in_no_number() -> None:
 
 def test_without_any_score_nothing_is_told() -> None:
     found = axis(a=None)
-    told = found.to_json()
+    message = found.to_json()
     keys = ("mean", "min", "max", "spread", "standard_deviation", "lowest", "highest")
-    assert [told[key] for key in keys] == [None] * 7
+    assert [message[key] for key in keys] == [None] * 7

@@ -99,15 +99,15 @@ def test_a_plugin_is_loaded_only_when_asked_for(plugin_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("acme/nothing", 'plugin "acme/nothing" .*: gives None, which is not a model'),
         ("acme/bare", "gives a Bare, which lacks capabilities and close, which is not a model. See: help.assay.Model."),
         ("acme/shout", "cannot be called with 2 arguments: too many positional arguments"),
     ],
 )
-def test_a_plugin_that_makes_no_model_is_told(plugin_folder: Path, name: str, told: str) -> None:
+def test_a_plugin_that_makes_no_model_is_told(plugin_folder: Path, name: str, message: str) -> None:
     registry = Registry("model", TABLE, "assay.test_filters")
-    with pytest.raises(UserError, match=told):
-        registry.made(name, Model, {}, None)
-    assert registry.made("acme/whole", Model, {}, None).fingerprint.name == "bare"
+    with pytest.raises(UserError, match=message):
+        registry.create(name, Model, {}, None)
+    assert registry.create("acme/whole", Model, {}, None).fingerprint.name == "bare"

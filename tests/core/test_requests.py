@@ -22,7 +22,7 @@ from assay.core.requests import Instance, Loglikelihood
     ],
 )
 def test_right_places(gold: Any, target: Any, expected: tuple[Any, ...]) -> None:
-    assert Instance("t", 0, (), choices=("A", "B", "C"), target=target, gold=gold).right_places == expected
+    assert Instance("t", 0, (), choices=("A", "B", "C"), target=target, gold=gold).gold_indices == expected
 
 
 def test_requests_stand_as_choices_then_the_same_after_each_null_then_prompts() -> None:

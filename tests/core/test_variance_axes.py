@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from assay.core.scores import Estimate
-from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis, task_family
+from assay.core.variance_axes import VarianceComponent, Decomposition, StderrForecast, TaskVariance, VarianceAxis, task_family
 
 AXIS = VarianceAxis("order", {"1": 0.25, "2": 0.75}, Estimate(0.5, None, None, None, 4, "bootstrap"))
 
@@ -20,8 +20,8 @@ def test_parts_stand_beside_the_naive_error() -> None:
     parts = Decomposition(
         0.4,
         0.1,
-        (Component(("document", "order"), 0.2, 1.0, 1.0, 3, False),),
-        (Forecast("order", 2, 0.08, 0.12),),
+        (VarianceComponent(("document", "order"), 0.2, 1.0, 1.0, 3, False),),
+        (StderrForecast("order", 2, 0.08, 0.12),),
         {"document": 4, "order": 2},
         (),
         1,

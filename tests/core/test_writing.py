@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.secrets import HIDDEN, remember
-from assay.core.writing import private_folder, whole_file
+from assay.core.writing import private_folder, atomic_write
 
 
 def mode(path: Path) -> int:
@@ -19,7 +19,7 @@ def mode(path: Path) -> int:
 
 def test_the_file_appears_at_the_end_with_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file.txt"
-    with whole_file(path) as stream:
+    with atomic_write(path) as stream:
         stream.write("a\n\ud800")
         assert not path.exists()
     assert path.read_bytes() == b"a\n\\ud800"
@@ -28,14 +28,14 @@ def test_the_file_appears_at_the_end_with_its_folder(tmp_path: Path) -> None:
 def test_an_error_keeps_the_old_file_and_leaves_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), whole_file(path) as stream:
+    with pytest.raises(KeyboardInterrupt), atomic_write(path) as stream:
         stream.write("new")
         raise KeyboardInterrupt
     assert [(found.name, found.read_text()) for found in tmp_path.iterdir()] == [("file.txt", "old")]
 
 
 def test_a_new_file_is_the_owners_alone_from_its_first_moment(tmp_path: Path) -> None:
-    with whole_file(tmp_path / "file.txt") as stream:
+    with atomic_write(tmp_path / "file.txt") as stream:
         stream.write("text")
         assert [mode(path) for path in tmp_path.iterdir()] == [0o600]
     assert mode(tmp_path / "file.txt") == 0o600
@@ -45,7 +45,7 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.touch()
     path.chmod(0o640)
-    with whole_file(path) as stream:
+    with atomic_write(path) as stream:
         stream.write("new")
     assert (mode(path), path.read_text()) == (0o640, "new")
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
 def test_a_file_among_others_has_the_usual_permissions(tmp_path: Path) -> None:
     earlier = os.umask(0o022)
     try:
-        with whole_file(tmp_path / "file.txt", is_private=False) as stream:
+        with atomic_write(tmp_path / "file.txt", is_private=False) as stream:
             stream.write("x")
     finally:
         os.umask(earlier)
@@ -69,6 +69,6 @@ def test_a_folder_of_ours_is_the_owners_alone_and_anothers_stays(tmp_path: Path)
 
 def test_no_known_secret_is_written(tmp_path: Path) -> None:
     remember({"token": "wr1t-c4n4ry"})
-    with whole_file(tmp_path / "file.json") as stream:
+    with atomic_write(tmp_path / "file.json") as stream:
         json.dump({"text": "a wr1t-c4n4ry b", "number": 5}, stream)
     assert json.loads((tmp_path / "file.json").read_text()) == {"text": f"a {HIDDEN} b", "number": 5}

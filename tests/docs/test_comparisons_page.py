@@ -83,11 +83,11 @@ def test_the_prompts_have_their_means_and_so_have_the_seeds() -> None:
     rows = [[float(cell) for cell in row[1:]] for row in table("How much is it the prompt?")]
     for *seeds, mean in rows:
         assert mean == pytest.approx(sum(seeds) / 5, abs=6e-5)
-    told = re.search(r"mean ([\d.]+), .*seed: .*min ([\d.]+) \(1236\), max ([\d.]+) \(1234\)", PAGE, re.DOTALL)
-    assert told is not None
+    message = re.search(r"mean ([\d.]+), .*seed: .*min ([\d.]+) \(1236\), max ([\d.]+) \(1234\)", PAGE, re.DOTALL)
+    assert message is not None
     by_seed = [sum(column) / 5 for column in zip(*rows, strict=True)]
     expected = [by_seed[5], by_seed[2], by_seed[0]]
-    assert [float(part) for part in told.groups()] == pytest.approx(expected, abs=6e-5)
+    assert [float(part) for part in message.groups()] == pytest.approx(expected, abs=6e-5)
     assert (min(by_seed[:5]), max(by_seed[:5])) == (by_seed[2], by_seed[0])
 
 

@@ -49,5 +49,5 @@ def test_the_python_example_runs() -> None:
 
 
 def test_every_name_is_told() -> None:
-    told = set(re.findall(r"`(\w+)`", PAGE))
-    assert {*LISTS, *EXTRACTORS, *inspect.signature(extract).parameters} - told == set()
+    message = set(re.findall(r"`(\w+)`", PAGE))
+    assert {*LISTS, *EXTRACTORS, *inspect.signature(extract).parameters} - message == set()

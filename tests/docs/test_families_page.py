@@ -23,13 +23,13 @@ def test_the_table_says_what_each_family_answers() -> None:
 
 def test_the_table_says_what_each_head_answers() -> None:
     rows = re.findall(r"^\| [\w ]+ \| (`…For[^|]*) \| ([^|]*) \|", PAGE, re.MULTILINE)
-    told = {
+    message = {
         ending: set(re.findall(r"`(\w+)`", kinds))
         for endings, kinds in rows
         for ending in re.findall("…(\\w+)", endings)
     }
     # The odd name of XLNet's head goes without saying.
-    assert told == {name: set(head.kinds) for name, head in HEADS.items() if not name.endswith("Simple")}
+    assert message == {name: set(head.kinds) for name, head in HEADS.items() if not name.endswith("Simple")}
 
 
 def test_the_table_names_every_way_to_quantise() -> None:

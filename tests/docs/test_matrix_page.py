@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import main
-from assay.run.axis import choices
+from assay.run.axis import model_variants
 from assay.settings import model_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def test_the_written_models_are_read_as_told(tmp_path: Path, monkeypatch: pytest
         (tmp_path / "runs" / f"step-{step}").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     texts = re.findall(r'^\| `"?([^`"]+)"?` \|', PAGE, re.MULTILINE)
-    assert [len(choices(text.replace("\\|", "|"))) for text in texts] == [1, 1, 2, 2, 2, 2]
+    assert [len(model_variants(text.replace("\\|", "|"))) for text in texts] == [1, 1, 2, 2, 2, 2]
 
 
 def test_the_command_of_the_real_matrix_names_six_rows_and_eight_tasks() -> None:

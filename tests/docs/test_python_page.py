@@ -30,10 +30,10 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 def test_the_errors_are_those_of_the_page() -> None:
     (session,) = re.findall(r"```\n(>>>.*?)```", PAGE, re.DOTALL)
     for part in session.split(">>> ")[1:]:
-        call, _, told = part.partition("\n")
+        call, _, message = part.partition("\n")
         with pytest.raises(UserError) as caught:
             exec(call, {"assay": assay})
-        assert str(caught.value) == told.rstrip("\n")
+        assert str(caught.value) == message.rstrip("\n")
 
 
 def test_the_table_has_every_verb() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from assay.core.answers import ROUNDING
+from assay.core.answers import LOGPROB_TOLERANCE
 from assay.core.responses import Failure
 
 ROOT = Path(__file__).parents[2]
@@ -21,4 +21,4 @@ def test_every_failure_of_the_check_is_listed() -> None:
 
 
 def test_the_tolerance_is_the_one_of_the_code() -> None:
-    assert f"{ROUNDING} per token" in PAGE
+    assert f"{LOGPROB_TOLERANCE} per token" in PAGE

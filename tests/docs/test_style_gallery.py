@@ -21,7 +21,7 @@ import yaml
 
 from assay import UserError
 from assay.api import show_document
-from assay.core.requests import Generation, Instance, Loglikelihood, Request, RollingLoglikelihood, uncut
+from assay.core.requests import Generation, Instance, Loglikelihood, Request, RollingLoglikelihood, untruncated_prompt
 from assay.tasks.harness.format_key import FORMATS
 from assay.tasks.styles import OWN, STYLES
 
@@ -318,7 +318,7 @@ what is right. `own` is the task as its file has it.
 
 
 @cache
-def posed(name: str, style: str, count: int, place: int = 0) -> Instance:
+def built(name: str, style: str, count: int, place: int = 0) -> Instance:
     """A row of a case as asked: the document, or one of its examples in the document's place."""
     case = next(case for case in CASES if case.name == name)
     rows = [case.rows[place], *case.rows[1:]]
@@ -349,7 +349,7 @@ def write(case: Case, rows: Sequence[Mapping[str, Any]], folder: Path) -> Path:
 
 def text_of(request: Request) -> str:
     assert isinstance(request, (Loglikelihood, Generation))
-    found = uncut(request.prompt)
+    found = untruncated_prompt(request.prompt)
     assert isinstance(found, str)
     return found
 
@@ -376,7 +376,7 @@ def _section(case: Case) -> Iterator[str]:
 
 
 def _blocks(case: Case, style: str) -> Iterator[str]:
-    alone, shown = (tuple(_block(posed(case.name, style, count))) for count in COUNTS)
+    alone, shown = (tuple(_block(built(case.name, style, count))) for count in COUNTS)
     yield from ("No examples:", "", *alone, "", "Two examples:", "")
     yield from (*shown, "") if shown != alone else ("The same: whole texts are read without examples.", "")
 
@@ -434,7 +434,7 @@ SHOWN = [(case.name, style) for case in CASES for style in case.styles]
 @pytest.mark.parametrize(("name", "style"), SHOWN)
 def test_answers_are_parted_from_prompts(name: str, style: str) -> None:
     for count in COUNTS:
-        for request in posed(name, style, count).requests:
+        for request in built(name, style, count).requests:
             if isinstance(request, Loglikelihood):
                 joint = text_of(request)[-1:] + request.continuation[:1]
                 assert joint.strip() != joint or not joint, (text_of(request)[-40:], request.continuation)
@@ -443,7 +443,7 @@ def test_answers_are_parted_from_prompts(name: str, style: str) -> None:
 
 @pytest.mark.parametrize(("name", "style"), [pair for pair in SHOWN if pair[0] not in ("texts", "gaps")])
 def test_examples_are_put_as_the_question_is(name: str, style: str) -> None:
-    alone, shown = (text_of(posed(name, style, count).requests[0]) for count in COUNTS)
+    alone, shown = (text_of(built(name, style, count).requests[0]) for count in COUNTS)
     opening = str(next(case for case in CASES if case.name == name).keys.get("description", ""))
     behind = STYLES[style].example_delimiter if style in STYLES else None
     examples = [example(name, style, place, opening) for place in (1, 2)]
@@ -452,7 +452,7 @@ def test_examples_are_put_as_the_question_is(name: str, style: str) -> None:
 
 def example(name: str, style: str, place: int, opening: str) -> str:
     """A row as it is asked, with its right answer where answers stand."""
-    instance = posed(name, style, 0, place)
+    instance = built(name, style, 0, place)
     request = instance.requests[0]
     asked = text_of(request).removeprefix(opening)
     if isinstance(request, Generation):
@@ -465,7 +465,7 @@ def example(name: str, style: str, place: int, opening: str) -> str:
 
 def test_no_style_asks_the_same_as_one_prompt_per_choice() -> None:
     with pytest.raises(UserError, match="has one prompt per choice"):
-        posed("gaps", "cloze", 0)
+        built("gaps", "cloze", 0)
 
 
 if __name__ == "__main__":

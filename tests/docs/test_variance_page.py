@@ -11,7 +11,7 @@ import pytest
 
 from assay.cli.main import main
 from assay.core.scores import Estimate
-from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis
+from assay.core.variance_axes import VarianceComponent, Decomposition, StderrForecast, TaskVariance, VarianceAxis
 from assay.report.variance import variance_lines
 
 PAGE = (Path(__file__).parents[2] / "docs" / "variance.md").read_text(encoding="utf-8")
@@ -45,11 +45,11 @@ def test_the_lines_are_as_they_are_printed() -> None:
     scores = {"1": 0.283333, "2": 0.433333, "3": 0.316667, "4": 0.4}
     axis = VarianceAxis("order", scores, estimate(0.69), estimate(0.58))
     components = (
-        Component(("document",), 0.14, 0.61, 0.69, 59, False),
-        Component(("document", "order"), 0.09, 0.38, 0.11, 177, False),
-        Component(("order",), 0.003, 0.01, 0.21, 3, False),
+        VarianceComponent(("document",), 0.14, 0.61, 0.69, 59, False),
+        VarianceComponent(("document", "order"), 0.09, 0.38, 0.11, 177, False),
+        VarianceComponent(("order",), 0.003, 0.01, 0.21, 3, False),
     )
-    forecasts = (Forecast("document", 60, 0.0456, 0.08), Forecast("order", 4, 0.0532, 0.07))
+    forecasts = (StderrForecast("document", 60, 0.0456, 0.08), StderrForecast("order", 4, 0.0532, 0.07))
     parts = Decomposition(0.358333, 0.0587, components, forecasts, {"document": 60, "order": 4}, (), 0, 0.2492, 0.4844)
     lines = variance_lines([TaskVariance("demo_questions@hybrid", "acc", "none", (axis,), parts, 0.0523)])
     assert set(lines) <= set(PAGE.splitlines())

@@ -285,8 +285,8 @@ def test_files_are_the_owners_alone(ran: World) -> None:
 
 def test_a_rescored_run_gets_its_secrets_from_the_user(ran: World) -> None:
     last = json.loads(ran.run("ls", "runs", "--json").partition("\n\n")[0])[-1]["run"]
-    told = ran.run("rescore", last, "--complete", code=2)
-    assert "asked with api_key, which no record keeps; expected the value. Add --model_args api_key=…" in told
+    message = ran.run("rescore", last, "--complete", code=2)
+    assert "asked with api_key, which no record keeps; expected the value. Add --model_args api_key=…" in message
     given = f"{ARGUMENTS},api_key={canary('GivenKey')}"
     ran.run("rescore", last, "--complete", "--model_args", given, code=3)
     assert (ran.folder / "seen.txt").read_text() == canary("GivenKey")

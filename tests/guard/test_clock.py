@@ -12,7 +12,7 @@ import time
 import pytest
 
 from assay.core.errors import LimitError
-from assay.guard.clock import Limited, OutOfMemory, OutOfTime, many_limited
+from assay.guard.clock import ResourceLimit, MemoryLimitExceeded, TimeLimitExceeded, keep_limit_timer
 
 ENDLESS = re.compile(r"(a+)+$")
 TEXT = "a" * 60 + "b"
@@ -20,43 +20,43 @@ TEXT = "a" * 60 + "b"
 
 @pytest.mark.parametrize("search", [ENDLESS.search, ENDLESS.findall, lambda text: ENDLESS.sub("", text)])
 def test_an_endless_search_is_interrupted(search: object) -> None:
-    with pytest.raises(OutOfTime, match=r"takes more than 0.2 seconds"), Limited(0.2):
+    with pytest.raises(TimeLimitExceeded, match=r"takes more than 0.2 seconds"), ResourceLimit(0.2):
         search(TEXT)  # type: ignore[operator]
 
 
 def test_an_endless_loop_is_interrupted() -> None:
-    with pytest.raises(OutOfTime), Limited(0.2):
+    with pytest.raises(TimeLimitExceeded), ResourceLimit(0.2):
         while True:
             pass
 
 
 def test_what_grows_step_by_step_is_interrupted() -> None:
-    with pytest.raises(OutOfMemory, match="1,024 MB"), Limited():
+    with pytest.raises(MemoryLimitExceeded, match="1,024 MB"), ResourceLimit():
         kept = []
         while True:
             kept.append("a" * 100_000)
 
 
 def test_the_outermost_block_counts() -> None:
-    with pytest.raises(OutOfTime, match="0.2 seconds"), Limited(0.2), Limited(100):
+    with pytest.raises(TimeLimitExceeded, match="0.2 seconds"), ResourceLimit(0.2), ResourceLimit(100):
         ENDLESS.search(TEXT)
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
 def test_a_loop_of_blocks_leaves_no_timer_behind() -> None:
-    with many_limited():
-        with pytest.raises(OutOfTime), Limited(0.2):
+    with keep_limit_timer():
+        with pytest.raises(TimeLimitExceeded), ResourceLimit(0.2):
             ENDLESS.search(TEXT)
         end = time.thread_time() + 0.3
         while time.thread_time() < end:  # a tick between two blocks does no harm
             pass
-        with pytest.raises(OutOfTime), Limited(0.2):
+        with pytest.raises(TimeLimitExceeded), ResourceLimit(0.2):
             ENDLESS.search(TEXT)
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
 def test_an_error_of_the_block_passes() -> None:
-    with pytest.raises(KeyboardInterrupt), Limited():
+    with pytest.raises(KeyboardInterrupt), ResourceLimit():
         raise KeyboardInterrupt
 
 
@@ -79,7 +79,7 @@ def test_an_endless_loop_of_another_thread_is_interrupted() -> None:
 
     def work() -> None:
         try:
-            with Limited(0.1):
+            with ResourceLimit(0.1):
                 while True:
                     pass
         except LimitError as error:
@@ -88,7 +88,7 @@ def test_an_endless_loop_of_another_thread_is_interrupted() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join(20)
-    assert [type(error) for error in found] == [OutOfTime]
+    assert [type(error) for error in found] == [TimeLimitExceeded]
 
 
 def test_a_profiler_keeps_its_signal() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from assay.core.errors import LimitError
 from assay.core.specs import FilterSpec
-from assay.guard.clock import OutOfTime
-from assay.guard.patterns import rehearse
+from assay.guard.clock import TimeLimitExceeded
+from assay.guard.patterns import check_search_time
 from assay.scoring.registry import make_filter
 
 ENDLESS = re.compile(r"(a+)+$")
@@ -35,20 +35,20 @@ def elsewhere(work: Callable[[], object]) -> object:
 
 
 def test_an_endless_search_of_another_thread_is_an_error() -> None:
-    assert isinstance(elsewhere(lambda: rehearse(ENDLESS, TEXT, 0.3)), OutOfTime)
+    assert isinstance(elsewhere(lambda: check_search_time(ENDLESS, TEXT, 0.3)), TimeLimitExceeded)
 
 
 def test_searches_go_on_after_an_endless_one() -> None:
     texts = ["", "aab", "é\nü" * 1000, "\ud800"]
     for _ in range(2):
-        assert [elsewhere(lambda text=text: rehearse(re.compile("(?i)(A+)b|ü", re.S), text)) for text in texts] == [
+        assert [elsewhere(lambda text=text: check_search_time(re.compile("(?i)(A+)b|ü", re.S), text)) for text in texts] == [
             None
         ] * 4
-        assert isinstance(elsewhere(lambda: rehearse(ENDLESS, TEXT, 0.3)), OutOfTime)
+        assert isinstance(elsewhere(lambda: check_search_time(ENDLESS, TEXT, 0.3)), TimeLimitExceeded)
 
 
 def test_the_main_thread_needs_no_rehearsal() -> None:
-    rehearse(ENDLESS, TEXT, 0.1)
+    check_search_time(ENDLESS, TEXT, 0.1)
 
 
 def test_a_filter_gives_the_same_on_another_thread_or_an_error() -> None:

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.errors import ModelError
-from assay.core.protocols import Advises, Model, Tokenizes
+from assay.core.protocols import ReportsNotices, Model, ExposesTokens
 from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
 from assay.core.specs import ModelSettings
@@ -63,7 +63,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 def test_it_satisfies_the_protocols(llama: Path, opened: Opened) -> None:
     model = opened(llama)
-    assert isinstance(model, Model) and isinstance(model, Tokenizes) and isinstance(model, Advises)
+    assert isinstance(model, Model) and isinstance(model, ExposesTokens) and isinstance(model, ReportsNotices)
 
 
 def test_totals_equal_a_full_forward(folder: Path, opened: Opened) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from assay import evaluate
 from assay.core.errors import ModelError
-from assay.core.protocols import Advises, Describes, Model, Tokenizes
-from assay.core.requests import Choosing, Classification, Generation, Loglikelihood, Request, SpanExtraction
+from assay.core.protocols import ReportsNotices, ReportsExecution, Model, ExposesTokens
+from assay.core.requests import ChoiceSelection, Classification, Generation, Loglikelihood, Request, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
 from assay.models.encoder import EncoderModel
 from assay.testing.contracts import answers, check_model
@@ -94,10 +94,10 @@ def test_choices_are_scored_as_transformers_scores_them(kind: str, encoders: Enc
     folder, choose = encoders(kind, "ForMultipleChoice"), random.Random(6)
     direct = Direct(folder, "AutoModelForMultipleChoice")
     requests = [
-        Choosing(some_text(choose, 40), tuple(some_text(choose, 6) for _ in range(choose.randint(2, 5))))
+        ChoiceSelection(some_text(choose, 40), tuple(some_text(choose, 6) for _ in range(choose.randint(2, 5))))
         for _ in range(12)
     ]
-    requests.append(Choosing("", ("a girl", "the sky", "a girl")))
+    requests.append(ChoiceSelection("", ("a girl", "the sky", "a girl")))
     for request, answer in zip(requests, answers(opened(folder), requests), strict=True):
         pairs = [(request.question, choice) if request.question else (choice, None) for choice in request.choices]
         logits = torch.cat(
@@ -194,7 +194,7 @@ def spoken(folder_head: str) -> list[Request]:
         return [*some_classifications(), *some_classifications(3)]
     if folder_head == "ForQuestionAnswering":
         return [*some_spans(), *some_spans(2)]
-    return [Choosing(some_text(choose, 20), tuple(some_text(choose, 3) for _ in range(4))) for _ in range(12)]
+    return [ChoiceSelection(some_text(choose, 20), tuple(some_text(choose, 3) for _ in range(4))) for _ in range(12)]
 
 
 @pytest.mark.parametrize("head", ["ForSequenceClassification", "ForMultipleChoice", "ForQuestionAnswering"])
@@ -214,7 +214,7 @@ def test_batches_of_any_size_give_the_same(head: str, encoders: Encoders, opened
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_keeps_the_contract(kind: str, head: str, encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders(kind, head, **(NAMES if head == "ForSequenceClassification" else {})), "2")
-    for protocol in (EncoderModel, Model, Tokenizes, Advises, Describes):
+    for protocol in (EncoderModel, Model, ExposesTokens, ReportsNotices, ReportsExecution):
         assert isinstance(model, protocol)
     check_model(model)
 
@@ -225,7 +225,7 @@ def test_equal_rows_are_read_once(encoders: Encoders, opened: Opened) -> None:
     model._loaded().base.module.register_forward_pre_hook(
         lambda _, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
-    answers(model, [Choosing("the sky", ("blue", "a dog")), Choosing("the sky", ("blue", "a fox"))])
+    answers(model, [ChoiceSelection("the sky", ("blue", "a dog")), ChoiceSelection("the sky", ("blue", "a fox"))])
     assert sum(rows) == 3
 
 
@@ -315,13 +315,13 @@ def test_a_classification_head_neither_scores_nor_writes(encoders: Encoders, tas
 
 def test_a_classification_head_gives_no_log_likelihoods(encoders: Encoders, opened: Opened) -> None:
     model = opened(encoders("Bert", "ForSequenceClassification", **NAMES))
-    found = answers(model, [Loglikelihood("a", "b"), Choosing("a", ("b", "c")), Classification("a", LABELS)])
+    found = answers(model, [Loglikelihood("a", "b"), ChoiceSelection("a", ("b", "c")), Classification("a", LABELS)])
     assert [getattr(answer, "kind", None) for answer in found[:2]] == ["unsupported", "unsupported"]
     assert isinstance(found[2], LabelScores)
 
 
 def test_the_tokens_of_a_request_can_be_seen(encoders: Encoders, opened: Opened) -> None:
-    view = opened(encoders("Bert", "ForMultipleChoice")).view(Choosing("the sky", ("blue", "a dog")))
+    view = opened(encoders("Bert", "ForMultipleChoice")).view(ChoiceSelection("the sky", ("blue", "a dog")))
     assert " ".join(view.context_pieces).startswith("[CLS] the sky [SEP] blue [SEP] [CLS] the sky [SEP] a")
     assert view.continuation_ids == ()
 

@@ -13,7 +13,7 @@ from assay.core.requests import Generation, Sampling
 from assay.core.responses import Failure, Text
 from assay.models.causal import CausalModel
 from assay.models.generation import generate_options
-from assay.models.stops import StopRule, StopWatch
+from assay.models.stops import StopRule, StopCriteria
 from assay.testing.contracts import answers
 
 Opened = Callable[..., CausalModel]
@@ -179,7 +179,7 @@ def watch(tokenizer: Any, stops: Sequence[str], rows: Sequence[str], **settings:
     ids = [tokenizer([row])["input_ids"][0] for row in rows]
     longest = max(len(row) for row in ids)
     padded = torch.tensor([[*row, *[1] * (longest - len(row))] for row in ids])
-    watcher = StopWatch(StopRule(tokenizer, stops, (), **settings), 0)
+    watcher = StopCriteria(StopRule(tokenizer, stops, (), **settings), 0)
     done = [False] * len(rows)
     for count in range(1, longest + 1):
         done = [a or b for a, b in zip(done, watcher(padded[:, :count], None).tolist(), strict=True)]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from assay.core.requests import Choosing, Classification, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
-from assay.models.head_answers import HeadReader
+from assay.models.head_answers import HeadPredictor
 from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow
 
 torch = pytest.importorskip("torch")
@@ -26,7 +26,7 @@ TWO = HeadInput((row(None, None, (0, 3), (3, 4), None), row(None, None, (3, 4), 
 
 
 def read(request: HeadRequest, rows: HeadInput, logits: Sequence[object], max_span: int = 30) -> object:
-    reader = HeadReader(("no", "yes", "both"), max_span)
+    reader = HeadPredictor(("no", "yes", "both"), max_span)
     return reader.answer(request, rows, [torch.tensor(table, dtype=torch.float64) for table in logits])
 
 
@@ -73,12 +73,12 @@ def test_scores_are_among_what_is_asked_for() -> None:
 
 def test_choices_are_scored_together() -> None:
     rows = HeadInput((HeadRow((1, 2), (0, 0)), HeadRow((1, 2, 3), (0, 0, 0))))
-    found = read(Choosing("a", ("b", "c")), rows, [[math.log(4)], [0.0]])
+    found = read(ChoiceSelection("a", ("b", "c")), rows, [[math.log(4)], [0.0]])
     assert isinstance(found, LabelScores) and found.prompt_tokens == 3
     assert found.scores == pytest.approx([math.log(4 / 5), math.log(1 / 5)])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_numbers_that_are_none_fail(value: float) -> None:
-    found = read(Choosing("a", ("b", "c")), HeadInput((row(None), row(None))), [[value], [0.0]])
+    found = read(ChoiceSelection("a", ("b", "c")), HeadInput((row(None), row(None))), [[value], [0.0]])
     assert isinstance(found, Failure) and found.kind == "not_finite"

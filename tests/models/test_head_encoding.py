@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.requests import Choosing, Classification, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, SpanExtraction
 from assay.models.head_encoding import HeadInput, HeadRow, encode_head, pad_rows
 
 QUESTION = "What colour is the sky?"
@@ -31,13 +31,13 @@ def test_a_bert_pair_has_its_separators_and_types(bert_tokenizer: Any) -> None:
 
 
 def test_a_roberta_pair_has_two_separators(roberta_tokenizer: Any) -> None:
-    row = encode_head(roberta_tokenizer, Choosing("the girl", ("the sky",)), 48).rows[0]
+    row = encode_head(roberta_tokenizer, ChoiceSelection("the girl", ("the sky",)), 48).rows[0]
     assert roberta_tokenizer.decode(list(row.ids)) == "<s>the girl</s></s>the sky</s>"
     assert set(row.type_ids) == {0}
 
 
 def test_what_fits_is_what_the_tokenizer_gives(tokenizer: Any) -> None:
-    asked = Choosing(QUESTION, ("blue", "the lazy dog"))
+    asked = ChoiceSelection(QUESTION, ("blue", "the lazy dog"))
     found = encode_head(tokenizer, asked, 48)
     assert [list(row.ids) for row in found.rows] == [
         tokenizer(QUESTION, choice)["input_ids"] for choice in asked.choices
@@ -46,7 +46,7 @@ def test_what_fits_is_what_the_tokenizer_gives(tokenizer: Any) -> None:
 
 
 def test_an_empty_question_leaves_the_choice_alone(tokenizer: Any) -> None:
-    found = encode_head(tokenizer, Choosing("", ("the sky",)), 48)
+    found = encode_head(tokenizer, ChoiceSelection("", ("the sky",)), 48)
     assert list(found.rows[0].ids) == tokenizer("the sky")["input_ids"]
 
 
@@ -60,14 +60,14 @@ def test_the_longer_text_of_a_pair_is_cut_first(bert_tokenizer: Any) -> None:
 
 def test_a_question_is_cut_before_its_choices(tokenizer: Any) -> None:
     choice = "the quick brown fox"
-    found = encode_head(tokenizer, Choosing(QUESTION * 3, (choice,)), 24)
+    found = encode_head(tokenizer, ChoiceSelection(QUESTION * 3, (choice,)), 24)
     assert found.rows[0].length == 24
     assert list(found.rows[0].ids[-1 - len(bare(tokenizer, choice)) : -1]) == bare(tokenizer, choice)
     assert found.truncated == len(tokenizer(QUESTION * 3, choice)["input_ids"]) - 24
 
 
 def test_a_choice_that_is_too_long_alone_is_cut_as_well(tokenizer: Any) -> None:
-    found = encode_head(tokenizer, Choosing("the girl", (CONTEXT, "blue")), 24)
+    found = encode_head(tokenizer, ChoiceSelection("the girl", (CONTEXT, "blue")), 24)
     assert [row.length for row in found.rows] == [24, len(tokenizer("the girl", "blue")["input_ids"])]
     assert found.truncated == len(tokenizer("the girl", CONTEXT)["input_ids"]) - 24
 

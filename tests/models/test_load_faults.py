@@ -35,10 +35,10 @@ SAID = {
 
 @pytest.mark.parametrize("expected", SAID)
 def test_a_known_error_says_what_to_do_here(expected: str) -> None:
-    told = str(load_fault("bad", "the model cannot be loaded", RuntimeError(SAID[expected])))
-    assert expected in told
+    message = str(load_fault("bad", "the model cannot be loaded", RuntimeError(SAID[expected])))
+    assert expected in message
     for unsafe in ("weights_only", "trust_remote_code=True", "pip install optimum", "pip install einops", "git+"):
-        assert unsafe not in told
+        assert unsafe not in message
 
 
 def test_every_known_error_has_an_example() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.protocols import Advises, Describes, Model, Tokenizes
+from assay.core.protocols import ReportsNotices, ReportsExecution, Model, ExposesTokens
 from assay.core.requests import Generation, Loglikelihood, Message, RollingLoglikelihood, Sampling
 from assay.core.responses import Failure, Logprob, Text
 from assay.models.seq2seq import EncoderDecoder
@@ -107,7 +107,7 @@ def count_encoded(model: EncoderDecoder) -> list[int]:
 
 def test_it_satisfies_the_protocols(t5: Path, opened: Opened) -> None:
     model = opened(t5)
-    for protocol in (EncoderDecoder, Model, Tokenizes, Advises, Describes):
+    for protocol in (EncoderDecoder, Model, ExposesTokens, ReportsNotices, ReportsExecution):
         assert isinstance(model, protocol)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.models.stops import StopRule, StopState, StopWatch
+from assay.models.stops import StopRule, StopState, StopCriteria
 
 NEWLINE = "<0x0A>"
 QUOTE = ("<0xE2>", "<0x80>", "<0x99>")
@@ -30,7 +30,7 @@ def ended_after(tokenizer: Any, pieces: tuple[str, ...], **settings: Any) -> lis
 
     ids = tokenizer.convert_tokens_to_ids(list(pieces))
     rule = StopRule(tokenizer, ("\n",), (1,), **settings)
-    state, watch = StopState(rule), StopWatch(rule, 0)
+    state, watch = StopState(rule), StopCriteria(rule, 0)
     counts = range(1, len(ids) + 1)
     alone = [count for count in counts if state.ending(ids[:count][-rule.width :], lambda n=count: ids[:n])]
     for count in counts:

@@ -13,7 +13,7 @@ CODE = (
 )
 
 
-def told(extra: str = "", name: str = "GOMP_SPINCOUNT", **settings: str) -> str:
+def message(extra: str = "", name: str = "GOMP_SPINCOUNT", **settings: str) -> str:
     kept = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     code = CODE.format(extra=extra, name=name)
     return subprocess.run(
@@ -22,15 +22,15 @@ def told(extra: str = "", name: str = "GOMP_SPINCOUNT", **settings: str) -> str:
 
 
 def test_threads_wait_briefly() -> None:
-    assert told() == "20000"
+    assert message() == "20000"
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"), [({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, "None")]
 )
 def test_the_users_word_counts(settings: dict[str, str], expected: str) -> None:
-    assert told(**settings) == expected
+    assert message(**settings) == expected
 
 
 def test_nothing_is_said_once_torch_is_there() -> None:
-    assert told(extra=", sys; sys.modules['torch'] = sys") == "None"
+    assert message(extra=", sys; sys.modules['torch'] = sys") == "None"

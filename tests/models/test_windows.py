@@ -65,7 +65,7 @@ def test_a_long_text_under_yarn_is_exact_but_for_float32(copied: Path, opened: O
     text = " ".join(f"The answer to question {number} is {number % 7}." for number in range(18))
     model = opened(copied, engine="tree", max_length=512)
     (found,) = asked(model, RollingLoglikelihood(text))
-    (window,) = model._encoder.encode([RollingLoglikelihood(text)]).pages[0].windows
+    (window,) = model._encoder.encode([RollingLoglikelihood(text)]).whole_texts[0].windows
     exact = AutoModelForCausalLM.from_pretrained(copied).double().eval()
     with torch.inference_mode():
         scores = exact(torch.tensor([window.ids[:-1]])).logits[0].log_softmax(-1)

@@ -21,7 +21,7 @@ pytest.importorskip("sklearn")
 from assay.scoring.metrics.aggregations import AGGREGATIONS  # noqa: E402
 from assay.scoring.registry import FILTERS, METRICS  # noqa: E402
 from assay.tasks.harness.schema import CODE_KEYS, FEWSHOT_KEYS, GROUP_KEYS, TASK_KEYS  # noqa: E402
-from parity.compare import Comparison, Near, Tolerance, is_same  # noqa: E402
+from parity.compare import RecordComparison, Near, Tolerance, is_same  # noqa: E402
 from parity.golden import COMMAND, DIALECT, OWN, REQUEST_CASES, digest_of, jobs, read_golden, shortened  # noqa: E402
 from parity.ours import Requests  # noqa: E402
 from parity.ours_scores import group_of, scores_of, scripted_model  # noqa: E402
@@ -83,7 +83,7 @@ def requests() -> Requests:
 
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     own = shortened({**plain(ours), "task": theirs["task"], "case": theirs["case"]})
-    found = Comparison(theirs, own, TOLERANCE).differences()
+    found = RecordComparison(theirs, own, TOLERANCE).differences()
     return [f"document {item.document}, {item.field}: lm-eval {item.texts[0]}, Assay {item.texts[1]}" for item in found]
 
 

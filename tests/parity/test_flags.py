@@ -16,8 +16,8 @@ from parity.installation import VARIABLE
 PAGE = (Path(__file__).parents[2] / "docs" / "lm-eval-compatibility.md").read_text(encoding="utf-8")
 # Rows of the table of flags: the flag, its short form, what it does.
 ROWS = {
-    name: (short, told)
-    for name, short, told in re.findall(r"^\| `(--\w+)`(?:, `(-\w)`)? \| (.+) \|$", PAGE, flags=re.MULTILINE)
+    name: (short, message)
+    for name, short, message in re.findall(r"^\| `(--\w+)`(?:, `(-\w)`)? \| (.+) \|$", PAGE, flags=re.MULTILINE)
 }
 NOTHING, REFUSED = "no effect, and says so: ", "refused, with what to do instead: "
 
@@ -35,11 +35,11 @@ def test_every_flag_is_accepted() -> None:
 
 
 def test_the_page_says_which_have_no_effect_and_which_are_refused() -> None:
-    told = {name[2:]: text for name, (_, text) in ROWS.items()}
-    assert {name for name, text in told.items() if text.startswith(NOTHING)} == set(WITHOUT_EFFECT)
-    assert {name for name, text in told.items() if text.startswith(REFUSED)} == set(ELSEWHERE)
+    message = {name[2:]: text for name, (_, text) in ROWS.items()}
+    assert {name for name, text in message.items() if text.startswith(NOTHING)} == set(WITHOUT_EFFECT)
+    assert {name for name, text in message.items() if text.startswith(REFUSED)} == set(ELSEWHERE)
     for name, reason in WITHOUT_EFFECT.items():
-        assert told[name].replace("`", "") == NOTHING + reason
+        assert message[name].replace("`", "") == NOTHING + reason
 
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"needs {VARIABLE}, a Python with lm-eval")

@@ -10,15 +10,15 @@ from itertools import chain
 from rich.cells import cell_len
 
 from assay.core.comparisons import (
-    CompareWish,
-    Effect,
+    CompareOptions,
+    EffectSize,
     Flip,
     OverallScore,
     PairedScore,
-    Place,
+    RankedSystem,
     RunComparison,
     System,
-    Table,
+    RankTable,
     Uncompared,
 )
 from assay.core.scores import Estimate
@@ -50,13 +50,13 @@ def made(label: str = "a") -> RunComparison:
         "mcnemar",
         1.0,
         1.0,
-        effect=Effect("odds_ratio", float("inf"), 1.0, float("inf")),
+        effect=EffectSize("odds_ratio", float("inf"), 1.0, float("inf")),
         differing=("model: x → y",),
         flips=(Flip(3, 0.0, 1.0, "why?"),),
         verdict=f"No difference was found between b and {label}.",
     )
     systems = (System(label, "r1", "x"), System("b", "r2", "y"))
-    return RunComparison(CompareWish(), systems, (pair,), (), (), 1, ("a note",), pair.verdict)
+    return RunComparison(CompareOptions(), systems, (pair,), (), (), 1, ("a note",), pair.verdict)
 
 
 def test_json_knows_no_infinity() -> None:
@@ -88,8 +88,8 @@ def test_junit_has_a_case_for_what_was_not_compared() -> None:
     found = replace(made(), uncompared=(Uncompared("u", None, "b did not run it"), Uncompared("v", "f1", "why")))
     suite = ElementTree.fromstring(comparison_junit(found, True))
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "2", "0")
-    told = [(case.get("classname"), failure.get("message")) for case in suite for failure in case.findall("failure")]
-    assert told == [("u", "b did not run it"), ("v, f1", "why")]
+    message = [(case.get("classname"), failure.get("message")) for case in suite for failure in case.findall("failure")]
+    assert message == [("u", "b did not run it"), ("v, f1", "why")]
     suite = ElementTree.fromstring(comparison_junit(found, False))
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "0", "2")
 
@@ -164,9 +164,9 @@ def test_very_many_pairs_are_cut() -> None:
 
 def test_a_table_without_letters_says_so() -> None:
     score = Estimate(0.5, 0.1, 0.3, 0.7, 10, "wilson")
-    for letters, told in (("a", "that share a letter cannot be told apart"), ("", "so many letters would be needed")):
-        table = Table("t", "acc", "none", (Place("a", score, 1, 2, letters), Place("b", score, 1, 2, letters)))
-        assert told in comparison_text(replace(made(), tables=(table,)))
+    for letters, message in (("a", "that share a letter cannot be told apart"), ("", "so many letters would be needed")):
+        table = RankTable("t", "acc", "none", (RankedSystem("a", score, 1, 2, letters), RankedSystem("b", score, 1, 2, letters)))
+        assert message in comparison_text(replace(made(), tables=(table,)))
 
 
 def test_a_sentence_that_the_verdict_goes_on_from_stands_once() -> None:
@@ -189,9 +189,9 @@ def test_the_documents_needed_say_for_which_difference() -> None:
     pair = replace(found.pairs[0], detectable=0.2, needed=900, needed_to_detect=1234)
     observed = comparison_text(replace(found, pairs=(pair,)))
     assert "Detectable with n  n, observed effect\n" in observed and "n to detect" not in observed
-    wished = comparison_text(replace(found, pairs=(pair,), wish=CompareWish(detect=0.02)))
-    assert "Detectable with n  n, observed effect  n to detect 0.02\n" in wished
-    assert "0.2000             900                 1,234" in wished
+    requested = comparison_text(replace(found, pairs=(pair,), wish=CompareOptions(detect=0.02)))
+    assert "Detectable with n  n, observed effect  n to detect 0.02\n" in requested
+    assert "0.2000             900                 1,234" in requested
 
 
 def test_an_interval_says_its_level_and_no_end_looks_like_0_that_is_not() -> None:

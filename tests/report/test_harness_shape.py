@@ -182,7 +182,7 @@ def test_a_failed_document_is_listed_with_its_failure(result: RunResult) -> None
 
 def test_a_failed_documents_row_has_what_was_answered_and_null_for_what_failed() -> None:
     task = toy_choice_task(1)
-    first = task.pose(task.documents()[0]).requests[0]
+    first = task.build(task.documents()[0]).requests[0]
     model = ScriptedModel(lambda request: Failure("too_long", "9 tokens") if request == first else -1.0)
     (row,) = read(evaluate(model, [task], store=":memory:"), "toy_choice")
     assert row["resps"] == [[None], *[[["-1.0", "False"]]] * (len(row["resps"]) - 1)]  # type: ignore[arg-type]

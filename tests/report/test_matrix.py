@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from assay.core.matrices import Gap, Matrix, MatrixCell
+from assay.core.matrices import MissingCell, Matrix, MatrixCell
 from assay.core.scores import Estimate, FailureBounds
 from assay.report.matrix import HeatTable, csv_text, heat_tables, latex, latex_escaped, markdown, matrix_data, sections
 from assay.report.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
@@ -42,7 +42,7 @@ def matrix() -> Matrix:
     cells = [cell("good", "x", 10), cell("fair", "x", 5), cell(ODD, "x", 0)]
     cells += [cell("good", "y", 9, baseline=0.5), cell("fair", "y", 8, baseline=0.5), cell(ODD, "y", 7, baseline=0.5)]
     cells += [perplexity("good", 20.0), perplexity("fair", 30.0)]
-    gaps = [Gap(ODD, "text", "cannot | read\nit")]
+    gaps = [MissingCell(ODD, "text", "cannot | read\nit")]
     return make_matrix(["good", "fair", ODD], ["x", "y", "text"], cells, gaps, (), ("take <care>",), seed=1)
 
 
@@ -63,10 +63,10 @@ def test_failed_documents_stand_below_scores_and_means(matrix: Matrix) -> None:
     """Ten of fifteen are scored, all of them right; the mean over both tasks is 95 %, or less."""
     cells = [replace(matrix.cells[0], bounds=FailureBounds(5, 10 / 15, 1.0)), *matrix.cells[1:]]
     found = make_matrix(matrix.models, ["x", "y", "text"], cells, matrix.gaps, (), (), seed=1)
-    told = "good, x: 5 of 15 documents failed and are not in the score; all wrong … all right with them: 66.7 … 100.0"
-    assert told in table(found, "Scores").notes
-    told = "good: mean score with its 5 failed documents all wrong … right: 78.3 … 95.0"
-    assert told in table(found, "Over all tasks").notes
+    message = "good, x: 5 of 15 documents failed and are not in the score; all wrong … all right with them: 66.7 … 100.0"
+    assert message in table(found, "Scores").notes
+    message = "good: mean score with its 5 failed documents all wrong … right: 78.3 … 95.0"
+    assert message in table(found, "Over all tasks").notes
     line = next(csv.DictReader(io.StringIO(csv_text(found))))
     assert (line["low_with_failed"], line["high_with_failed"]) == (str(10 / 15), "1.0")
 
@@ -133,7 +133,7 @@ def test_the_averages_of_three_models_fit_eighty_columns() -> None:
 def test_models_with_different_tasks_are_compared_over_those_in_common() -> None:
     """a has 1.0 and 0.0, b has 0.5 of the first alone: equal means, and a is ahead on what both have."""
     cells = [cell("a", "x", 10), cell("b", "x", 5), cell("a", "y", 0)]
-    matrix = make_matrix("ab", "xy", cells, [Gap("b", "y", "no")], (), (), seed=1)
+    matrix = make_matrix("ab", "xy", cells, [MissingCell("b", "y", "no")], (), (), seed=1)
     found, notes = averages(matrix), table(matrix, "Over all").notes
     assert [name for name, _ in found["a"]][:4] == ["Mean score", "over tasks", "In common", "over tasks"]
     assert [text for _, text in found["a"]][:4] == ["50.0 ± 3.5", "2 of 2", "100.0 ± 5.0", "1 of 2"]
@@ -207,8 +207,8 @@ def test_ranks_without_letters_say_so(matrix: Matrix) -> None:
 def test_correlations_are_tables_of_both_sides(matrix: Matrix) -> None:
     found = table(matrix, "Spearman's ρ between tasks")
     assert found.rows == (("x", "", "(1.00)", "–"), ("y", "(1.00)", "", "–"), ("text", "–", "–", ""))
-    told = "n = 2 to 3. In parentheses: n < 5, too few to tell, since even a perfect order of 3 has p 0.333."
-    assert found.notes[0].startswith(told)
+    message = "n = 2 to 3. In parentheses: n < 5, too few to tell, since even a perfect order of 3 has p 0.333."
+    assert found.notes[0].startswith(message)
     assert not [section for section in sections(matrix) if "between models" in section.title]
 
 

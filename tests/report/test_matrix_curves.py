@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay.core.matrices import Matrix, MatrixCell, Step
+from assay.core.matrices import Matrix, MatrixCell, CheckpointStep
 from assay.core.scores import Estimate
 from assay.report.matrix_curves import curves
 from assay.report.matrix_page import page
@@ -24,7 +24,7 @@ def made(scores: Mapping[str, float], steps: Mapping[str, float]) -> Matrix:
         for model, v in scores.items()
     ]
     matrix = make_matrix(list(scores), ["t<&>"], cells, (), (), (), seed=1)
-    return replace(matrix, steps={model: Step("run", number) for model, number in steps.items()})
+    return replace(matrix, steps={model: CheckpointStep("run", number) for model, number in steps.items()})
 
 
 def dots(figure: str) -> list[tuple[float, float]]:
@@ -64,7 +64,7 @@ def test_perplexities_far_apart_are_on_a_logarithmic_scale() -> None:
     estimates = {"a": Estimate(1000.0, 600.0, -200.0, 2200.0, 9, "t"), "b": Estimate(10.0, 1.0, 8.0, 12.0, 9, "t")}
     cells = [MatrixCell(model, "t", "perplexity", "none", value, False, None) for model, value in estimates.items()]
     matrix = replace(
-        make_matrix(["a", "b"], ["t"], cells, (), (), (), seed=1), steps={"a": Step("r", 1.0), "b": Step("r", 2.0)}
+        make_matrix(["a", "b"], ["t"], cells, (), (), (), seed=1), steps={"a": CheckpointStep("r", 1.0), "b": CheckpointStep("r", 2.0)}
     )
     figure = curves(matrix)["t"]
     assert labels(figure)[:4] == ["t (perplexity), logarithmic", "10", "100", "1000"]

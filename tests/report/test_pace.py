@@ -7,24 +7,24 @@ import random
 
 import pytest
 
-from assay.report.pace import Pace
+from assay.report.pace import RateEstimator
 
 RATE = 80.0
 
 
 def test_nothing_is_said_before_there_is_something_to_say() -> None:
-    pace = Pace()
-    assert (pace.rate, pace.left(100)) == (None, None)
+    pace = RateEstimator()
+    assert (pace.rate, pace.remaining_seconds(100)) == (None, None)
     pace.add(5.0, 0)
     pace.add(5.5, 50)
     assert pace.rate is None
     pace.add(6.0, 100)
-    assert (pace.rate, pace.left(300)) == (100.0, 2.0)
+    assert (pace.rate, pace.remaining_seconds(300)) == (100.0, 2.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_time_left_is_right_within_a_fifth_for_uneven_pieces_of_steady_work(seed: int) -> None:
-    chance, pace, now, total = random.Random(seed), Pace(), 20.0, 600 * RATE
+    chance, pace, now, total = random.Random(seed), RateEstimator(), 20.0, 600 * RATE
     pace.add(now, 0)
     done = 0.0
     while done < total:
@@ -32,20 +32,20 @@ def test_time_left_is_right_within_a_fifth_for_uneven_pieces_of_steady_work(seed
         seconds = chance.uniform(0.2, 1.5)
         now, done = now + seconds, min(total, done + seconds * RATE * chance.uniform(0.85, 1.15))
         pace.add(now, done)
-        left = pace.left(total)
+        remaining_seconds = pace.remaining_seconds(total)
         if now - 20.0 > 3.0:
-            assert left == pytest.approx((total - done) / RATE, rel=0.2)
+            assert remaining_seconds == pytest.approx((total - done) / RATE, rel=0.2)
 
 
 def test_time_before_the_first_report_does_not_count() -> None:
-    pace = Pace()
+    pace = RateEstimator()
     for second in range(10):
         pace.add(1000.0 + second, 500 + 10 * second)
     assert pace.rate == pytest.approx(10)
 
 
 def test_a_change_of_rate_is_seen_within_a_minute() -> None:
-    pace = Pace()
+    pace = RateEstimator()
     done = itertools.accumulate([100.0] * 60 + [50.0] * 60)
     for second, work in enumerate(done):
         pace.add(float(second), work)
@@ -53,8 +53,8 @@ def test_a_change_of_rate_is_seen_within_a_minute() -> None:
 
 
 def test_a_stall_and_a_step_back_give_no_nonsense() -> None:
-    pace = Pace()
+    pace = RateEstimator()
     for now, done in ((0.0, 0), (10.0, 100), (50.0, 100), (90.0, 60)):
         pace.add(now, done)
     assert pace.rate is not None and pace.rate > 0
-    assert pace.left(50) == 0.0
+    assert pace.remaining_seconds(50) == 0.0

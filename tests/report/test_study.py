@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.studies import Cell, Question, Study
+from assay.core.studies import StudyCell, ChoiceQuestion, Study
 from assay.report.study import markdown, sections, study_data, summary
 from assay.report.study_figures import write_figures
 from assay.scoring import study as found
@@ -17,10 +17,10 @@ from assay.stats.means import mean_estimate
 RIGHT = [0, 1, 1, 0, 1, 0, 0, 1, 0, 0]
 
 
-def cell(model: str, method: str, picks: list[int], style: str = "own") -> Cell:
+def cell(model: str, method: str, picks: list[int], style: str = "own") -> StudyCell:
     hits = tuple(float(pick == place) for pick, place in zip(picks, RIGHT, strict=True))
     documents = tuple(f"t#{number}" for number in range(len(picks)))
-    return Cell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
+    return StudyCell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
 
 
 def study(*models: str, styles: tuple[str, ...] = ("own",)) -> Study:
@@ -31,7 +31,7 @@ def study(*models: str, styles: tuple[str, ...] = ("own",)) -> Study:
         for number, model in enumerate(models):
             raw, byte = (RIGHT, turned) if number == 0 else (turned, RIGHT)
             cells += [cell(model, "raw", raw, style), cell(model, "byte", byte, style)]
-    questions = {f"t#{number}": Question((place,), (4, 9)) for number, place in enumerate(RIGHT)}
+    questions = {f"t#{number}": ChoiceQuestion((place,), (4, 9)) for number, place in enumerate(RIGHT)}
     compared = found.comparisons(cells, 0)
     return Study(
         models=models,

@@ -13,7 +13,7 @@ from assay.core.results import RunResult
 from assay.report.terminal import (
     ProgressView,
     format_count,
-    hanging,
+    hanging_indent,
     model_run_line,
     plain_table,
     show_listing,
@@ -218,5 +218,5 @@ def test_a_long_listing_is_plain_columns() -> None:
 
 
 def test_lines_below_the_table_are_indented_where_they_break() -> None:
-    assert hanging("  order: min 0.1 (1), max 0.2 (2)", 22).split("\n") == ["  order: min 0.1 (1),", "    max 0.2 (2)"]
-    assert hanging("a short line", 80) == "a short line"
+    assert hanging_indent("  order: min 0.1 (1), max 0.2 (2)", 22).split("\n") == ["  order: min 0.1 (1),", "    max 0.2 (2)"]
+    assert hanging_indent("a short line", 80) == "a short line"

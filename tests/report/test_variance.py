@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.scores import Estimate
-from assay.core.variance_axes import Component, Decomposition, Forecast, TaskVariance, VarianceAxis
+from assay.core.variance_axes import VarianceComponent, Decomposition, StderrForecast, TaskVariance, VarianceAxis
 from assay.report.axes_figure import write_axes_figure
 from assay.report.figure_data import PromptColumn
 from assay.report.plots_axes import AxesRow, axes_chart
@@ -25,11 +25,11 @@ def estimate(value: float | None) -> Estimate:
 
 def parts(left_out: int = 0) -> Decomposition:
     components = (
-        Component(("document", "seed"), 0.61, 0.61, 0.22, 3, False),
-        Component(("document",), 0.386, 0.386, 0.33, 3, False),
-        Component(("seed",), 0.004, 0.004, 0.45, 1, False),
+        VarianceComponent(("document", "seed"), 0.61, 0.61, 0.22, 3, False),
+        VarianceComponent(("document",), 0.386, 0.386, 0.33, 3, False),
+        VarianceComponent(("seed",), 0.004, 0.004, 0.45, 1, False),
     )
-    forecasts = (Forecast("seed", 2, 0.25, 0.4), Forecast("document", 40, 0.28, 0.35))
+    forecasts = (StderrForecast("seed", 2, 0.25, 0.4), StderrForecast("document", 40, 0.28, 0.35))
     return Decomposition(0.5, 0.3, components, forecasts, {"document": 40, "seed": 2}, (), left_out, 0.1, 0.9)
 
 
@@ -63,7 +63,7 @@ def test_what_cannot_be_had_is_not_advised() -> None:
 
 
 def test_draws_are_a_source_of_their_own_name() -> None:
-    drawn = replace(parts(), components=(Component(("document", "seed", "draw"), 0.6, 1.0, 1.0, 3, False),))
+    drawn = replace(parts(), components=(VarianceComponent(("document", "seed", "draw"), 0.6, 1.0, 1.0, 3, False),))
     assert "  variance of one score: draw 100 %" in list(variance_lines([item(drawn)]))
 
 
@@ -84,7 +84,7 @@ def test_scores_that_are_not_taken_apart_still_have_levels() -> None:
 
 
 def test_equal_scores_have_no_variance() -> None:
-    equal = Decomposition(1.0, None, (Component(("seed",), 0.0, None, None, 1, False),), (), {"seed": 2}, (), 0)
+    equal = Decomposition(1.0, None, (VarianceComponent(("seed",), 0.0, None, None, 1, False),), (), {"seed": 2}, (), 0)
     head, *lines = variance_lines([item(equal)])
     assert head == "things, acc: 2 seeds on 1 document: mean 1.0000"
     assert lines[-1] == "  variance: none, all scores are equal" and "error" not in "".join(lines)

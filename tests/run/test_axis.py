@@ -7,29 +7,29 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.matrices import Step
-from assay.run.axis import Choice, choices, natural, step_numbers
+from assay.core.matrices import CheckpointStep
+from assay.run.axis import ModelVariant, model_variants, natural_sort_key, step_numbers
 from assay.settings import model_rows
 
 
 def test_a_plain_name_has_no_settings_of_its_own() -> None:
-    assert choices("smollm2") == [Choice("smollm2")]
+    assert model_variants("smollm2") == [ModelVariant("smollm2")]
 
 
 def test_a_bar_makes_several_models() -> None:
-    found = choices("hf:pretrained=DIR,revision=a|b|c")
+    found = model_variants("hf:pretrained=DIR,revision=a|b|c")
     assert [(item.arguments, item.marks) for item in found] == [
         ({"pretrained": "DIR", "revision": name}, (name,)) for name in "abc"
     ]
 
 
 def test_labels_of_a_head_are_one_setting() -> None:
-    (found,) = choices("hf:pretrained=DIR,labels=no|yes")
+    (found,) = model_variants("hf:pretrained=DIR,labels=no|yes")
     assert found.arguments == {"pretrained": "DIR", "labels": "no|yes"}
 
 
 def test_values_keep_their_kind() -> None:
-    assert [item.arguments for item in choices("ngram:order=2|3")] == [{"order": 2}, {"order": 3}]
+    assert [item.arguments for item in model_variants("ngram:order=2|3")] == [{"order": 2}, {"order": 3}]
 
 
 def test_a_pattern_of_folders_is_in_natural_order(tmp_path: Path) -> None:
@@ -43,12 +43,12 @@ def test_a_pattern_of_folders_is_in_natural_order(tmp_path: Path) -> None:
 
 def test_a_pattern_without_folders_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"pretrained=.*step-\*: no folder matches"):
-        choices(f"hf:pretrained={tmp_path}/step-*")
+        model_variants(f"hf:pretrained={tmp_path}/step-*")
 
 
 def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder(tmp_path: Path) -> None:
     (tmp_path / "step[1]").mkdir()
-    assert [item.arguments for item in choices(f"hf:pretrained={tmp_path}/step[1]")] == [
+    assert [item.arguments for item in model_variants(f"hf:pretrained={tmp_path}/step[1]")] == [
         {"pretrained": f"{tmp_path}/step[1]"}
     ]
 
@@ -70,7 +70,7 @@ def test_a_text_about_examples_alone_leaves_the_settings_of_all() -> None:
 
 def test_a_negative_number_of_examples_is_an_error() -> None:
     with pytest.raises(UserError, match="num_fewshot"):
-        choices("dummy:num_fewshot=-1")
+        model_variants("dummy:num_fewshot=-1")
 
 
 def test_equal_labels_get_arguments_or_numbers() -> None:
@@ -80,17 +80,17 @@ def test_equal_labels_get_arguments_or_numbers() -> None:
 
 
 def test_numbers_in_names_are_read_as_numbers() -> None:
-    assert sorted(["s10b", "s9", "s10a", "t1"], key=natural) == ["s9", "s10a", "s10b", "t1"]
+    assert sorted(["s10b", "s9", "s10a", "t1"], key=natural_sort_key) == ["s9", "s10a", "s10b", "t1"]
 
 
 def test_checkpoints_have_steps() -> None:
-    found = choices("hf:pretrained=org/model-70m,revision=step1000|step2000|main")
-    assert [item.step for item in found] == [Step("model-70m", 1000.0), Step("model-70m", 2000.0), None]
+    found = model_variants("hf:pretrained=org/model-70m,revision=step1000|step2000|main")
+    assert [item.step for item in found] == [CheckpointStep("model-70m", 1000.0), CheckpointStep("model-70m", 2000.0), None]
 
 
 def test_other_settings_are_no_steps() -> None:
-    assert [item.step for item in choices("ngram:order=2|3")] == [None, None]
-    assert [item.step for item in choices("hf:pretrained=x,revision=r1|r2,dtype=a|b")] == [None] * 4
+    assert [item.step for item in model_variants("ngram:order=2|3")] == [None, None]
+    assert [item.step for item in model_variants("hf:pretrained=x,revision=r1|r2,dtype=a|b")] == [None] * 4
 
 
 def test_the_number_in_which_names_differ_is_the_step() -> None:
@@ -100,13 +100,13 @@ def test_the_number_in_which_names_differ_is_the_step() -> None:
 
 
 def test_settings_of_training_are_no_settings_of_the_model() -> None:
-    (found,) = choices("hf:pretrained=DIR,finetune=head,epochs=3,dtype=float32")
+    (found,) = model_variants("hf:pretrained=DIR,finetune=head,epochs=3,dtype=float32")
     assert found.arguments == {"pretrained": "DIR", "dtype": "float32"}
     assert (found.fit, found.marks) == ({"finetune": "head", "epochs": 3}, ("head",))
 
 
 def test_rows_may_differ_in_how_they_are_trained() -> None:
-    found = choices("minilm:finetune=head|full,learning_rate=0.001|0.0001")
+    found = model_variants("minilm:finetune=head|full,learning_rate=0.001|0.0001")
     assert [item.marks for item in found] == [
         ("head", "learning_rate=0.001"),
         ("head", "learning_rate=0.0001"),

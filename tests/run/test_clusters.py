@@ -229,9 +229,9 @@ def test_texts_that_many_share_are_told_where_they_make_the_error_larger() -> No
     result = run(right_for(*BY_PASSAGE), clustered(PASSAGES))
     grouped = run(right_for(*BY_PASSAGE), clustered(PASSAGES), cluster="passage")
     errors = [item.tasks[0].metric("exact_match").estimate.stderr for item in (grouped, result)]
-    told = '40 documents share 10 values of the column "passage"; the standard error of exact_match is '
+    message = '40 documents share 10 values of the column "passage"; the standard error of exact_match is '
     (notice,) = [line for line in result.notices if "share" in line]
-    assert told + "{:.4f} by these and not {:.4f}: say --cluster passage".format(*errors) in notice
+    assert message + "{:.4f} by these and not {:.4f}: say --cluster passage".format(*errors) in notice
     assert not [line for line in grouped.notices if "share" in line]
 
 
@@ -243,15 +243,15 @@ def test_a_document_without_a_text_stands_alone_among_shared_ones() -> None:
 def test_shared_texts_are_told_once_for_all_ways_of_asking() -> None:
     ways = [clustered(PASSAGES, f"toy@{name}") for name in ("plain", "polite")]
     result = run(right_for(*BY_PASSAGE), *ways, clustered(PASSAGES, "another"))
-    told = [line.partition(":")[0] for line in result.notices if "share" in line]
-    assert told == ["toy@plain", "another"]
+    message = [line.partition(":")[0] for line in result.notices if "share" in line]
+    assert message == ["toy@plain", "another"]
 
 
 def test_a_run_that_may_stop_is_not_told_to_cluster() -> None:
-    (told,) = [
+    (message,) = [
         line for line in run(right_for(*BY_PASSAGE), clustered(PASSAGES), until_se=0.01).notices if "share" in line
     ]
-    assert told.endswith("does not heed them either; use --sample N with --cluster passage instead")
+    assert message.endswith("does not heed them either; use --sample N with --cluster passage instead")
 
 
 def test_shared_texts_that_change_no_error_are_not_told() -> None:

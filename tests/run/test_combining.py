@@ -55,8 +55,8 @@ def test_a_rescored_run_says_what_its_profile_said(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     run = evaluate("ngram", "arc_easy", store=store, include_path=tmp_path, like="olmes")
     again = assay.rescore(run.run_id, store=store)
-    told = [text for text in run.notices if text.startswith("olmes: ")]
-    assert len(told) == 2 and [text for text in again.notices if text.startswith("olmes: ")] == told
+    message = [text for text in run.notices if text.startswith("olmes: ")]
+    assert len(message) == 2 and [text for text in again.notices if text.startswith("olmes: ")] == message
 
 
 def test_a_run_of_an_earlier_profile_is_not_rescored_and_the_profile_is_named(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_what_a_profile_leaves_out_is_told_before_the_run(tmp_path: Path) -> Non
     write(tmp_path)
     events: list[Event] = []
     evaluate("dummy", "arc_easy", store=":memory:", include_path=tmp_path, like="olmes", listener=events.append)
-    told = [event.text for event in events if isinstance(event, Noticed)]
-    assert told[0].startswith("olmes: known differences from the tool: ")
+    message = [event.text for event in events if isinstance(event, Noticed)]
+    assert message[0].startswith("olmes: known differences from the tool: ")
 
 
 def test_tasks_in_python_are_left_alone_and_told() -> None:

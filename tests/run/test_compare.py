@@ -76,7 +76,7 @@ def run(folder: Path, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def versus(tmp_path: Path) -> Callable[..., RunComparison]:
-    return lambda *runs, **wish: compare(*runs, store=tmp_path / "s.db", **wish)
+    return lambda *runs, **options: compare(*runs, store=tmp_path / "s.db", **options)
 
 
 Versus = Callable[..., RunComparison]
@@ -110,10 +110,10 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
     assert "9 documents of b failed" in comparison_junit(found, True)
     assert not versus(base, run(SIZE, "c")).is_worse()
     assert pair.bounds == (-0.75, 0.0)
-    told = (
+    message = (
         "failed, counted in neither score: 9 of b; counted as wrong or right, the difference is from -75.0 to 0 points"
     )
-    assert any(remark.startswith(told) for remark in pair.remarks)
+    assert any(remark.startswith(message) for remark in pair.remarks)
 
 
 def test_a_gate_lets_no_run_through_whose_baseline_failed(
@@ -165,8 +165,8 @@ def test_records_of_before_are_reopened(run: Run, versus: Versus, tmp_path: Path
 
 def test_other_shots_are_refused_unless_they_are_the_point(run: Run, versus: Versus) -> None:
     runs = run(4, "a"), run(4, "a", num_fewshot=2)
-    told = r"not comparable: num_fewshot: 0 → 2 \(shots\).*If that is the point, add --across model,shots"
-    with pytest.raises(DataError, match=told):
+    message = r"not comparable: num_fewshot: 0 → 2 \(shots\).*If that is the point, add --across model,shots"
+    with pytest.raises(DataError, match=message):
         versus(*runs)
     (pair,) = versus(*runs, across=["shots"]).pairs
     assert pair.differing == ("num_fewshot: 0 → 2",)
@@ -344,8 +344,8 @@ def test_metrics_of_one_run_only_fail_a_gate(run: Run, versus: Versus, write_tas
     write_task(task="other", doc_to_text="'Tell: {{q}}'", metric_list="[{metric: acc_norm}]")
     second = run(2, "b", ["odd", "other"])
     assert versus(base, second).notices == ("other: only one run reports acc; acc_norm is compared",)
-    for wish in ("acc", "all"):
-        found = versus(base, second, metrics=[wish])
+    for options in ("acc", "all"):
+        found = versus(base, second, metrics=[options])
         assert [(item.task, item.metric) for item in found.uncompared] == [("other", "acc")] and found.is_worse()
 
 
@@ -371,8 +371,8 @@ def test_runs_of_one_model_are_called_by_their_names(run: Run, versus: Versus) -
 def test_metrics_are_chosen(run: Run, versus: Versus) -> None:
     runs = run(2, "a"), run(10, "b")
     assert [pair.metric for pair in versus(*runs, metrics=["acc_norm"]).pairs] == ["acc_norm"]
-    for wish in (["all"], ["all", "acc"]):
-        assert [pair.metric for pair in versus(*runs, metrics=wish).pairs] == ["acc", "acc_norm"]
+    for options in (["all"], ["all", "acc"]):
+        assert [pair.metric for pair in versus(*runs, metrics=options).pairs] == ["acc", "acc_norm"]
     assert [pair.adjusted for pair in versus(*runs, metrics=["acc", "acc,none"]).pairs] == [pytest.approx(2 / 2**8)]
     with pytest.raises(DataError, match='no two runs report the metric "f1"; they have acc, acc_norm'):
         versus(*runs, metrics=["f1"])
@@ -482,7 +482,7 @@ def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Ver
 
 
 @pytest.mark.parametrize(
-    ("wish", "told"),
+    ("options", "message"),
     [
         ({"alpha": 0.0}, "--alpha: 0.0; expected a number from"),
         ({"alpha": 1e-20}, "--alpha: 1e-20; expected a number from"),
@@ -499,10 +499,10 @@ def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Ver
         ({"detect": -5.0}, "--detect: -5 on odd, acc"),
     ],
 )
-def test_wishes_that_mean_nothing_are_told(run: Run, versus: Versus, wish: dict[str, Any], told: str) -> None:
+def test_wishes_that_mean_nothing_are_told(run: Run, versus: Versus, options: dict[str, Any], message: str) -> None:
     runs = run(2, "a"), run(10, "b")
-    with pytest.raises(UserError, match=told):
-        versus(*runs, **wish)
+    with pytest.raises(UserError, match=message):
+        versus(*runs, **options)
 
 
 def test_runs_that_mean_nothing_are_told(run: Run, versus: Versus) -> None:
@@ -542,7 +542,7 @@ def test_documents_that_a_stopped_run_did_not_get_to_have_not_failed(
     with pytest.raises(KeyboardInterrupt):
         evaluate(model, "odd", store=tmp_path / "s.db", include_path=folder)
     (pair,) = versus(base, "last").pairs
-    assert (pair.failed, pair.unanswered, pair.lacks_answers) == ((0, 0), (0, SIZE - pair.n), True)
+    assert (pair.failed, pair.unanswered, pair.has_too_many_missing) == ((0, 0), (0, SIZE - pair.n), True)
     assert f"{SIZE - pair.n} documents of b have no answer: a gate" in " ".join(pair.remarks)
 
 

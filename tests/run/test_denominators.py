@@ -25,9 +25,9 @@ def answer(request: Request) -> Any:
     assert isinstance(request, Generation)
     left = int(str(request.prompt).split(" + ")[0])
     right = str(left + 7)
-    told = {0: Failure("timeout", "too slow"), 1: Text(f"#### {right}\nand", "length")}
-    told |= {2: Text("so", finish_reason="length"), 3: Text("none")}
-    return told.get(left, right)
+    reported = {0: Failure("timeout", "too slow"), 1: Text(f"#### {right}\nand", "length")}
+    reported |= {2: Text("so", finish_reason="length"), 3: Text("none")}
+    return reported.get(left, right)
 
 
 def extracting(size: int) -> ToyTask:
@@ -48,9 +48,9 @@ def test_documents_are_counted_by_what_became_of_them() -> None:
 
 def test_every_score_and_rate_in_the_summary_is_complete() -> None:
     for size in (1, 2, 3, 8):
-        told = run(size).summary()["tasks"]["sums"]
-        assert set(told["denominators"]) == COUNTS
-        scores = [*told["metrics"], *told["rates"]]
+        reported = run(size).summary()["tasks"]["sums"]
+        assert set(reported["denominators"]) == COUNTS
+        scores = [*reported["metrics"], *reported["rates"]]
         assert [score["metric"] for score in scores] == ["exact_match", "no_answer", "truncated"]
         assert all(set(score["estimate"]) == ESTIMATE for score in scores)
         assert {score["estimate"]["n"] for score in scores} == {size - 1}
@@ -73,8 +73,8 @@ def test_a_score_without_failed_documents_has_its_bounds_beside_it() -> None:
     (found,) = run(8).task("sums").metrics  # 0 failed; 2 and 3 are wrong
     assert (found.estimate.value, found.estimate.n) == (5 / 7, 7)
     assert found.bounds == FailureBounds(1, 5 / 8, 6 / 8)
-    told = run(8).summary()["tasks"]["sums"]["metrics"][0]
-    assert told["bounds"] == {"failed": 1, "low": 5 / 8, "high": 6 / 8}
+    reported = run(8).summary()["tasks"]["sums"]["metrics"][0]
+    assert reported["bounds"] == {"failed": 1, "low": 5 / 8, "high": 6 / 8}
 
 
 def test_where_all_failed_the_score_may_be_anything() -> None:

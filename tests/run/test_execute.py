@@ -12,10 +12,10 @@ import numpy
 import pytest
 
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import Measures, Model, Progress, Workload
+from assay.core.protocols import ReportsWorkload, Model, Progress, Workload
 from assay.core.requests import REQUEST_KINDS, Classification, Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
-from assay.plan.planning import Plan, find_keys, make_plan
+from assay.plan.planning import RequestPlan, find_keys, make_plan
 from assay.run.events import Event, Listener, Progressed, ignore
 from assay.run.execute import Executed, execute
 from assay.store.responses import ResponseWriter
@@ -68,25 +68,25 @@ def reporting(reports: Sequence[Progress], pause: float = 0.0, loading: float = 
     return MeasuringModel(stream, watchers)
 
 
-def told(plan: Plan, model: Model) -> tuple[list[Progressed], Executed]:
+def message(plan: RequestPlan, model: Model) -> tuple[list[Progressed], Executed]:
     events: list[Event] = []
     with Store() as store:
         executed = ask(plan, model, store, events.append)
     return [event for event in events if isinstance(event, Progressed)], executed
 
 
-def ask(plan: Plan, model: Model, store: Store, listener: Listener) -> Executed:
+def ask(plan: RequestPlan, model: Model, store: Store, listener: Listener) -> Executed:
     with ResponseWriter(store.responses, model.fingerprint) as writer:
         return execute(plan, model, writer, listener)
 
 
-def plan_of(count: int) -> Plan:
+def plan_of(count: int) -> RequestPlan:
     asked = tuple(Loglikelihood("q", f" {number}") for number in range(count))
     keys = find_keys([Instance("t", 0, asked)], StreamModel.fingerprint.digest)
     return make_plan(keys.posed, keys.requests, set())
 
 
-def kept_after(model: StreamModel, plan: Plan, error: type[BaseException], match: str) -> int:
+def kept_after(model: StreamModel, plan: RequestPlan, error: type[BaseException], match: str) -> int:
     with Store() as store:
         with pytest.raises(error, match=match):
             ask(plan, model, store, ignore)
@@ -190,22 +190,22 @@ def test_progress_ends_with_everything_counted() -> None:
 
 def test_a_model_that_measures_is_loading_until_it_reports() -> None:
     model = reporting([Progress(0.0, 50.0, 0, 5), Progress(50.0, 50.0, 5, 5)])
-    assert isinstance(model, Measures)
-    events, _ = told(plan_of(2), model)
+    assert isinstance(model, ReportsWorkload)
+    events, _ = message(plan_of(2), model)
     assert [event.is_loading for event in events] == [True, False, False]
     assert events[1] == Progressed("requests", 0, 2, 0.0, 50.0, 0, 0, 5)
     assert events[-1] == Progressed("requests", 2, 2, 50.0, 50.0, 0, 5, 5)
 
 
 def test_a_model_that_does_not_measure_is_never_said_to_load() -> None:
-    events, executed = told(plan_of(2), ScriptedModel(lambda request: -1.0))
+    events, executed = message(plan_of(2), ScriptedModel(lambda request: -1.0))
     assert not any(event.is_loading or event.tokens_total for event in events)
     assert (executed.unit, executed.tokens) == ("work", 0)
 
 
 def test_progress_comes_between_answers_and_never_falls() -> None:
     reports = [Progress(0, 90, 0, 9), Progress(60, 90, 6, 9), Progress(30, 80, 3, 8), Progress(80, 80, 8, 8)]
-    events, _ = told(plan_of(1), reporting(reports, pause=0.11))
+    events, _ = message(plan_of(1), reporting(reports, pause=0.11))
     assert [(event.work_done, event.work_total) for event in events[1:-1]] == [(0, 90), (60, 90), (60, 80), (80, 80)]
     assert [event.tokens for event in events[1:]] == [0, 6, 6, 8, 8]
 
@@ -213,14 +213,14 @@ def test_progress_comes_between_answers_and_never_falls() -> None:
 def test_many_reports_make_few_events() -> None:
     reports = [Progress(done, 20_000, done, 20_000) for done in range(20_000)]
     started = time.perf_counter()
-    events, _ = told(plan_of(1), reporting(reports))
+    events, _ = message(plan_of(1), reporting(reports))
     assert len(events) <= 3 + 10 * (time.perf_counter() - started)
 
 
 def test_speed_is_measured_without_loading() -> None:
     reports = [Progress(7.0, 50.0, 1, 5), Progress(50.0, 50.0, 5, 5)]
     started = time.perf_counter()
-    _, executed = told(plan_of(2), reporting(reports, pause=0.05, loading=0.2))
+    _, executed = message(plan_of(2), reporting(reports, pause=0.05, loading=0.2))
     assert (executed.unit, executed.work, executed.tokens) == ("operations", 43.0, 5)
     assert 0.05 <= executed.seconds <= time.perf_counter() - started - 0.2
 

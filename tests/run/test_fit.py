@@ -13,7 +13,7 @@ import pytest
 from assay.api import evaluate_matrix, finetune
 from assay.core.errors import DataError, ModelError, StoreError, UserError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitListener, FitProgress, FitReport, FitSettings, Lesson
+from assay.core.fitting import FitListener, FitProgress, FitReport, FitSettings, TrainingExample
 from assay.core.requests import Loglikelihood
 from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.run.events import Event, Noticed, Trained
@@ -28,22 +28,22 @@ from assay.testing.toys import ToyTask
 class Pupil(ScriptedModel):
     """A model that can be trained: it writes a folder that looks like a model's, and remembers its lessons."""
 
-    learnt: list[tuple[Sequence[Lesson], Sequence[Lesson], FitSettings]] = field(default_factory=list)
+    learnt: list[tuple[Sequence[TrainingExample], Sequence[TrainingExample], FitSettings]] = field(default_factory=list)
     capabilities: ClassVar = Capabilities(frozenset({"loglikelihood"}), learns=frozenset({"loglikelihood"}))
 
     def fit(
         self,
-        lessons: Sequence[Lesson],
-        checks: Sequence[Lesson],
+        training_examples: Sequence[TrainingExample],
+        validation: Sequence[TrainingExample],
         settings: FitSettings,
         folder: Path,
         listener: FitListener,
     ) -> FitReport:
-        self.learnt.append((lessons, checks, settings))
+        self.learnt.append((training_examples, validation, settings))
         listener(FitProgress(1, 1, 0.5, 0.75))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}))
-        (folder / "model.safetensors").write_bytes(repr((len(lessons), settings)).encode())
+        (folder / "model.safetensors").write_bytes(repr((len(training_examples), settings)).encode())
         return FitReport(1, 1, settings.metric, 0.75, notices=("a word about training",))
 
 
@@ -53,13 +53,13 @@ class Course(ToyTask):
 
     training: int = 20
     validation: int = 0
-    evaluated: tuple[Lesson, ...] = ()
+    evaluated: tuple[TrainingExample, ...] = ()
 
-    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
+    def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
         if part == "evaluated":
             return list(self.evaluated)
         count = self.training if part == "training" else self.validation
-        return [Lesson((Loglikelihood(f"{self.card.name} {part} {place}", " yes"),)) for place in range(count)]
+        return [TrainingExample((Loglikelihood(f"{self.card.name} {part} {place}", " yes"),)) for place in range(count)]
 
 
 @dataclass(frozen=True)
@@ -68,29 +68,29 @@ class Chosen(Course):
 
     asked: tuple[Loglikelihood, ...] = ()
 
-    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
-        return [Lesson(self.asked, place % 2) for place in range(12)]
+    def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
+        return [TrainingExample(self.asked, place % 2) for place in range(12)]
 
 
 def course(name: str, training: int = 20, validation: int = 0) -> Course:
     toy = toy_choice_task(4, name)
-    return Course(toy.card, toy.scoring, toy.rows, toy.poser, training, validation)
+    return Course(toy.card, toy.scoring, toy.rows, toy.builder, training, validation)
 
 
 def pupil() -> Pupil:
     return Pupil(lambda request: -1.0, "pupil")
 
 
-def prompts(lessons: Sequence[Lesson]) -> list[str]:
-    return [str(request.prompt) for lesson in lessons for request in lesson.requests if request.kind == "loglikelihood"]  # type: ignore[union-attr]
+def prompts(training_examples: Sequence[TrainingExample]) -> list[str]:
+    return [str(request.prompt) for training_example in training_examples for request in training_example.requests if request.kind == "loglikelihood"]  # type: ignore[union-attr]
 
 
 def test_a_share_is_kept_back_where_the_task_has_no_validation_documents(tmp_path: Path) -> None:
     model, events = pupil(), list[Event]()
     finetune(model, course("sums", 20), store=tmp_path / "s.db", fit={"holdout": 0.2}, listener=events.append)
-    ((lessons, checks, _),) = model.learnt
-    assert (len(lessons), len(checks)) == (16, 4)
-    assert sorted(prompts([*lessons, *checks])) == sorted(f"sums training {place}" for place in range(20))
+    ((training_examples, validation, _),) = model.learnt
+    assert (len(training_examples), len(validation)) == (16, 4)
+    assert sorted(prompts([*training_examples, *validation])) == sorted(f"sums training {place}" for place in range(20))
     assert Noticed("sums: 4 of 20 training documents are kept back for validation") in events
     assert Noticed("a word about training") in events
     assert Trained(FitProgress(1, 1, 0.5, 0.75), "accuracy") in events
@@ -99,24 +99,24 @@ def test_a_share_is_kept_back_where_the_task_has_no_validation_documents(tmp_pat
 def test_validation_documents_of_the_task_are_used_where_there_are_some(tmp_path: Path) -> None:
     model = pupil()
     finetune(model, course("sums", 20, 3), store=tmp_path / "s.db")
-    ((lessons, checks, _),) = model.learnt
-    assert (len(lessons), prompts(checks)) == (20, [f"sums validation {place}" for place in range(3)])
+    ((training_examples, validation, _),) = model.learnt
+    assert (len(training_examples), prompts(validation)) == (20, [f"sums validation {place}" for place in range(3)])
 
 
 def test_documents_that_are_evaluated_too_are_counted_in_training_and_validation(tmp_path: Path) -> None:
     task, events = course("sums", 20, 5), list[Event]()
-    twice = (*task.lessons("training", frozenset())[:3], *task.lessons("validation", frozenset())[:2])
+    twice = (*task.training_examples("training", frozenset())[:3], *task.training_examples("validation", frozenset())[:2])
     fitted = finetune(pupil(), replace(task, evaluated=twice), store=tmp_path / "s.db", listener=events.append)
-    told = "documents stand in the evaluated split, too"
+    message = "documents stand in the evaluated split, too"
     flattered = "the weights that do best on these are kept, which flatters their score"
-    assert Noticed(f"sums: training: 3 of 20 {told}: a score on these is recall") in events
-    assert Noticed(f"sums: validation: 2 of 5 {told}: {flattered}") in events
+    assert Noticed(f"sums: training: 3 of 20 {message}: a score on these is recall") in events
+    assert Noticed(f"sums: validation: 2 of 5 {message}: {flattered}") in events
     assert (fitted.data["lessons_evaluated"], fitted.data["checks_evaluated"]) == (3, 2)
 
 
 def test_documents_that_are_kept_back_and_evaluated_are_counted_as_such(tmp_path: Path) -> None:
     task, events = course("sums", 20), list[Event]()
-    every = replace(task, evaluated=tuple(task.lessons("training", frozenset())))
+    every = replace(task, evaluated=tuple(task.training_examples("training", frozenset())))
     finetune(pupil(), every, store=tmp_path / "s.db", fit={"holdout": 0.2}, listener=events.append)
     assert [event.text.partition(" documents")[0] for event in events if isinstance(event, Noticed)][1:3] == [
         "sums: training: 16 of 16",
@@ -130,13 +130,13 @@ def test_a_run_of_a_trained_model_says_what_its_score_owes_to_evaluated_document
     with Store(":memory:") as store:
         store.fitted.add(record)
         spec = RunSpec("new", ("sums",))
-        told = trained_notices(spec, store, ["sums", "other"])
+        message = trained_notices(spec, store, ["sums", "other"])
         assert (
             trained_notices(spec, store, ["other"])
             == trained_notices(RunSpec("ngram", ("sums",)), store, ["sums"])
             == []
         )
-    assert told == [
+    assert message == [
         "new learnt 3 documents that its tasks evaluate: a score on these is recall",
         "new was chosen among its checkpoints by 2 documents that its tasks evaluate: this flatters their score",
     ]
@@ -170,8 +170,8 @@ def test_the_first_metric_of_the_task_decides_unless_another_is_named(
         model, scored(metric), store=tmp_path / "s.db", fit={"validation_metric": given}, listener=events.append
     )
     assert (model.learnt[0][2].metric, fitted.settings["metric"]) == (watched, watched)
-    told = Noticed("checkpoints are chosen by accuracy: bleu is not computed while training")
-    assert (told in events) == (metric == "bleu")
+    message = Noticed("checkpoints are chosen by accuracy: bleu is not computed while training")
+    assert (message in events) == (metric == "bleu")
 
 
 def test_tasks_with_different_first_metrics_are_watched_by_accuracy(tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ def test_tasks_with_different_first_metrics_are_watched_by_accuracy(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("training", "holdout"), [(9, 0.5), (20, 0.0)])
-def test_nothing_is_kept_back_of_few_lessons_or_when_not_wanted(tmp_path: Path, training: int, holdout: float) -> None:
+def test_nothing_is_held_out_of_few_training_examples_or_when_not_wanted(tmp_path: Path, training: int, holdout: float) -> None:
     model = pupil()
     finetune(model, course("sums", training), store=tmp_path / "s.db", fit={"holdout": holdout})
-    ((lessons, checks, _),) = model.learnt
-    assert (len(lessons), len(checks)) == (training, 0)
+    ((training_examples, validation, _),) = model.learnt
+    assert (len(training_examples), len(validation)) == (training, 0)
 
 
 def test_several_tasks_are_concatenated_or_balanced(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_model_that_cannot_be_trained_says_so(tmp_path: Path) -> None:
         finetune(ScriptedModel(lambda request: -1.0), course("sums"), store=tmp_path / "s.db")
 
 
-def test_a_task_without_lessons_says_so(tmp_path: Path) -> None:
+def test_a_task_without_training_examples_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="task toy_choice: has no training documents"):
         finetune(pupil(), toy_choice_task(3), store=tmp_path / "s.db")
 
@@ -279,17 +279,17 @@ def test_a_task_without_lessons_says_so(tmp_path: Path) -> None:
 def test_wrong_settings_are_told_together() -> None:
     with pytest.raises(UserError) as caught:
         finetune(pupil(), course("sums"), store=":memory:", fit={"epochs": 0, "finetune": "all", "epoch": 3})
-    told = [str(fault) for fault in caught.value.faults]
-    assert told[0] == '--epochs: is "0"; expected a number above 0'
-    assert told[1] == '--finetune: is "all"; expected one of full, lora, head'
-    assert "no such setting of training (did you mean" in told[2]
+    message = [str(fault) for fault in caught.value.faults]
+    assert message[0] == '--epochs: is "0"; expected a number above 0'
+    assert message[1] == '--finetune: is "all"; expected one of full, lora, head'
+    assert "no such setting of training (did you mean" in message[2]
 
 
 def test_in_a_matrix_every_column_has_a_model_of_its_own_and_a_gap_says_why(tmp_path: Path) -> None:
     """The folders hold no weights that could be loaded, so the cells stay empty: after the training."""
     model, tasks = pupil(), [course("sums"), course("names"), toy_choice_task(3)]
     matrix = evaluate_matrix(model, tasks, store=tmp_path / "s.db", finetune={"finetune": "head"}, bootstrap_iters=0)
-    assert [{prompt.split()[0] for prompt in prompts(lessons)} for lessons, _, _ in model.learnt] == [
+    assert [{prompt.split()[0] for prompt in prompts(training_examples)} for training_examples, _, _ in model.learnt] == [
         {"sums"},
         {"names"},
     ]
@@ -303,8 +303,8 @@ def test_in_a_matrix_one_model_may_serve_all_columns(tmp_path: Path) -> None:
     evaluate_matrix(
         model, tasks, store=tmp_path / "s.db", finetune={"finetune": "head"}, finetune_together=True, bootstrap_iters=0
     )
-    ((lessons, _, _),) = model.learnt
-    assert {prompt.split()[0] for prompt in prompts(lessons)} == {"sums", "names"}
+    ((training_examples, _, _),) = model.learnt
+    assert {prompt.split()[0] for prompt in prompts(training_examples)} == {"sums", "names"}
 
 
 def test_the_store_keeps_the_first_of_two_equal_records(tmp_path: Path) -> None:

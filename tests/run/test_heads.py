@@ -12,7 +12,7 @@ import pytest
 
 from assay.api import evaluate, evaluate_matrix, explain, rescore, show_document, study_methods
 from assay.core.errors import DataError, ModelError, UserError
-from assay.core.requests import HEAD_KINDS, Choosing, Classification, Request, SpanExtraction
+from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Request, SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.report.harness_shape import sample_lines
 from assay.tasks.python import Choose, Write, task
@@ -60,7 +60,7 @@ def answer(request: Request) -> LabelScores | Text:
     if isinstance(request, Classification):
         share = 0.8 if "liked" in request.first else 0.4
         return LabelScores((math.log(1 - share), math.log(share)))
-    if isinstance(request, Choosing):
+    if isinstance(request, ChoiceSelection):
         rest = math.log(0.3 / (len(request.choices) - 1))
         return LabelScores((math.log(0.7), *[rest] * (len(request.choices) - 1)))
     assert isinstance(request, SpanExtraction)
@@ -120,14 +120,14 @@ def test_classes_found_in_prompts_are_asked_too(folder: Path) -> None:
 def test_classes_are_choices_for_a_head_that_chooses(folder: Path) -> None:
     model = head("choosing")
     result = evaluate(model, ["stated"], store=":memory:", include_path=folder)
-    assert model.asked[0] == Choosing("I liked it.", ("negative", "positive"))
+    assert model.asked[0] == ChoiceSelection("I liked it.", ("negative", "positive"))
     assert values(result)["acc"] == 0.5
 
 
 def test_choices_are_asked(folder: Path) -> None:
     model = head()
     result = evaluate(model, ["options"], store=":memory:", include_path=folder)
-    assert model.asked == [Choosing("Which?", ("I liked it.", "no."))]
+    assert model.asked == [ChoiceSelection("Which?", ("I liked it.", "no."))]
     assert values(result)["acc"] == 0.0
 
 
@@ -150,8 +150,8 @@ def test_a_language_model_is_asked_as_ever(folder: Path) -> None:
 def test_metrics_that_need_likelihoods_give_way_to_accuracy(folder: Path) -> None:
     result = evaluate(head(), ["stated"], store=":memory:", include_path=folder, metrics="acc_norm,acc_bytes")
     assert values(result) == {"acc": 0.75}
-    told = "stated: a head's scores have no acc_norm, acc_bytes: left out, acc is reported instead"
-    assert told in result.notices
+    message = "stated: a head's scores have no acc_norm, acc_bytes: left out, acc is reported instead"
+    assert message in result.notices
 
 
 def test_all_metrics_that_fit(folder: Path) -> None:
@@ -177,7 +177,7 @@ def test_python_tasks_are_asked() -> None:
 
     model = head()
     assert values(evaluate(model, [toy], store=":memory:"))["acc"] == 1.0
-    assert model.asked[1] == Choosing("2?", ("2", "x"))
+    assert model.asked[1] == ChoiceSelection("2?", ("2", "x"))
 
 
 # What is said before anything runs

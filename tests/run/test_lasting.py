@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from assay.run.events import Event, Progressed
-from assay.run.lasting import after_a_while
+from assay.run.lasting import delayed_report
 
 
 def heard_events(*reports: tuple[float, int]) -> list[int]:
     """How much was done at the events that come of reports of (seconds, done) of 10."""
     events: list[Event] = []
     times = iter([seconds for seconds, _ in reports])
-    report = after_a_while(events.append, lambda: next(times))
+    report = delayed_report(events.append, lambda: next(times))
     for _, done in reports:
         report("resamples", done, 10)
     assert all(isinstance(event, Progressed) and event.total == 10 for event in events)

@@ -11,7 +11,7 @@ from assay.core.fingerprints import Fingerprint
 from assay.core.identity import digest_all
 from assay.core.specs import RunSpec
 from assay.run.manifest import make_manifest
-from assay.run.posing import pose_task
+from assay.run.posing import build_task
 from assay.settings import make_spec
 from assay.testing import ScriptedModel, toy_generation_task
 
@@ -46,8 +46,8 @@ MAY_BE_NULL = {
 
 def test_the_manifest_has_everything_it_promises() -> None:
     spec = make_spec("m", ["toy_generation"], limit=2)
-    posed = pose_task(toy_generation_task(4), spec, "f" * 64)
-    manifest = make_manifest(spec, Fingerprint("m", weights="w"), [posed])
+    built = build_task(toy_generation_task(4), spec, "f" * 64)
+    manifest = make_manifest(spec, Fingerprint("m", weights="w"), [built])
     assert [name for name, value in manifest.items() if value is None and name not in MAY_BE_NULL] == []
     assert set(manifest) >= {"date", "assay_version", "command", "spec", "model", "seeds", "python", "platform"}
     assert manifest["tasks"]["toy_generation"] == {
@@ -56,9 +56,9 @@ def test_the_manifest_has_everything_it_promises() -> None:
         "num_fewshot": 0,
         "documents": 2,
         "documents_available": 4,
-        "documents_fingerprint": posed.fingerprint,
-        "prompts_fingerprint": posed.keys.prompts,
-        "targets_fingerprint": digest_all(instance.gold for instance in posed.instances),
+        "documents_fingerprint": built.fingerprint,
+        "prompts_fingerprint": built.keys.prompts,
+        "targets_fingerprint": digest_all(instance.gold for instance in built.instances),
         "config": {"task": "toy_generation", "output_type": "generate_until", "size": 4},
         "scoring": {"metrics": {"exact_match": {}}, "filters": {"none": [{"function": "take_first"}]}, "process": None},
     }

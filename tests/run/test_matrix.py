@@ -253,8 +253,8 @@ def test_a_task_that_keeps_its_number_of_examples_is_named() -> None:
     matrix = evaluate_matrix(
         "dummy:num_fewshot=2", "demo_arithmetic_2d,demo_questions", store=":memory:", limit=2, bootstrap_iters=0
     )
-    told = "dummy@2-shot: not 2 examples per prompt but the task's own number: demo_questions (0)"
-    assert told in matrix.notices
+    message = "dummy@2-shot: not 2 examples per prompt but the task's own number: demo_questions (0)"
+    assert message in matrix.notices
 
 
 def test_notices_name_the_models_that_they_are_about() -> None:
@@ -273,8 +273,8 @@ def test_notices_name_the_models_that_they_are_about() -> None:
 
 
 def test_a_notice_of_some_models_names_these() -> None:
-    told = {"a": ["x", "y", "y"], "b": ["y"], "c": ["y", "z"], "d": []}
-    assert named_notices(told) == ["a: x", "a, b, c: y", "c: z"]
+    message = {"a": ["x", "y", "y"], "b": ["y"], "c": ["y", "z"], "d": []}
+    assert named_notices(message) == ["a: x", "a, b, c: y", "c: z"]
     assert named_notices({"a": ["x"]}) == ["a: x"]
 
 

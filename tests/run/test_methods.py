@@ -134,8 +134,8 @@ def test_an_answer_outside_the_choices_picks_none(folder: Path) -> None:
     study = made(folder, model, styles=["generate"])
     assert {cell.method: cell.picks for cell in study.cells} == {"strict": (-1, -1), "extract": (1, 1)}
     assert {item.cell: item.none for item in study.places} == {"strict@generate": 2, "extract@generate": 0}
-    (told,) = study.diagnostics.values()
-    rates = {(metric.metric, metric.filter): metric.estimate.value for metric in told if metric.metric != "exact_match"}
+    (message,) = study.diagnostics.values()
+    rates = {(metric.metric, metric.filter): metric.estimate.value for metric in message if metric.metric != "exact_match"}
     assert rates == {("no_answer", "strict"): 1.0, ("no_answer", "extract"): 0.0, ("truncated", "none"): 0.0}
 
 

@@ -36,21 +36,21 @@ def results(*unparsed: tuple[str, int]) -> list[TaskResult]:
 
 
 def test_one_way_of_asking_has_its_own_name() -> None:
-    told = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("other", 2)))
-    assert told == [
+    message = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("other", 2)))
+    assert message == [
         "quiz#seed=1: no answer was found in 3 of 4 (number)",
         "other: no answer was found in 2 of 4 (number)",
     ]
 
 
 def test_several_ways_are_one_line_with_the_range_of_their_numbers() -> None:
-    told = task_notices(results(("quiz@a#seed=1", 3), ("quiz@b#seed=1", 2), ("quiz@b#seed=2", 3)))
-    assert told == ["quiz (3 ways): no answer was found in 2 to 3 of 4 (number)"]
+    message = task_notices(results(("quiz@a#seed=1", 3), ("quiz@b#seed=1", 2), ("quiz@b#seed=2", 3)))
+    assert message == ["quiz (3 ways): no answer was found in 2 to 3 of 4 (number)"]
 
 
 def test_it_is_told_where_some_ways_only_have_the_notice() -> None:
-    told = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("quiz#seed=3", 3)))
-    assert told == ["quiz (2 of 3 ways): no answer was found in 3 of 4 (number)"]
+    message = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("quiz#seed=3", 3)))
+    assert message == ["quiz (2 of 3 ways): no answer was found in 3 of 4 (number)"]
 
 
 def test_a_group_says_which_tasks_its_score_leaves_out() -> None:
@@ -61,8 +61,8 @@ def test_a_group_says_which_tasks_its_score_leaves_out() -> None:
     lost = replace(two[1], rows=two[1].rows[1:])
     tasks = evaluate(ScriptedModel(fail), [two[0], lost], store=":memory:").tasks
     spec = GroupSpec("g", "g", ("a", "b"), (GroupMetricSpec("exact_match"),))
-    told = ["g: its score is over 1 of 2 tasks: all documents failed in b"]
-    assert group_notices(aggregate_groups([spec], tasks), tasks) == told
+    message = ["g: its score is over 1 of 2 tasks: all documents failed in b"]
+    assert group_notices(aggregate_groups([spec], tasks), tasks) == message
 
 
 def classified(says: Callable[[int], str], parent: str | None = None, n: int = 12) -> list[str]:
@@ -87,12 +87,12 @@ def test_one_class_for_all_documents_is_noticed_with_how_often_it_is_right() -> 
 
 
 def test_a_trained_model_that_is_no_better_than_the_most_frequent_class_is_noticed() -> None:
-    told = "t: the trained model is right in 8 of 12 documents, no more than always picking"
+    message = "t: the trained model is right in 8 of 12 documents, no more than always picking"
 
     def swaps_two(number: int) -> str:
         return {0: "no", 1: "no"}.get(number, "yes")
 
-    assert classified(swaps_two, "parent") == [f'{told} "yes", the most frequent class (8)']
+    assert classified(swaps_two, "parent") == [f'{message} "yes", the most frequent class (8)']
     assert classified(swaps_two) == []
     assert classified(lambda number: "no" if number % 3 == 0 else "yes", "parent") == []
 
@@ -104,10 +104,10 @@ def test_one_class_is_told_by_the_tasks_first_metric() -> None:
     def ask(row: Any) -> Choose:
         return Choose(f"{row['number']}?", ["no", "maybe yes"], int(row["number"] % 3 > 0))
 
-    def told(metric: str) -> list[str]:
+    def message(metric: str) -> list[str]:
         task = PythonTask("t", rows, ask, metrics=(metric,))
         model = ScriptedModel(lambda request: -2.0 if "maybe" in str(request) else -1.0)
         return task_notices(evaluate(model, task, store=":memory:").tasks)
 
-    assert told("acc") == ['t: "no" is picked in all 12 documents and right in 4 of them']
-    assert told("acc_norm") == ['t: "maybe yes" is picked in all 12 documents and right in 8 of them']
+    assert message("acc") == ['t: "no" is picked in all 12 documents and right in 4 of them']
+    assert message("acc_norm") == ['t: "maybe yes" is picked in all 12 documents and right in 8 of them']

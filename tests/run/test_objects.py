@@ -159,7 +159,7 @@ def test_metrics_that_need_more_requests_can_be_named_in_the_task(store: Path) -
 def test_a_reference_with_more_objects_than_this_run(store: Path) -> None:
     whole, _ = pair(store, sums, letters)
     found = evaluate(OTHER, letters, store=store, sample=4, reference=whole.run_id)
-    assert found.tasks[0].spared is not None
+    assert found.tasks[0].subsample is not None
 
 
 def test_one_store_may_be_written_in_two_ways(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

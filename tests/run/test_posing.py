@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.errors import DataError
 from assay.core.specs import RunSpec
-from assay.run.posing import chosen_documents, pose_task
+from assay.run.posing import selected_documents, build_task
 from assay.testing import toy_choice_task
 
 TASK = toy_choice_task(9)
@@ -16,18 +16,18 @@ TASK = toy_choice_task(9)
     ("limit", "count"), [(None, 9), (3, 3), (3.0, 3), (1, 1), (1.0, 1), (0.5, 5), (0.01, 1), (0.999, 9), (100, 9)]
 )
 def test_a_limit_is_a_count_or_a_share(limit: float | None, count: int) -> None:
-    found = chosen_documents(TASK, RunSpec("m", (), limit=limit))
+    found = selected_documents(TASK, RunSpec("m", (), limit=limit))
     assert [document.id for document in found] == list(range(count))
 
 
 def test_chosen_places_come_sorted_and_once() -> None:
     spec = RunSpec("m", (), samples={"toy_choice": (7, 2, 7)})
-    assert [document.id for document in chosen_documents(TASK, spec)] == [2, 7]
+    assert [document.id for document in selected_documents(TASK, spec)] == [2, 7]
 
 
 def test_a_task_without_chosen_places_is_asked_whole() -> None:
     spec = RunSpec("m", (), samples={"other": (1,)})
-    assert len(chosen_documents(TASK, spec)) == 9
+    assert len(selected_documents(TASK, spec)) == 9
 
 
 @pytest.mark.parametrize("place", [-1, 9])
@@ -36,12 +36,12 @@ def test_a_place_outside_is_an_error(place: int) -> None:
     with pytest.raises(
         DataError, match=rf"--samples toy_choice: no documents \[{place}\]; expected places from 0 to 8"
     ):
-        chosen_documents(TASK, spec)
+        selected_documents(TASK, spec)
 
 
 def test_a_limit_changes_no_prompt_and_no_key() -> None:
-    whole = pose_task(TASK, RunSpec("m", ()), "f" * 64)
-    part = pose_task(TASK, RunSpec("m", (), limit=4), "f" * 64)
+    whole = build_task(TASK, RunSpec("m", ()), "f" * 64)
+    part = build_task(TASK, RunSpec("m", (), limit=4), "f" * 64)
     assert part.instances == whole.instances[:4]
     assert list(part.keys.by_instance) == list(whole.keys.by_instance)[:4]
     assert (part.available, len(part.documents)) == (9, 4)
@@ -49,5 +49,5 @@ def test_a_limit_changes_no_prompt_and_no_key() -> None:
 
 def test_the_documents_asked_have_a_fingerprint() -> None:
     specs = [RunSpec("m", ()), RunSpec("m", (), limit=4), RunSpec("m", (), samples={"toy_choice": (0, 1, 2, 3)})]
-    whole, part, same = (pose_task(TASK, spec, "f" * 64).fingerprint for spec in specs)
+    whole, part, same = (build_task(TASK, spec, "f" * 64).fingerprint for spec in specs)
     assert part == same != whole

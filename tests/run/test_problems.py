@@ -81,7 +81,7 @@ def run(*tasks: ToyTask, store: Path | str = ":memory:", model: ScriptedModel | 
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (by_aggregation(), 'task bad, metric "exact_match": its aggregation raising raised ValueError: no labels'),
         (by_filter(), 'task bad, filter strict, document 0: filter "custom" raised ValueError: no such column'),
@@ -89,12 +89,12 @@ def run(*tasks: ToyTask, store: Path | str = ":memory:", model: ScriptedModel | 
         (by_exit(), "task bad, document 0: process_results raised SystemExit: no grader"),
     ],
 )
-def test_what_cannot_be_scored_leaves_the_others_their_score(bad: ToyTask, told: str, tmp_path: Path) -> None:
+def test_what_cannot_be_scored_leaves_the_others_their_score(bad: ToyTask, message: str, tmp_path: Path) -> None:
     result = run(bad, toy_generation_task(SIZE, "good"), store=tmp_path / "s.db")
     assert result.task("good").metric("exact_match").estimate.value == 1.0
     problem = result.task("bad").problem
     assert problem is not None and not problem.is_bug and not result.is_whole
-    assert problem.text.startswith(told) and "nothing is asked twice" in problem.text
+    assert problem.text.startswith(message) and "nothing is asked twice" in problem.text
     with Store(tmp_path / "s.db") as store:
         record = store.runs.get("last")
         assert record.status == "incomplete"
@@ -203,7 +203,7 @@ class Silent(ScriptedModel):
 def test_notices_that_fail_do_not_cost_the_scores() -> None:
     result = run(toy_generation_task(SIZE, "good"), model=Silent(answer))
     assert result.task("good").metric("exact_match").estimate.value == 1.0
-    (trouble,) = result.troubles
+    (trouble,) = result.run_problems
     assert trouble.is_bug and trouble.text == "the notices: could not be made: RuntimeError: nothing to say"
 
 
@@ -225,7 +225,7 @@ def test_a_record_that_cannot_be_ended_does_not_hide_the_numbers(tmp_path: Path)
     connection.close()
     result = run(toy_generation_task(SIZE, "good"), store=tmp_path / "s.db")
     assert result.task("good").metric("exact_match").estimate.value == 1.0
-    (trouble,) = result.troubles
+    (trouble,) = result.run_problems
     assert not result.is_whole and "no space left" in trouble.text and not trouble.is_bug
 
 

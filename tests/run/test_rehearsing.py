@@ -23,7 +23,7 @@ def filtered(name: str, **options: Any) -> ToyTask:
 
 
 @pytest.mark.parametrize(
-    ("task", "told"),
+    ("task", "message"),
     [
         (filtered("take_first_k", k=3), r"task toy_generation, filter take_first_k: there are 1 draws; expected 3"),
         (filtered("multi_choice_regex"), "task toy_generation, filter multi_choice_regex: the document has no column"),
@@ -36,9 +36,9 @@ def filtered(name: str, **options: Any) -> ToyTask:
         ),
     ],
 )
-def test_settings_that_cannot_work_are_refused_before_asking(task: ToyTask, told: str) -> None:
+def test_settings_that_cannot_work_are_refused_before_asking(task: ToyTask, message: str) -> None:
     model = ScriptedModel(lambda request: "7")
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         evaluate(model, [task, toy_generation_task(2, "other")], store=":memory:")
     assert model.asked == []
 

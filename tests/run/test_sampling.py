@@ -15,8 +15,8 @@ from assay.api import evaluate, evaluate_matrix, rescore
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult
-from assay.core.sparing import Sparing
-from assay.report.sparing import sparing_lines
+from assay.core.sparing import SubsamplingOptions
+from assay.report.sparing import subsample_lines
 from assay.report.tables import prompt_lines
 from assay.settings import make_spec
 from assay.stats.sampling import nested_sample
@@ -61,7 +61,7 @@ def test_a_share_is_of_all_documents_and_too_many_are_all() -> None:
     assert len(places(run(knows(), 60, sample=0.25))) == 15
     whole = run(knows(), 8, sample=100)
     assert places(whole) == list(range(8))
-    assert whole.tasks[0].spared is None
+    assert whole.tasks[0].subsample is None
     assert not whole.notices
 
 
@@ -83,7 +83,7 @@ def test_a_limit_keeps_its_notice() -> None:
     result = run(knows(), 60, limit=10)
     assert places(result) == list(range(10))
     assert any("not a random sample" in notice for notice in result.notices)
-    assert result.tasks[0].spared is None
+    assert result.tasks[0].subsample is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_does_not_go_together_is_an_error(settings: dict[str, Any], said: s
 
 def test_a_specification_survives_its_record() -> None:
     spec = make_spec("dummy", ["a"], sample=0.5, sample_seed=3, reference="r", cluster="c")
-    assert spec.sparing == Sparing(0.5, 3, reference="r")
+    assert spec.sparing == SubsamplingOptions(0.5, 3, reference="r")
     assert type(spec).from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
@@ -134,11 +134,11 @@ def test_few_shot_examples_do_not_depend_on_the_sample(tmp_path: Path) -> None:
 def test_the_whole_task_has_a_narrower_interval_than_all_possible_documents() -> None:
     wrong = (*places(run(knows(), 60, sample=5)), 0, 1)
     result = run(knows(*wrong), 60, sample=20)
-    (told,) = result.tasks[0].spared.whole  # type: ignore[union-attr]
+    (message,) = result.tasks[0].subsample.whole  # type: ignore[union-attr]
     plain = result.tasks[0].metrics[0].estimate
-    assert (told.estimate.value, told.estimate.n, told.estimate.method) == (plain.value, 20, "finite-wilson")
-    assert told.estimate.stderr == pytest.approx((plain.stderr or 0) * math.sqrt(1 - 20 / 60))
-    assert plain.low < told.estimate.low < told.estimate.high < plain.high  # type: ignore[operator]
+    assert (message.estimate.value, message.estimate.n, message.estimate.method) == (plain.value, 20, "finite-wilson")
+    assert message.estimate.stderr == pytest.approx((plain.stderr or 0) * math.sqrt(1 - 20 / 60))
+    assert plain.low < message.estimate.low < message.estimate.high < plain.high  # type: ignore[operator]
 
 
 def test_after_a_failure_the_whole_task_is_not_told() -> None:
@@ -147,13 +147,13 @@ def test_after_a_failure_the_whole_task_is_not_told() -> None:
     wrong = places(run(knows(), 60, sample=20))[0]
     model = ScriptedModel(lambda request: Failure("error", "no") if number(request) == wrong else "1")
     result = run(model, 60, sample=20)
-    assert result.tasks[0].spared.whole == ()  # type: ignore[union-attr]
+    assert result.tasks[0].subsample.whole == ()  # type: ignore[union-attr]
 
 
 def test_metrics_that_are_no_mean_have_no_value_for_the_whole_task() -> None:
     model = ScriptedModel(lambda request: -3.0)
     result = evaluate(model, toy_perplexity_task(10), store=":memory:", sample=4)
-    assert result.tasks[0].spared.whole == ()  # type: ignore[union-attr]
+    assert result.tasks[0].subsample.whole == ()  # type: ignore[union-attr]
 
 
 def test_a_reference_stands_in_for_the_rest(tmp_path: Path) -> None:
@@ -163,16 +163,16 @@ def test_a_reference_stands_in_for_the_rest(tmp_path: Path) -> None:
     hard = (*sampled[:3], *outside[:9])
     full = run(knows(*hard, name="reference"), 60, tmp_path / "s.db")
     result = run(knows(*hard, sampled[3]), 60, tmp_path / "s.db", sample=20, reference="last")
-    spared = result.tasks[0].spared
-    assert spared is not None
-    assert spared.reference == full.run_id == result.spec.sparing.reference
-    (told,) = spared.differences
+    subsample = result.tasks[0].subsample
+    assert subsample is not None
+    assert subsample.reference == full.run_id == result.spec.sparing.reference
+    (message,) = subsample.differences
     # 48/60 − 1/20, and the spread of one −1 among 20, with √(1 − 20/60).
-    assert told.estimate.value == pytest.approx(0.8 - 0.05)
+    assert message.estimate.value == pytest.approx(0.8 - 0.05)
     spread = math.sqrt((0.95 * 0.05) * 20 / 19 / 20)
-    assert told.estimate.stderr == pytest.approx(spread * math.sqrt(2 / 3))
-    assert told.estimate.stderr < (spared.whole[0].estimate.stderr or 0)
-    lines = list(sparing_lines(result))
+    assert message.estimate.stderr == pytest.approx(spread * math.sqrt(2 / 3))
+    assert message.estimate.stderr < (subsample.whole[0].estimate.stderr or 0)
+    lines = list(subsample_lines(result))
     assert f"with run {full.run_id} for the rest 0.7500" in lines[1]
     assert result.summary()["tasks"]["toy_generation"]["spared"]["differences"][0]["metric"] == "exact_match"
 
@@ -195,7 +195,7 @@ def test_a_sampled_run_can_be_rescored(tmp_path: Path) -> None:
     first = run(knows(3, 4), 60, tmp_path / "s.db", sample=20)
     again = rescore(first.run_id, store=tmp_path / "s.db", tasks=toy_generation_task(60))
     assert places(again) == places(first)
-    assert again.tasks[0].spared == first.tasks[0].spared
+    assert again.tasks[0].subsample == first.tasks[0].subsample
 
 
 def test_a_matrix_takes_the_same_sample_of_every_model() -> None:
@@ -223,16 +223,16 @@ def test_a_reference_is_read_without_its_answers(tmp_path: Path) -> None:
         connection.execute("DELETE FROM responses")
         connection.commit()
     result = run(knows(3, 4), 60, tmp_path / "s.db", sample=20, reference=full.run_id)
-    spared = result.tasks[0].spared
-    assert spared is not None
-    assert spared.differences[0].estimate.value == pytest.approx(58 / 60)
+    subsample = result.tasks[0].subsample
+    assert subsample is not None
+    assert subsample.differences[0].estimate.value == pytest.approx(58 / 60)
 
 
 def test_a_reference_of_before_values_were_kept_is_reopened(tmp_path: Path) -> None:
     full = run(knows(3, 4, name="reference"), 60, tmp_path / "s.db")
-    kept = run(knows(5), 60, tmp_path / "s.db", sample=20, reference=full.run_id).tasks[0].spared
+    kept = run(knows(5), 60, tmp_path / "s.db", sample=20, reference=full.run_id).tasks[0].subsample
     forget(tmp_path / "s.db", full.run_id)
-    assert run(knows(5), 60, tmp_path / "s.db", sample=20, reference=full.run_id).tasks[0].spared == kept
+    assert run(knows(5), 60, tmp_path / "s.db", sample=20, reference=full.run_id).tasks[0].subsample == kept
 
 
 def test_a_reference_on_a_sample_may_decide(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_reference_on_a_sample_may_decide(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         connection.execute("DELETE FROM responses")
         connection.commit()
-    stop = run(knows(), 60, tmp_path / "s.db", until_decided=other.run_id).tasks[0].spared
+    stop = run(knows(), 60, tmp_path / "s.db", until_decided=other.run_id).tasks[0].subsample
     assert stop is not None and stop.stop is not None
     assert (stop.stop.most, stop.stop.is_better) == (40, True)
 
@@ -270,8 +270,8 @@ def test_a_reference_that_stopped_early_is_read_at_its_places(tmp_path: Path) ->
         connection.commit()
     assert 0 < len(asked) < 300
     found = run(knows(), 300, tmp_path / "s.db", until_decided=other.run_id)
-    spared = found.tasks[0].spared
-    assert spared is not None and spared.stop is not None and spared.stop.most == len(asked)
+    subsample = found.tasks[0].subsample
+    assert subsample is not None and subsample.stop is not None and subsample.stop.most == len(asked)
     assert set(places(found)) <= set(asked)
 
 

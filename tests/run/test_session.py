@@ -170,7 +170,7 @@ def test_cut_prompts_and_notes_are_noticed() -> None:
 def test_answers_that_were_not_found_are_counted() -> None:
     toy = toy_generation_task(4)
     number = PipelineSpec("number", (FilterSpec("regex"), FilterSpec("take_first")))
-    task = ToyTask(toy.card, Scoring("generate_until", (MetricSpec("exact_match"),), (number,)), toy.rows, toy.poser)
+    task = ToyTask(toy.card, Scoring("generate_until", (MetricSpec("exact_match"),), (number,)), toy.rows, toy.builder)
     model = ScriptedModel(lambda r: "dunno" if str(r.prompt).startswith("2") else f"#### {solve(r)}")  # type: ignore[union-attr]
     result = run(model, task)
     assert result.tasks[0].denominators.unparsed == {"number": 1}
@@ -181,11 +181,11 @@ def test_answers_that_were_not_found_are_counted() -> None:
 def test_an_invalid_gold_is_noticed_and_counts_as_wrong() -> None:
     toy = toy_choice_task(4)
 
-    def pose(document: object) -> Instance:
-        instance = toy.poser(document)  # type: ignore[arg-type]
+    def build(document: object) -> Instance:
+        instance = toy.builder(document)  # type: ignore[arg-type]
         return replace(instance, gold=-1 if instance.document_id else instance.gold)
 
-    result = run(ScriptedModel(solve), ToyTask(toy.card, toy.scoring, toy.rows, pose))
+    result = run(ScriptedModel(solve), ToyTask(toy.card, toy.scoring, toy.rows, build))
     assert result.tasks[0].metric("acc").estimate.value == 0.25
     assert any("none of the choices" in notice and "(3)" in notice for notice in result.notices)
 
@@ -257,7 +257,7 @@ def test_several_draws_are_several_requests() -> None:
 def test_a_metric_may_report_several_values() -> None:
     """Toy choices have the right answer at places 0 to 3 in turn, so a perfect model picks each place equally often."""
     task = toy_choice_task(8)
-    places = [task.pose(document).gold for document in task.documents()]
+    places = [task.build(document).gold for document in task.documents()]
     listed = replace(task, scoring=replace(task.scoring, metrics=(MetricSpec("acc"), MetricSpec("positions"))))
     found = {metric.metric: metric.estimate.value for metric in run(ScriptedModel(solve), listed).tasks[0].metrics}
     assert found == {"acc": 1.0, **{f"position_{place}": places.count(place) / 8 for place in range(4)}}

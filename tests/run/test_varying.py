@@ -95,7 +95,7 @@ def test_two_seeds_by_hand(folder: Path) -> None:
     assert found.parts is not None
     assert found.parts.mean == 0.5
     assert found.parts.stderr == pytest.approx(math.sqrt(1 / 12))
-    assert found.naive == pytest.approx(math.sqrt(1 / 24))
+    assert found.documents_only_stderr == pytest.approx(math.sqrt(1 / 24))
     doubled = {item.factor: item.doubled for item in found.parts.forecasts}
     assert doubled == pytest.approx({"document": 1 / 4, "seed": math.sqrt(5 / 96)})
     assert found.parts.component("seed").share == pytest.approx(1 / 4)
@@ -127,7 +127,7 @@ def test_prompts_and_seeds_are_crossed(folder: Path) -> None:
     # One prompt is always right, the other never: the mean square of prompts is 4, of 8 scores each.
     assert components(found)["prompt"] == pytest.approx(0.5)
     assert sum(components(found).values()) == pytest.approx(0.5)
-    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5) and found.naive is None
+    assert found.parts is not None and found.parts.stderr == pytest.approx(0.5) and found.documents_only_stderr is None
     assert {axis.name: dict(axis.scores) for axis in found.axes} == {
         "prompt": {"colon": 1.0, "asked": 0.0},
         "seed": {"1234": 0.5, "1235": 0.5},
@@ -349,7 +349,7 @@ def test_documents_in_clusters_are_counted_by_clusters(folder: Path) -> None:
     path = write(folder)
     found = only(evaluate(by_prompt(path, seeded, **settings), path, store=":memory:", **settings))
     # Means 1, 1/2 | 0, 1/2: residuals of clusters 1/2 and −1/2, so the error is √(2·(1/4 + 1/4))/4.
-    assert found.parts is not None and found.naive == pytest.approx(1 / 4)
+    assert found.parts is not None and found.documents_only_stderr == pytest.approx(1 / 4)
     assert found.parts.stderr == pytest.approx(math.sqrt(1 / 16 + 1 / 24))
     for agreed in (found.axes[0].agreement, found.axes[0].alpha):
         assert agreed is not None and (agreed.n, agreed.clusters, agreed.method) == (4, 2, "cluster-bootstrap")
@@ -379,16 +379,16 @@ def test_documents_with_equal_means_have_no_error_alone(folder: Path) -> None:
     model = by_prompt(path, lambda name, document: int((document % 2) == name.endswith("=1")), **settings)
     found = only(evaluate(model, path, store=":memory:", limit=2, **settings))
     assert found.parts is not None and found.parts.stderr == pytest.approx(0.5)
-    assert found.naive is None
+    assert found.documents_only_stderr is None
 
 
-@pytest.mark.parametrize(("size", "told"), [(2, ["things: 6 seeds draw 2 different sets of examples"]), (900, [])])
-def test_seeds_that_draw_the_same_examples_are_told(folder: Path, size: int, told: list[str]) -> None:
+@pytest.mark.parametrize(("size", "message"), [(2, ["things: 6 seeds draw 2 different sets of examples"]), (900, [])])
+def test_seeds_that_draw_the_same_examples_are_told(folder: Path, size: int, message: list[str]) -> None:
     pool = [{"name": f"pool{place}", "options": ["yes", "no"], "label": 0} for place in range(size)]
     (folder / "train.jsonl").write_text("\n".join(map(json.dumps, pool)) + "\n")
     settings: Mapping[str, Any] = {"num_fewshot": 1, "fewshot_seeds": 6, "fewshot_sampler": "fixed"}
     found = evaluate("dummy", write(folder), store=":memory:", **settings).notices
-    assert [line.partition(";")[0] for line in found if "seeds draw" in line] == told
+    assert [line.partition(";")[0] for line in found if "seeds draw" in line] == message
 
 
 def test_a_metric_without_a_value_is_not_said_to_be_no_mean(folder: Path) -> None:

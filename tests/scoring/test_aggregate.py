@@ -20,9 +20,9 @@ from assay.core.specs import (
     Scoring,
     TaskCard,
 )
-from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaves_of
+from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaf_tasks
 from assay.scoring.metrics import reading
-from assay.scoring.values import Values
+from assay.scoring.values import MetricValues
 from assay.stats.means import mean_estimate
 
 TWO = (PipelineSpec("strict", (FilterSpec("take_first"),)), PipelineSpec("loose", (FilterSpec("take_first"),)))
@@ -95,7 +95,7 @@ def test_a_listed_metric_that_no_document_has_is_left_out() -> None:
 
 
 def test_names_of_one_metrics_making_are_reported_like_it() -> None:
-    first, second = Values(), Values()
+    first, second = MetricValues(), MetricValues()
     first.add("pass_at_k", {"pass@1": 1.0, "pass@8": 3.0})
     first.add("other", {"o": 1.0})
     second.add("pass_at_k", {"pass@1": 5.0, "pass@8": 4.0})
@@ -260,7 +260,7 @@ def test_a_group_of_groups_counts_leaves_once_and_never_subgroups() -> None:
 
 def test_leaves_come_in_order() -> None:
     groups = {"a": GroupSpec("a", "a", ("x", "b", "y")), "b": GroupSpec("b", "b", ("y", "z"))}
-    assert leaves_of("a", groups) == ("x", "y", "z")
+    assert leaf_tasks("a", groups) == ("x", "y", "z")
 
 
 def test_a_leaf_weighs_by_its_documents_also_where_some_lack_the_metric() -> None:

@@ -7,7 +7,7 @@ import pytest
 from assay.core.documents import Document
 from assay.core.requests import Generation, Instance
 from assay.core.responses import Text
-from assay.core.results import Answered, TaskResult
+from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Denominators, Extraction
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
 from assay.scoring.audit import TaskAudit, audit_run, audit_task, comparable, excerpt
@@ -29,7 +29,7 @@ TEXTS = [
 def finished(texts: list[Text], *pipelines: PipelineSpec, draws: int = 1) -> TaskResult:
     scorer = document_scorer(Scoring("generate_until", (MetricSpec("exact_match"),), pipelines), "t")
     answered = [
-        Answered(
+        AnsweredDocument(
             Document("t", number, {}),
             Instance("t", number, (Generation("?"),) * draws, draws=draws, target="B", gold="B"),
             tuple(texts[start : start + draws]),
@@ -117,7 +117,7 @@ def test_every_question_of_a_document_is_looked_at() -> None:
     pipelines = (LETTER,)
     scorer = document_scorer(Scoring("generate_until", (MetricSpec("exact_match"),), pipelines), "t")
     instance = Instance("t", 0, (Generation("1"), Generation("2")), gold="B")
-    item = Answered(Document("t", 0, {}), instance, (Text("B", "length"), Text("Answer: B. Or\nC")))
+    item = AnsweredDocument(Document("t", 0, {}), instance, (Text("B", "length"), Text("Answer: B. Or\nC")))
     samples = scorer.score(item.document, instance, item.outputs)  # type: ignore[arg-type]
     card = TaskCard("t", 1, "t", "generate_until", 0, {}, "")
     audit = audit_task(TaskResult(card, (), Denominators(1, 1, 1), "", "", [item], samples, pipelines=pipelines))

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from assay.core.comparisons import EVERY_FLIP, CompareWish, DocumentValues, PairedScore
-from assay.scoring.comparing import at_tested_levels, compare_all
-from assay.scoring.matching import Entry, matched
-from assay.scoring.verdicts import judged
+from assay.core.comparisons import ALL_FLIPS, CompareOptions, DocumentValues, PairedScore
+from assay.scoring.comparing import with_adjusted_intervals, compare_pairs
+from assay.scoring.matching import SystemEntry, match_documents
+from assay.scoring.verdicts import with_verdicts
 
 # Both right 4, only the second 3, only the first 1, neither 2.
 FIRST = [1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
 SECOND = [1, 1, 1, 1, 1, 1, 1, 0, 0, 0]
 
 
-def entry(label: str, values: Sequence[Any], aggregation: str = "mean", **changes: Any) -> Entry:
+def entry(label: str, values: Sequence[Any], aggregation: str = "mean", **changes: Any) -> SystemEntry:
     given = {"documents": tuple(range(len(values))), "clusters": None, **changes}
-    return Entry(label, DocumentValues("t", "m", "none", aggregation, values=tuple(values), **given))
+    return SystemEntry(label, DocumentValues("t", "m", "none", aggregation, values=tuple(values), **given))
 
 
-def compare(first: Entry, second: Entry, better: bool | None = True, **wish: Any) -> PairedScore:
-    return compare_all([matched(first, second)], better, CompareWish(**wish))[0].score
+def compare(first: SystemEntry, second: SystemEntry, better: bool | None = True, **options: Any) -> PairedScore:
+    return compare_pairs([match_documents(first, second)], better, CompareOptions(**options))[0].score
 
 
 def test_outcomes_of_zero_and_one() -> None:
@@ -103,15 +103,15 @@ def test_no_test_of_outcomes_contradicts_its_interval(test: str, clusters: int |
 @pytest.mark.parametrize("alpha", [0.2, 0.05, 0.01])
 def test_no_verdict_after_correction_contradicts_its_interval(correction: str, alpha: float) -> None:
     """Eight tasks, of which some differ: each interval is of the level at which its task is tested."""
-    generator, wish = random.Random(7), CompareWish(alpha=alpha, correction=correction)
+    generator, options = random.Random(7), CompareOptions(alpha=alpha, correction=correction)
     levels = set()
     for _ in range(12):
         items = []
         for place, shift in enumerate((0.0, 0.0, 0.0, 0.1, 0.2, 0.25, 0.3, 0.5)):
             sides = [[float(generator.random() < 0.4 + own) for _ in range(60)] for own in (0.0, shift)]
             entries = [entry(f"{place}", own) for own in sides]
-            items += compare_all([matched(*entries)], True, wish)
-        for pair in judged(at_tested_levels(items, wish), wish):
+            items += compare_pairs([match_documents(*entries)], True, options)
+        for pair in with_verdicts(with_adjusted_intervals(items, options), options):
             low, high = pair.difference.low, pair.difference.high
             assert low is not None and high is not None and pair.effect is not None
             assert (pair.outcome in ("none", "same")) == (low <= 0 <= high), pair.verdict
@@ -224,21 +224,21 @@ def test_many_pairs_whose_documents_stand_in_another_order_have_the_p_of_each_al
         for place, order in enumerate(orders)
     ]
     matches = [
-        matched(systems[one], systems[other], {place: orders[other].index(orders[one][place]) for place in range(10)})
+        match_documents(systems[one], systems[other], {place: orders[other].index(orders[one][place]) for place in range(10)})
         for one in range(4)
         for other in range(one)
     ]
-    together = compare_all(matches, True, CompareWish())
+    together = compare_pairs(matches, True, CompareOptions())
     assert [found.score.p for found in together] == [
-        compare_all([match], True, CompareWish())[0].score.p for match in matches
+        compare_pairs([match], True, CompareOptions())[0].score.p for match in matches
     ]
 
 
 def test_bootstrap_of_means_redraws_each_system_once_and_agrees_with_its_interval() -> None:
     generator = random.Random(6)
     systems = [entry(str(place), [generator.gauss(place / 3, 1) for _ in range(50)]) for place in range(4)]
-    matches = [matched(systems[0], other) for other in systems[1:]]
-    for found in compare_all(matches, True, CompareWish(test="bootstrap")):
+    matches = [match_documents(systems[0], other) for other in systems[1:]]
+    for found in compare_pairs(matches, True, CompareOptions(test="bootstrap")):
         assert found.score.test == "bootstrap" and found.score.p is not None
         low, high = found.score.difference.low, found.score.difference.high
         assert low is not None and high is not None
@@ -305,8 +305,8 @@ def test_scores_that_are_sums_over_the_same_texts_flip_the_signs_of_what_each_ad
     assert (found.test, found.p) == ("sign-flip", 4 / 8)
     assert (found.difference.method, found.difference.low) == ("sign-flip", None)  # one text is most of the length
     in_pairs = compare(
-        entry("a", one.kept.values, aggregation, clusters=("x", "x", "y", "y")),
-        entry("b", other.kept.values, aggregation, clusters=("x", "x", "y", "y")),
+        entry("a", one.recorded.values, aggregation, clusters=("x", "x", "y", "y")),
+        entry("b", other.recorded.values, aggregation, clusters=("x", "x", "y", "y")),
         False,
     )
     assert (in_pairs.test, in_pairs.p) == ("cluster-sign-flip", 1.0)  # 4 and −½: two of four ways reach 3½, either way
@@ -335,9 +335,9 @@ def test_many_pairs_of_perplexities_have_the_same_p_as_each_alone() -> None:
         entry(str(place), [(-generator.expovariate(1), float(length)) for length in range(1, 9)], "bits_per_byte")
         for place in range(4)
     ]
-    matches = [matched(one, other) for place, one in enumerate(systems) for other in systems[:place]]
-    together = compare_all(matches, False, CompareWish())
-    alone = [compare_all([match], False, CompareWish())[0] for match in matches]
+    matches = [match_documents(one, other) for place, one in enumerate(systems) for other in systems[:place]]
+    together = compare_pairs(matches, False, CompareOptions())
+    alone = [compare_pairs([match], False, CompareOptions())[0] for match in matches]
     assert [found.score.p for found in together] == [found.score.p for found in alone]
     assert {found.score.test for found in together} == {"sign-flip"}
 
@@ -366,9 +366,9 @@ def test_text_labels_are_numbered() -> None:
 def test_many_pairs_share_their_flips() -> None:
     generator = random.Random(1)
     entries = [entry(f"s{k}", [generator.gauss(0.2 * k, 1) for _ in range(30)]) for k in range(4)]
-    matches = [matched(entries[i], entries[j]) for i in range(4) for j in range(i + 1, 4)]
-    together = [item.score.p for item in compare_all(matches, True, CompareWish())]
-    alone = [compare_all([match], True, CompareWish())[0].score.p for match in matches]
+    matches = [match_documents(entries[i], entries[j]) for i in range(4) for j in range(i + 1, 4)]
+    together = [item.score.p for item in compare_pairs(matches, True, CompareOptions())]
+    alone = [compare_pairs([match], True, CompareOptions())[0].score.p for match in matches]
     assert together == [pytest.approx(p, abs=0.02) for p in alone]
 
 
@@ -376,9 +376,9 @@ def test_many_clustered_pairs_share_their_flips() -> None:
     generator = random.Random(2)
     clusters = tuple(f"c{place // 2}" for place in range(60))
     entries = [entry(f"s{k}", [generator.gauss(0.2 * k, 1) for _ in range(60)], clusters=clusters) for k in range(4)]
-    matches = [matched(entries[i], entries[j]) for i in range(4) for j in range(i + 1, 4)]
-    together = [item.score for item in compare_all(matches, True, CompareWish())]
-    alone = [compare_all([match], True, CompareWish())[0].score for match in matches]
+    matches = [match_documents(entries[i], entries[j]) for i in range(4) for j in range(i + 1, 4)]
+    together = [item.score for item in compare_pairs(matches, True, CompareOptions())]
+    alone = [compare_pairs([match], True, CompareOptions())[0].score for match in matches]
     assert [score.p for score in together] == [pytest.approx(score.p, abs=0.02) for score in alone]
     assert {score.test for score in together} == {"cluster-sign-flip"}
 
@@ -422,7 +422,7 @@ def test_margins_of_clusters() -> None:
 def test_flips_are_listed_both_ways() -> None:
     one, other = entry("a", FIRST), entry("b", SECOND)
     assert [flip.document for flip in compare(one, other, flips=1).flips] == [7, 4]
-    assert [flip.document for flip in compare(one, other, flips=EVERY_FLIP).flips] == [4, 5, 6, 7]
+    assert [flip.document for flip in compare(one, other, flips=ALL_FLIPS).flips] == [4, 5, 6, 7]
     assert compare(one, other).flips == ()
 
 

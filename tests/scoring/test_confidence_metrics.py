@@ -12,7 +12,7 @@ import pytest
 from assay.core.documents import Document
 from assay.core.requests import Instance
 from assay.core.responses import Failure, LabelScores, Logprob
-from assay.core.results import Answered
+from assay.core.results import AnsweredDocument
 from assay.core.scores import Estimate
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
@@ -110,9 +110,9 @@ def test_few_documents_give_honest_nulls(count: int) -> None:
 
 
 def test_a_tasks_reliability_counts_answered_choices_only() -> None:
-    def item(place: int, logs: Sequence[float] | None, **more: Any) -> Answered:
+    def item(place: int, logs: Sequence[float] | None, **more: Any) -> AnsweredDocument:
         outputs = (Failure("x", "y"),) * 2 if logs is None else tuple(Logprob(log, 1, False) for log in logs)
-        return Answered(Document("t", place, {}), Instance("t", place, (), **more), outputs)
+        return AnsweredDocument(Document("t", place, {}), Instance("t", place, (), **more), outputs)
 
     two = {"choices": ("a", "b"), "gold": 0}
     answered = [
@@ -133,7 +133,7 @@ def test_a_long_curve_keeps_a_hundred_points_and_its_end() -> None:
     for place, (shares, gold) in enumerate(made(1234, 3)):
         outputs = tuple(Logprob(math.log(share), 1, False) for share in shares)
         answered.append(
-            Answered(Document("t", place, {}), Instance("t", place, (), choices=CHOICES, gold=gold), outputs)
+            AnsweredDocument(Document("t", place, {}), Instance("t", place, (), choices=CHOICES, gold=gold), outputs)
         )
     found = task_reliability(answered)
     assert found is not None and 90 <= len(found.curve) <= 100

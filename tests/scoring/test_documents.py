@@ -52,7 +52,7 @@ def test_choices_are_one_question_each() -> None:
 def test_an_answer_that_was_not_found_is_known() -> None:
     scorer = document_scorer(generated(NUMBER, FIRST), "t")
     samples = scorer.score(DOCUMENT, Instance("t", 7, (), gold="5"), [Text("dunno")])
-    assert scorer.extracting == ("number",)
+    assert scorer.extracting_pipelines == ("number",)
     assert [scorer.is_unparsed(sample) for sample in samples] == [True, False]
 
 

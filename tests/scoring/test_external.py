@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.documents import Document
 from assay.core.errors import MissingExtra, UnknownName, UserError
-from assay.core.needs import check_needs
+from assay.core.needs import check_packages
 from assay.core.requests import Instance
 from assay.core.responses import Logprob, Text
 from assay.core.specs import MetricSpec, Scoring
@@ -72,8 +72,8 @@ def test_several_right_answers_take_the_value_of_the_metrics_name(loads: list[st
 
 def test_choices_never_ask_for_it(loads: list[str]) -> None:
     made = scorer(MetricSpec("f1", is_external=True), shape="multiple_choice")
-    posed = Instance("t", 7, (), choices=("a", "b"), gold=1)
-    found = made.score(DOCUMENT, posed, [Logprob(-2.0, 1, False), Logprob(-1.0, 1, False)])[0]
+    built = Instance("t", 7, (), choices=("a", "b"), gold=1)
+    found = made.score(DOCUMENT, built, [Logprob(-2.0, 1, False), Logprob(-1.0, 1, False)])[0]
     assert (found.values, loads) == ({"f1": (1, 1)}, [])
 
 
@@ -115,7 +115,7 @@ def test_other_missing_packages_are_named_early_too(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=f'task t, metric "{spec.name}": the package "{package}" is not installed'):
-        check_needs(scoring_needs(Scoring("generate_until", (spec,)), "task t"))
+        check_packages(scoring_needs(Scoring("generate_until", (spec,)), "task t"))
 
 
 def test_every_metric_of_the_table_exists() -> None:

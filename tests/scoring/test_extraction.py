@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.scores import Extraction
-from assay.scoring.extraction.extractors import Extractor, Found, extract, extract_all
-from assay.scoring.extraction.lists import EXTRACTORS, LISTS, Question, extractor_names, make_extractors
+from assay.scoring.extraction.extractors import Extractor, FoundAnswer, extract, extract_all
+from assay.scoring.extraction.lists import EXTRACTORS, LISTS, QuestionContext, extractor_names, make_extractors
 from assay.scoring.extraction.numbers import canonical
 
 ALL_LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-CITIES = Question(tuple("ABC"), ("New York", "York", "Paris"))
+CITIES = QuestionContext(tuple("ABC"), ("New York", "York", "Paris"))
 
 
-def read(using: str, text: str, question: Question = Question(tuple("ABCD"))) -> Extraction:  # noqa: B008  (frozen)
+def read(using: str, text: str, question: QuestionContext = QuestionContext(tuple("ABCD"))) -> Extraction:  # noqa: B008  (frozen)
     return extract(text, make_extractors(extractor_names(using), question))
 
 
-def answers(using: str, text: str, question: Question = Question(tuple("ABCD"))) -> tuple[str | None, str]:  # noqa: B008
+def answers(using: str, text: str, question: QuestionContext = QuestionContext(tuple("ABCD"))) -> tuple[str | None, str]:  # noqa: B008
     """The answer, and what stands at its place in the text."""
     found = read(using, text, question)
     return found.answer, text[found.start : found.end] if found.answer is not None else ""
@@ -104,7 +104,7 @@ def test_a_small_letter_by_itself_is_the_label(name: str, text: str, answer: str
     ],
 )
 def test_what_is_no_label_is_no_answer(text: str) -> None:
-    assert read("letter", text, Question(tuple("ABCD"))) == Extraction(None, None, -1, -1)
+    assert read("letter", text, QuestionContext(tuple("ABCD"))) == Extraction(None, None, -1, -1)
 
 
 def test_a_box_that_was_cut_off_holds_no_label() -> None:
@@ -112,7 +112,7 @@ def test_a_box_that_was_cut_off_holds_no_label() -> None:
 
 
 def test_the_pronoun_is_no_label_unless_a_rule_says_so() -> None:
-    question = Question(ALL_LETTERS)
+    question = QuestionContext(ALL_LETTERS)
     assert read("letter", "I think it rains, and so do I", question).answer is None
     assert read("letter", "I think it is B", question).answer == "B"
     assert [read("letter", text, question).answer for text in ("I", "(I)", "The answer is I.", "Answer: **I**")] == [
@@ -136,8 +136,8 @@ def test_the_list_goes_from_sure_to_unsure() -> None:
 def test_the_first_extractor_that_matches_wins() -> None:
     never, one, two = (
         Extractor("never", lambda text: None),
-        Extractor("one", lambda text: Found("1", 0, 1)),
-        Extractor("two", lambda text: Found("2", 1, 2)),
+        Extractor("one", lambda text: FoundAnswer("1", 0, 1)),
+        Extractor("two", lambda text: FoundAnswer("2", 1, 2)),
     )
     assert extract("12", [never, two, one]) == Extraction("2", "two", 1, 2)
     assert extract("12", [never]) == Extraction(None, None, -1, -1)
@@ -145,9 +145,9 @@ def test_the_first_extractor_that_matches_wins() -> None:
 
 
 def test_labels_may_be_any_texts() -> None:
-    question = Question(("1", "2", "10"))
+    question = QuestionContext(("1", "2", "10"))
     assert answers("letter", "The answer is 10.", question) == ("10", "10")
-    assert answers("letter", "Answer: YES", Question(("Yes", "No"))) == ("Yes", "YES")
+    assert answers("letter", "Answer: YES", QuestionContext(("Yes", "No"))) == ("Yes", "YES")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_two_choices_or_none_are_no_answer(text: str) -> None:
 
 
 def test_a_choice_that_is_a_number_is_not_a_piece_of_another() -> None:
-    question = Question(choices=("5", "5.3", ""))
+    question = QuestionContext(choices=("5", "5.3", ""))
     assert [read("choice_text", text, question).answer for text in ("it is 5.", "it is 5.3", "it is 55")] == [
         "5",
         "5.3",
@@ -317,17 +317,17 @@ def test_a_text_that_was_cut_off_answers_only_what_its_end_cannot_change(
     using: str, text: str, cut: str | None
 ) -> None:
     extractors = make_extractors(LISTS[using], CITIES)
-    assert extract(text, extractors, is_cut=True).answer == cut
+    assert extract(text, extractors, is_truncated=True).answer == cut
     assert extract(text, extractors).answer is not None or text.endswith("+ ")
 
 
 def test_a_label_that_begins_another_is_not_whole_at_a_cut() -> None:
-    one_to_ten = Question(tuple(map(str, range(1, 11))), ("New", "New York"))
+    one_to_ten = QuestionContext(tuple(map(str, range(1, 11))), ("New", "New York"))
     for using, text in (("letter", "The answer is 1"), ("choice_text", "New")):
         extractors = make_extractors(LISTS[using], one_to_ten)
         assert extract(text, extractors).answer is not None
-        assert extract(text, extractors, is_cut=True).answer is None
-        assert extract(text + "\nThat", extractors, is_cut=True).answer is not None
+        assert extract(text, extractors, is_truncated=True).answer is None
+        assert extract(text + "\nThat", extractors, is_truncated=True).answer is not None
 
 
 def test_lines_and_the_whole_text() -> None:
@@ -360,7 +360,7 @@ def test_reasoning_without_an_end_holds_no_answer(using: str) -> None:
 )
 def test_a_long_text_takes_no_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
-    question = Question(ALL_LETTERS, CITIES.choices)
+    question = QuestionContext(ALL_LETTERS, CITIES.choices)
     for using in ("letter", "number", "choice_text"):
         started = time.process_time()
         extract_all(text, make_extractors(LISTS[using], question))
@@ -426,7 +426,7 @@ PIECES += [
     st.sampled_from([*LISTS]),
 )
 def test_what_is_at_the_place_is_the_answer(text: str, using: str) -> None:
-    found = read(using, text, Question(ALL_LETTERS, CITIES.choices))
+    found = read(using, text, QuestionContext(ALL_LETTERS, CITIES.choices))
     matched = text[found.start : found.end]
     if found.answer is None:
         assert found == Extraction(None, None, -1, -1)

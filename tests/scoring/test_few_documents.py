@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.results import TaskResult
-from assay.core.scores import Denominators, Estimate, Sample, added
+from assay.core.scores import Denominators, Estimate, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring, TaskCard
 from assay.scoring.aggregate import aggregate_groups, aggregate_task
 from assay.stats.means import wilson_interval
@@ -128,7 +128,7 @@ def test_a_group_carries_the_counts_of_its_leaves() -> None:
     group = GroupSpec("all", "all", ("one", "two"), (GroupMetricSpec("x"),))
     (found,) = aggregate_groups([group], leaves)
     expected = Denominators(18, 5, 3, 2, 0, {"none": 3})
-    assert found.denominators == expected == added([leaf.denominators for leaf in leaves])
+    assert found.denominators == expected == sum_denominators([leaf.denominators for leaf in leaves])
 
 
 @pytest.mark.parametrize("aggregation", ["f1", "matthews_corrcoef", "cohen_kappa"])

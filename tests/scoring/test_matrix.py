@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.matrices import Average, Correlation, Gap, Matrix, MatrixCell
+from assay.core.matrices import Average, Correlation, MissingCell, Matrix, MatrixCell
 from assay.core.scores import Estimate
 from assay.scoring.matrix import make_matrix
 from assay.stats import paired
@@ -27,7 +27,7 @@ def perplexity(model: str, value: float) -> MatrixCell:
     return MatrixCell(model, "text", "perplexity", "none", Estimate(value, None, None, None, 9, "delta"), False)
 
 
-def made(*cells: MatrixCell, gaps: Sequence[Gap] = ()) -> Matrix:
+def made(*cells: MatrixCell, gaps: Sequence[MissingCell] = ()) -> Matrix:
     models = list(dict.fromkeys(item.model for item in cells))
     return make_matrix(models, list(dict.fromkeys(item.task for item in cells)), cells, gaps, (), (), seed=1)
 
@@ -152,7 +152,7 @@ def test_the_overall_rank_counts_every_column_once() -> None:
 
 def test_a_model_with_a_gap_has_no_overall_rank() -> None:
     cells = [cell(model, "x", [1, 0]) for model in "abc"] + [cell(model, "y", [1, 0]) for model in "ab"]
-    overall = made(*cells, gaps=[Gap("c", "y", "no")]).rankings[-1]
+    overall = made(*cells, gaps=[MissingCell("c", "y", "no")]).rankings[-1]
     assert (overall.task, set(overall.ranks)) == (None, {"a", "b"})
 
 
@@ -172,8 +172,8 @@ def test_a_column_holds_one_metric_and_the_task_counts_once() -> None:
         Average(0.25, ("x (acc)", "y")),
         Average(0.5, ("y",)),
     ]
-    assert {name for link in matrix.task_links for name in (link.first, link.second)} == {"x (acc)", "x (mcc)", "y"}
-    assert {(item.first, item.second, item.spearman.n) for item in matrix.task_links} == {
+    assert {name for link in matrix.task_correlations for name in (link.first, link.second)} == {"x (acc)", "x (mcc)", "y"}
+    assert {(item.first, item.second, item.spearman.n) for item in matrix.task_correlations} == {
         ("x (acc)", "x (mcc)", 0),
         ("x (acc)", "y", 2),
         ("x (mcc)", "y", 1),
@@ -187,14 +187,14 @@ def test_another_pipeline_is_another_column() -> None:
 
 def test_means_over_the_tasks_that_all_models_have() -> None:
     cells = [cell("a", "x", [1, 1]), cell("b", "x", [1, 0]), cell("a", "y", [0, 0])]
-    matrix = made(*cells, gaps=[Gap("b", "y", "no")])
+    matrix = made(*cells, gaps=[MissingCell("b", "y", "no")])
     assert matrix.common == ("x",)
     assert [(item.score.value, item.common.value) for item in matrix.standings] == [(0.5, 1.0), (0.5, 0.5)]
 
 
 def test_a_model_without_any_score_takes_no_task_from_the_others() -> None:
     cells = [cell("a", "x", [1, 1]), cell("b", "x", [1, 0])]
-    matrix = make_matrix("abc", ["x"], cells, [Gap("c", "x", "no")], (), (), seed=1)
+    matrix = make_matrix("abc", ["x"], cells, [MissingCell("c", "x", "no")], (), (), seed=1)
     assert (matrix.common, matrix.standings[2].common.value) == (("x",), None)
 
 
@@ -211,14 +211,14 @@ def test_a_score_over_other_documents_counts_nowhere() -> None:
     matrix = made(*cells)
     assert [item.win_rate.value for item in matrix.standings] == [1.0, 0.0, None]
     assert [set(ranking.ranks) for ranking in matrix.rankings] == [{"a", "b"}]
-    (told,) = matrix.notices
-    assert told.startswith("x: c answered other documents than the other models")
+    (message,) = matrix.notices
+    assert message.startswith("x: c answered other documents than the other models")
 
 
 def test_correlations_between_columns_are_those_of_scipy() -> None:
     scores = {"a": (0.25, 30.0), "b": (0.5, 10.0), "c": (0.75, 20.0), "d": (1.0, 5.0)}
     cells = [cell(model, "x", [1] * int(4 * acc) + [0] * int(4 - 4 * acc)) for model, (acc, _) in scores.items()]
-    (link,) = made(*cells, *(perplexity(model, value) for model, (_, value) in scores.items())).task_links
+    (link,) = made(*cells, *(perplexity(model, value) for model, (_, value) in scores.items())).task_correlations
     expected = scipy.stats.spearmanr([0.25, 0.5, 0.75, 1.0], [-30.0, -10.0, -20.0, -5.0]).statistic
     assert (link.first, link.second, link.spearman.n) == ("x", "text", 4)
     assert link.spearman.value == pytest.approx(expected)
@@ -228,7 +228,7 @@ def test_correlations_between_columns_are_those_of_scipy() -> None:
 def test_correlations_between_models_are_over_columns() -> None:
     cells = [cell("a", task, [1] * n + [0] * (4 - n)) for task, n in zip("xyz", (1, 2, 3), strict=True)]
     cells += [cell("b", task, [1] * n + [0] * (4 - n)) for task, n in zip("xyz", (2, 1, 0), strict=True)]
-    (link,) = made(*cells, perplexity("a", 3.0), perplexity("b", 4.0)).model_links
+    (link,) = made(*cells, perplexity("a", 3.0), perplexity("b", 4.0)).model_correlations
     assert (link.first, link.second, link.spearman.value, link.spearman.n) == ("a", "b", pytest.approx(-1.0), 3)
     assert link.spearman_adjusted == pytest.approx(2 / 6)
 
@@ -236,7 +236,7 @@ def test_correlations_between_models_are_over_columns() -> None:
 def test_two_models_have_no_correlation() -> None:
     """Two points lie on a line whatever they are: n is told, and nothing else."""
     cells = [cell(model, task, [1] * n + [0] * (4 - n)) for model, n in (("a", 1), ("b", 3)) for task in "xy"]
-    (link,) = made(*cells).task_links
+    (link,) = made(*cells).task_correlations
     assert (link.spearman, link.kendall) == (Correlation(None, None, 2, "none"),) * 2
     assert (link.spearman_adjusted, link.kendall_adjusted) == (None, None)
 
@@ -245,7 +245,7 @@ def test_models_of_equal_score_share_their_rank_in_correlations() -> None:
     """x: 1, 2, 2, 3; y: 1, 2, 3, 4. Five of six pairs in the same order, one tied in x: τ-b = 5/√(5·6)."""
     scores = {"a": (1, 1), "b": (2, 2), "c": (2, 3), "d": (3, 4)}
     cells = [cell(m, t, [1] * n + [0] * (4 - n)) for m, own in scores.items() for t, n in zip("xy", own, strict=True)]
-    (link,) = made(*cells).task_links
+    (link,) = made(*cells).task_correlations
     assert (link.kendall.value, link.kendall.n) == (pytest.approx(5 / 30**0.5), 4)
     # Mean ranks 1, 2.5, 2.5, 4 against 1 to 4: Pearson's r.
     assert link.spearman.value == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
@@ -257,7 +257,7 @@ def test_a_task_on_which_all_are_equal_has_no_correlation() -> None:
     cells = [cell(model, "x", [1, 0]) for model in "abc"] + [
         cell(m, "y", [1] * n + [0] * (2 - n)) for n, m in enumerate("abc")
     ]
-    (link,) = made(*cells).task_links
+    (link,) = made(*cells).task_correlations
     assert (link.spearman.value, link.spearman.p, link.spearman.n) == (None, None, 3)
 
 
@@ -277,7 +277,7 @@ def test_correlations_are_corrected_over_all_links() -> None:
     """Four models in the order of x and y: 2/24, three times that by Holm. z: ρ = 0.8, 8 of 24."""
     scores = {"x": (1, 2, 3, 4), "y": (1, 2, 3, 4), "z": (1, 3, 2, 4)}
     cells = [cell(m, t, [1] * n + [0] * (5 - n)) for t, own in scores.items() for m, n in zip("abcd", own, strict=True)]
-    links = made(*cells).task_links
+    links = made(*cells).task_correlations
     assert [link.spearman.p for link in links] == pytest.approx([2 / 24, 8 / 24, 8 / 24])
     assert [link.spearman_adjusted for link in links] == pytest.approx([6 / 24, 16 / 24, 16 / 24])
     assert [link.kendall_adjusted for link in links] == pytest.approx([6 / 24, 16 / 24, 16 / 24])
@@ -287,6 +287,6 @@ def test_very_many_columns_have_no_correlations_and_a_notice() -> None:
     tasks = [f"t{place}" for place in range(101)]
     cells = [cell(model, task, [1, n]) for task in tasks for model, n in (("a", 0), ("b", 1))]
     whole, part = made(*cells), made(*cells[:-2])
-    assert (whole.task_links, len(part.task_links), part.notices) == ((), 100 * 99 // 2, ())
+    assert (whole.task_correlations, len(part.task_correlations), part.notices) == ((), 100 * 99 // 2, ())
     assert whole.notices == ("no correlations between tasks: they are found for 100 at most, and these are 101",)
-    assert len(whole.model_links) == 1
+    assert len(whole.model_correlations) == 1

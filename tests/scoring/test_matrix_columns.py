@@ -6,7 +6,7 @@ import math
 
 from assay.core.matrices import MatrixCell
 from assay.core.scores import Estimate
-from assay.scoring.matrix_columns import chosen, shown_cells
+from assay.scoring.matrix_columns import choose_metrics, shown_cells
 
 
 def ways(*names: str) -> list[tuple[str, str]]:
@@ -17,8 +17,8 @@ def cell(model: str, metric: str, value: float | None = 0.5) -> MatrixCell:
     return MatrixCell(model, "t", metric, "none", Estimate(value, None, None, None, 9, "mean"), True)
 
 
-def names(*models: list[tuple[str, str]], wished: tuple[str, ...] = ()) -> list[str]:
-    return [metric for metric, _ in chosen(models, wished)]
+def names(*models: list[tuple[str, str]], requested: tuple[str, ...] = ()) -> list[str]:
+    return [metric for metric, _ in choose_metrics(models, requested)]
 
 
 def test_the_first_metric_that_all_models_have_is_shown() -> None:
@@ -33,14 +33,14 @@ def test_models_without_a_common_metric_have_columns_of_their_own() -> None:
 
 def test_a_wish_goes_before_what_more_models_have() -> None:
     models = ways("acc", "acc_norm"), ways("acc", "acc_norm"), ways("acc")
-    assert names(*models, wished=("acc_norm",)) == ["acc_norm"]
-    assert names(*models, wished=("acc_norm", "acc")) == ["acc_norm", "acc"]
-    assert names(*models, wished=("mcc",)) == ["acc"]
+    assert names(*models, requested=("acc_norm",)) == ["acc_norm"]
+    assert names(*models, requested=("acc_norm", "acc")) == ["acc_norm", "acc"]
+    assert names(*models, requested=("mcc",)) == ["acc"]
 
 
 def test_pipelines_of_one_metric_are_told_apart() -> None:
     read, plain = [("exact_match", "strict"), ("exact_match", "flexible")], ways("exact_match")
-    assert chosen([read, plain], ["exact_match"]) == [("exact_match", "strict"), ("exact_match", "none")]
+    assert choose_metrics([read, plain], ["exact_match"]) == [("exact_match", "strict"), ("exact_match", "none")]
 
 
 def test_a_model_without_the_wished_metric_is_a_gap_that_names_what_it_has() -> None:

@@ -14,7 +14,7 @@ from assay.core.responses import Logprob
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.reading import brier_scores
 from assay.scoring.registry import metric_definition
-from assay.scoring.scorers.choice import ChoiceView, choice_view, highest
+from assay.scoring.scorers.choice import ChoiceView, choice_view, argmax
 from assay.scoring.scorers.methods import METHODS
 
 # "é" is one character and two bytes, "世界" two characters and six bytes.
@@ -66,7 +66,7 @@ def test_the_blank_before_a_choice_can_change_the_pick() -> None:
     shown = view((-3.0, -6.5), ("ab", "abcdef"), counts=(1, 1))
     assert scores("continuation", shown) == [-1.0, pytest.approx(-6.5 / 7)]
     closer = view((-2.9, -6.9), ("ab", "abcdef"), counts=(1, 1))
-    assert [highest(scores(name, closer)) for name in ("character", "continuation")] == [1, 0]
+    assert [argmax(scores(name, closer)) for name in ("character", "continuation")] == [1, 0]
 
 
 def test_mutual_information() -> None:
@@ -247,17 +247,17 @@ def answered(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Cho
     from assay.core.specs import MetricSpec, Scoring
     from assay.testing import ToyTask, toy_choice_task
 
-    def pose(document: Document) -> Instance:
+    def build(document: Document) -> Instance:
         prompt, choices = DOCUMENTS[document.id]
-        posed = [Loglikelihood(given, f" {text}") for given in (prompt, "Answer:") for text in choices]
+        built = [Loglikelihood(given, f" {text}") for given in (prompt, "Answer:") for text in choices]
         whole = RollingLoglikelihood(prompt, stands_on_prefix=False)
         return Instance(
-            "toy_choice", document.id, (*posed, whole), choices=choices, gold=0, nulls=("Answer:",), prompts=1
+            "toy_choice", document.id, (*built, whole), choices=choices, gold=0, nulls=("Answer:",), prompts=1
         )
 
     toy = toy_choice_task(len(DOCUMENTS))
     names = ("acc", "acc_tokens", "acc_mutual_phrase", "acc_opencompass")
-    task = ToyTask(toy.card, Scoring("multiple_choice", tuple(map(MetricSpec, names))), toy.rows, pose)
+    task = ToyTask(toy.card, Scoring("multiple_choice", tuple(map(MetricSpec, names))), toy.rows, build)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ASSAY_CACHE", str(tmp_path_factory.mktemp("cache")))
         result = evaluate("hf", [task], store=":memory:", model_args={"pretrained": str(folder)}, device="cpu")
@@ -270,7 +270,7 @@ def test_opencompass(folder: Path, answered: list[ChoiceView]) -> None:
         expected = [reference.opencompass(prompt, choice) for choice in choices]
         found = scores("opencompass", shown)
         assert [-score for score in found] == pytest.approx(expected, rel=1e-4)
-        assert highest(found) == expected.index(min(expected))
+        assert argmax(found) == expected.index(min(expected))
 
 
 def test_helm_separate_original(folder: Path, answered: list[ChoiceView]) -> None:
@@ -279,7 +279,7 @@ def test_helm_separate_original(folder: Path, answered: list[ChoiceView]) -> Non
         pairs = [reference.reference_sum(prompt, choice) for choice in choices]
         expected = [total / count for total, count in pairs]
         assert scores("token", shown) == pytest.approx(expected, rel=1e-4)
-        assert highest(scores("token", shown)) == expected.index(max(expected))
+        assert argmax(scores("token", shown)) == expected.index(max(expected))
 
 
 def test_helm_separate_calibrated(folder: Path, answered: list[ChoiceView]) -> None:
@@ -290,11 +290,11 @@ def test_helm_separate_calibrated(folder: Path, answered: list[ChoiceView]) -> N
             for choice in choices
         ]
         assert scores("mutual-phrase", shown) == pytest.approx(expected, rel=1e-3, abs=1e-4)
-        assert highest(scores("mutual-phrase", shown)) == expected.index(max(expected))
+        assert argmax(scores("mutual-phrase", shown)) == expected.index(max(expected))
 
 
 def test_the_rules_differ_on_these_documents(answered: list[ChoiceView]) -> None:
     """Otherwise the agreement above would say little."""
-    picks = {name: [highest(scores(name, shown)) for shown in answered] for name in ("raw", "token", "opencompass")}
+    picks = {name: [argmax(scores(name, shown)) for shown in answered] for name in ("raw", "token", "opencompass")}
     assert picks["raw"] != picks["token"]
     assert picks["opencompass"] != picks["raw"] or picks["opencompass"] != picks["token"]

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.scoring.metrics.own_functions import own_aggregation
+from assay.scoring.metrics.own_functions import custom_aggregation
 from assay.stats.clustered import clustered_mean
 
 VALUES = np.random.default_rng(5).random(200).tolist()
 
 
 def test_a_mean_of_its_own_has_the_error_of_a_mean() -> None:
-    found = own_aggregation(fmean).estimate(VALUES)
+    found = custom_aggregation(fmean).estimate(VALUES)
     error = np.std(VALUES, ddof=1) / np.sqrt(200)
     assert (found.value, found.n, found.method) == (pytest.approx(fmean(VALUES)), 200, "bootstrap")
     assert found.stderr == pytest.approx(error, rel=0.1)
@@ -27,20 +27,20 @@ def test_a_mean_of_its_own_has_the_error_of_a_mean() -> None:
 
 
 def test_the_error_is_the_same_each_time() -> None:
-    assert own_aggregation(fmean).estimate(VALUES) == own_aggregation(fmean).estimate(VALUES)
+    assert custom_aggregation(fmean).estimate(VALUES) == custom_aggregation(fmean).estimate(VALUES)
 
 
 def test_values_need_not_be_numbers() -> None:
     def right(values: list[tuple[str, str]]) -> float:
         return fmean(float(gold == picked) for gold, picked in values)
 
-    found = own_aggregation(right).estimate([("a", "a"), ("a", "b"), ("b", "b"), ("b", "a")] * 50)
+    found = custom_aggregation(right).estimate([("a", "a"), ("a", "b"), ("b", "b"), ("b", "a")] * 50)
     assert found.value == 0.5 and found.stderr == pytest.approx(np.sqrt(0.25 / 200), rel=0.1)
 
 
 def test_whole_clusters_are_redrawn() -> None:
     values, clusters = [float(place // 5 % 2) for place in range(200)], [str(place // 5) for place in range(200)]
-    clustered = own_aggregation(fmean).clustered
+    clustered = custom_aggregation(fmean).clustered
     assert clustered is not None
     found = clustered(values, clusters)
     assert (found.method, found.clusters, found.n) == ("cluster-bootstrap", 40, 200)
@@ -78,7 +78,7 @@ def picky(values: list[float]) -> float:
 def test_there_is_none_where_the_function(
     function: Callable[[list[Any]], Any], values: list[Any], expected: float | None
 ) -> None:
-    found = own_aggregation(function).estimate(values)
+    found = custom_aggregation(function).estimate(values)
     assert (found.stderr, found.low, found.high, found.n) == (None, None, None, len(values))
     assert expected is None or found.value == expected
 
@@ -90,10 +90,10 @@ def test_what_a_function_says_is_said_once(capsys: pytest.CaptureFixture[str]) -
             warnings.warn("equal values", stacklevel=1)
         return fmean(values)
 
-    assert own_aggregation(loud).estimate(VALUES).stderr is not None
+    assert custom_aggregation(loud).estimate(VALUES).stderr is not None
     assert capsys.readouterr().out == "aggregating\n"
 
 
 def test_no_documents_have_no_number() -> None:
-    found = own_aggregation(fmean).estimate([])
+    found = custom_aggregation(fmean).estimate([])
     assert (found.value, found.n, found.method) == (None, 0, "custom")

@@ -7,7 +7,7 @@ import pytest
 from assay.core.documents import Document
 from assay.core.requests import Generation, Instance
 from assay.core.responses import Failure, Logprob, Output, Text
-from assay.core.results import Answered
+from assay.core.results import AnsweredDocument
 from assay.core.scores import Estimate, MetricResult
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.scoring.documents import document_scorer
@@ -24,7 +24,7 @@ def rates(*outputs: Output | Failure, draws: int = 1, kind: str = "generate_unti
     for number, start in enumerate(range(0, len(outputs), draws)):
         own = outputs[start : start + draws]
         instance = Instance("t", number, (Generation("?"),) * draws, draws=draws, gold="B")
-        answered.append(Answered(Document("t", number, {}), instance, own))
+        answered.append(AnsweredDocument(Document("t", number, {}), instance, own))
         good = [output for output in own if not isinstance(output, Failure)]
         samples += scorer.score(answered[-1].document, instance, good) if len(good) == len(own) else []
     return answer_rates(kind, scorer, answered, samples)
@@ -55,5 +55,5 @@ def test_no_documents_give_no_number() -> None:
 
 def test_other_tasks_have_no_rates() -> None:
     scoring = Scoring("multiple_choice", (MetricSpec("acc"),))
-    item = Answered(Document("t", 0, {}), Instance("t", 0, ()), (Logprob(-1.0, 1, False),))
+    item = AnsweredDocument(Document("t", 0, {}), Instance("t", 0, ()), (Logprob(-1.0, 1, False),))
     assert answer_rates("multiple_choice", document_scorer(scoring, "t"), [item], []) == ()

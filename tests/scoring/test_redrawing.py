@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.core.comparisons import CompareWish, DocumentValues, PairedScore
-from assay.scoring.comparing import compare_all, is_comparable
-from assay.scoring.matching import Entry, matched
+from assay.core.comparisons import CompareOptions, DocumentValues, PairedScore
+from assay.scoring.comparing import compare_pairs, is_comparable
+from assay.scoring.matching import SystemEntry, match_documents
 from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.scoring.redrawing import statistic_of_times
+from assay.scoring.redrawing import statistic_by_counts
 
 GENERATOR = np.random.default_rng(4)
 SIZE = 24
@@ -47,13 +47,13 @@ VALUES: dict[str, Sequence[Any]] = {
 
 
 def compare(
-    aggregation: str, one: Sequence[Any], other: Sequence[Any], clusters: Sequence[str] | None = None, **wish: Any
+    aggregation: str, one: Sequence[Any], other: Sequence[Any], clusters: Sequence[str] | None = None, **options: Any
 ) -> PairedScore:
     entries = [
-        Entry(label, DocumentValues("t", "m", "none", aggregation, range(len(own)), tuple(own), clusters))
+        SystemEntry(label, DocumentValues("t", "m", "none", aggregation, range(len(own)), tuple(own), clusters))
         for label, own in (("a", one), ("b", other))
     ]
-    return compare_all([matched(*entries)], True, CompareWish(**wish))[0].score
+    return compare_pairs([match_documents(*entries)], True, CompareOptions(**options))[0].score
 
 
 @pytest.mark.parametrize("aggregation", VALUES)
@@ -65,7 +65,7 @@ def test_a_redrawn_set_scores_as_its_documents_do(aggregation: str) -> None:
     times = (
         np.random.default_rng(0).integers(0, 3, size=(4, SIZE)) if aggregation != "ece_adaptive" else np.ones((1, SIZE))
     )
-    found = statistic_of_times(aggregation, values)(times.astype(np.float64))
+    found = statistic_by_counts(aggregation, values)(times.astype(np.float64))
     for row, score in zip(times.astype(int).tolist(), found, strict=True):
         drawn = [value for value, count in zip(values, row, strict=True) for _ in range(count)]
         assert score == pytest.approx(rule.estimate(rule.read(drawn)).value)
@@ -164,7 +164,7 @@ def test_many_pairs_are_redrawn_as_each_alone() -> None:
     entries = []
     for label in "abcd":
         own = tuple(zip(HITS, generator.integers(0, 2, SIZE).tolist(), strict=True))
-        entries.append(Entry(label, DocumentValues("t", "m", "none", "f1", range(SIZE), own)))
-    matches = [matched(one, other) for place, one in enumerate(entries) for other in entries[place + 1 :]]
-    together = [item.score for item in compare_all(matches, True, CompareWish())]
-    assert together == [compare_all([match], True, CompareWish())[0].score for match in matches]
+        entries.append(SystemEntry(label, DocumentValues("t", "m", "none", "f1", range(SIZE), own)))
+    matches = [match_documents(one, other) for place, one in enumerate(entries) for other in entries[place + 1 :]]
+    together = [item.score for item in compare_pairs(matches, True, CompareOptions())]
+    assert together == [compare_pairs([match], True, CompareOptions())[0].score for match in matches]

@@ -19,7 +19,7 @@ def value(metric: str, found: Any, shape: str = ROTATED) -> Any:
     return metric_definition(metric).values[shape](found, {})
 
 
-def posed(orders: Any, choices: tuple[str, ...], gold: Any, shown: list[str] | None = None) -> Instance:
+def built(orders: Any, choices: tuple[str, ...], gold: Any, shown: list[str] | None = None) -> Instance:
     """A question; `shown` are the scored texts of all orders, which are labels unless they are named."""
     texts = shown or list(choices) * len(orders)
     requests: tuple[Request, ...] = tuple(Loglikelihood("p", f" {text}") for text in texts)
@@ -31,13 +31,13 @@ def views(picks: list[int], gold: Any = 1) -> Any:
     results = []
     for order, picked in zip(THREE, picks, strict=True):
         results += [Logprob(-1.0 if place == picked else -4.0, 1, place == picked) for place in order]
-    return rotated_view(posed(THREE, ("A", "B", "C"), gold), results)
+    return rotated_view(built(THREE, ("A", "B", "C"), gold), results)
 
 
 def test_answers_go_back_to_the_documents_places() -> None:
     # Shown as (0 1 2), (1 2 0), (2 0 1): the number is 10 × rotation + place in the document.
     numbers = [0, 1, 2, 11, 12, 10, 22, 20, 21]
-    found = rotated_view(posed(THREE, ("A", "B", "C"), 0), [Logprob(-float(n), 1, False) for n in numbers])
+    found = rotated_view(built(THREE, ("A", "B", "C"), 0), [Logprob(-float(n), 1, False) for n in numbers])
     assert [list(view.totals) for view in found] == [[0, -1, -2], [-10, -11, -12], [-20, -21, -22]]
 
 
@@ -65,7 +65,7 @@ def test_values(picks: list[int], accuracy: float, agreement: float, everywhere:
 def test_a_model_that_always_says_the_first_label() -> None:
     """It picks places 0, 1, 2 of the document: a third is right, nothing agrees."""
     results = [Logprob(-1.0 if place == 0 else -4.0, 1, False) for _ in THREE for place in range(3)]
-    found = rotated_view(posed(THREE, ("A", "B", "C"), 2), results)
+    found = rotated_view(built(THREE, ("A", "B", "C"), 2), results)
     assert value("acc", found) == pytest.approx(1 / 3)
     assert value("rotation_agreement", found) == 0.0
 
@@ -84,7 +84,7 @@ def test_an_unknown_right_answer(gold: Any) -> None:
 
 
 def test_a_single_choice() -> None:
-    found = rotated_view(posed(((0,),), ("A",), 0), [Logprob(-1.0, 1, False)])
+    found = rotated_view(built(((0,),), ("A",), 0), [Logprob(-1.0, 1, False)])
     assert [value(name, found) for name in ("acc", "rotation_agreement", "rotation_all", "rotation_vote")] == [1.0] * 4
 
 
@@ -92,7 +92,7 @@ def test_lengths_are_those_of_what_was_scored() -> None:
     """Labels I and III: in the second rotation the first choice has the long one, -4.0/3 against -2.0/1."""
     orders = ((0, 1), (1, 0))
     results = [Logprob(-2.0, 1, False), Logprob(-9.0, 1, False), Logprob(-2.0, 1, False), Logprob(-4.0, 1, False)]
-    found = rotated_view(posed(orders, ("I", "III"), 0), results)
+    found = rotated_view(built(orders, ("I", "III"), 0), results)
     assert [list(view.choices) for view in found] == [["I", "III"], ["III", "I"]]
     assert value("acc_norm", found) == 1.0
     assert value("acc", found) == 0.5

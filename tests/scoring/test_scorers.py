@@ -108,7 +108,7 @@ def test_confidence_is_the_share_of_the_likeliest_choice() -> None:
     [(0, (0, 1)), (1, (1, 1)), ((0, 1), (1, 1)), ((2, 0), (2, 1)), ((), (-1, 1)), (-100, (-1, 1))],
 )
 def test_places_are_right_and_picked(gold: Any, expected: tuple[int, int]) -> None:
-    assert choice.place_pair(view([-2, -1, -3], ["a", "b", "c"], gold), {}) == expected
+    assert choice.position_pair(view([-2, -1, -3], ["a", "b", "c"], gold), {}) == expected
 
 
 def test_mutual_information_subtracts_what_a_choice_is_worth_alone() -> None:

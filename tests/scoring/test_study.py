@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from assay.core.studies import NONE_PICKED, Cell, Question
+from assay.core.studies import NO_PREDICTION, StudyCell, ChoiceQuestion
 from assay.scoring import study
 from assay.stats.means import mean_estimate
 
 
-def cell(method: str, picks: list[int], right: list[int], model: str = "m", style: str = "own", first: int = 0) -> Cell:
+def cell(method: str, picks: list[int], right: list[int], model: str = "m", style: str = "own", first: int = 0) -> StudyCell:
     hits = tuple(float(pick == place) for pick, place in zip(picks, right, strict=True))
     documents = tuple(f"t#{first + number}" for number in range(len(picks)))
-    return Cell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
+    return StudyCell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
 
 
-def questions(right: list[int], lengths: tuple[int, ...] = (3, 5, 9)) -> dict[str, Question]:
-    return {f"t#{number}": Question((place,), lengths) for number, place in enumerate(right)}
+def questions(right: list[int], lengths: tuple[int, ...] = (3, 5, 9)) -> dict[str, ChoiceQuestion]:
+    return {f"t#{number}": ChoiceQuestion((place,), lengths) for number, place in enumerate(right)}
 
 
 RIGHT = [0, 1, 2, 0]
@@ -73,7 +73,7 @@ def test_several_styles_have_a_spread_each_and_one_over_all() -> None:
 
 
 def test_a_mean_over_orders_has_a_spread_without_a_test() -> None:
-    rotated = Cell("m", "t", "own", "raw", mean_estimate([0.5]), ("t#0",), (0,), (0.5,))
+    rotated = StudyCell("m", "t", "own", "raw", mean_estimate([0.5]), ("t#0",), (0,), (0.5,))
     (found,) = study.spreads([rotated, cell("byte", [0], [0])], 1)
     assert (found.delta, found.p) == (0.5, None)
 
@@ -121,7 +121,7 @@ def test_p_values_are_corrected_over_all_comparisons() -> None:
     assert [item.adjusted for item in found] == pytest.approx([4 * 0.5**10] * 2)
 
 
-def models_that_swap(size: int) -> list[Cell]:
+def models_that_swap(size: int) -> list[StudyCell]:
     right, wrong = [0] * size, [1] * size
     return [
         cell("raw", right, right, "a"),
@@ -154,7 +154,7 @@ def test_lengths_where_a_method_errs() -> None:
 
 
 def test_a_method_errs_where_it_is_right_in_some_orders_only() -> None:
-    rotated = Cell("m", "t", "own", "raw", mean_estimate([0.75]), ("t#0", "t#1"), (0, 1), (0.75, 1.0))
+    rotated = StudyCell("m", "t", "own", "raw", mean_estimate([0.75]), ("t#0", "t#1"), (0, 1), (0.75, 1.0))
     (found,) = study.length_biases([rotated], questions(RIGHT))
     assert (found.missed.n, found.missed.value) == (1, -4.0)
 
@@ -169,31 +169,31 @@ def test_lengths_of_documents_in_clusters_have_the_error_of_clusters() -> None:
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        (Question((1,), (4, 10, 6, 8)), (10.0, 6.0)),
-        (Question((-1,), (4, 10)), None),
-        (Question((5,), (4, 10)), None),
-        (Question((), (4, 10)), None),
-        (Question((0,), (4,)), None),
-        (Question((0, 1), (4, 10, 6)), (4.0, 6.0)),
+        (ChoiceQuestion((1,), (4, 10, 6, 8)), (10.0, 6.0)),
+        (ChoiceQuestion((-1,), (4, 10)), None),
+        (ChoiceQuestion((5,), (4, 10)), None),
+        (ChoiceQuestion((), (4, 10)), None),
+        (ChoiceQuestion((0,), (4,)), None),
+        (ChoiceQuestion((0, 1), (4, 10, 6)), (4.0, 6.0)),
     ],
 )
 def test_lengths_are_compared_where_there_is_a_right_and_a_wrong_choice(
-    question: Question, expected: tuple[float, float] | None
+    question: ChoiceQuestion, expected: tuple[float, float] | None
 ) -> None:
     assert question.compared_lengths == expected
 
 
 def test_places_picked_and_right() -> None:
-    (found,) = study.places([cell("strict", [0, 0, NONE_PICKED, 2], RIGHT)], questions(RIGHT))
+    (found,) = study.places([cell("strict", [0, 0, NO_PREDICTION, 2], RIGHT)], questions(RIGHT))
     assert (found.picked, found.right, found.none) == ((2, 0, 1), (2, 1, 1), 1)
 
 
 def test_chance_follows_the_choices_of_each_document() -> None:
     asked = [
-        Question((0,), (1, 1)),
-        Question((0,), (1, 1, 1, 1)),
-        Question((0, 1), (1, 1, 1, 1)),
-        Question((-1,), (1, 1)),
+        ChoiceQuestion((0,), (1, 1)),
+        ChoiceQuestion((0,), (1, 1, 1, 1)),
+        ChoiceQuestion((0, 1), (1, 1, 1, 1)),
+        ChoiceQuestion((-1,), (1, 1)),
     ]
     assert study.chance(asked) == pytest.approx((0.5 + 0.25 + 0.5 + 0.0) / 4)
     assert study.chance([]) is None

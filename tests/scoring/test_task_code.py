@@ -30,8 +30,8 @@ def generated(*metrics: MetricSpec, steps: tuple[FilterSpec, ...] = (FIRST,)) ->
 
 
 def values_of(scoring: Scoring, gold: Any = "b", outputs: list[Output] | None = None, draws: int = 1) -> dict[str, Any]:
-    posed = Instance("t", 7, (), draws=draws, gold=gold)
-    return document_scorer(scoring, "task t").score(DOCUMENT, posed, outputs or SAID)[0].values
+    built = Instance("t", 7, (), draws=draws, gold=gold)
+    return document_scorer(scoring, "task t").score(DOCUMENT, built, outputs or SAID)[0].values
 
 
 class Recorder:
@@ -70,16 +70,16 @@ def test_outputs_are_shown_as_lm_eval_has_them(request_: Request, output: Output
 
 def test_kinds_may_be_mixed_in_a_document() -> None:
     scoring = Scoring("generate_until", (), process=lambda fields, results: {"seen": results})
-    posed = instance(ASKED, PAIR, ROLLING)
-    sample = document_scorer(scoring, "t").score(DOCUMENT, posed, [Text("hi"), LIKELY, LIKELY])[0]
+    built = instance(ASKED, PAIR, ROLLING)
+    sample = document_scorer(scoring, "t").score(DOCUMENT, built, [Text("hi"), LIKELY, LIKELY])[0]
     assert sample.values == {"seen": ["hi", (-2.5, True), -2.5]}
     assert sample.filtered == ("hi", LIKELY, LIKELY)
 
 
 def test_draws_are_shown_in_their_lists() -> None:
     scoring = Scoring("loglikelihood", (), (PipelineSpec("all", ()),), process=lambda fields, results: {"n": results})
-    posed = instance(PAIR, PAIR, ROLLING, ROLLING, draws=2)
-    sample = document_scorer(scoring, "t").score(DOCUMENT, posed, [LIKELY] * 4)[0]
+    built = instance(PAIR, PAIR, ROLLING, ROLLING, draws=2)
+    sample = document_scorer(scoring, "t").score(DOCUMENT, built, [LIKELY] * 4)[0]
     assert sample.values == {"n": [[(-2.5, True), (-2.5, True)], [-2.5, -2.5]]}
 
 
@@ -88,9 +88,9 @@ def test_our_own_metrics_still_read_what_a_tasks_filter_left() -> None:
         scoring = Scoring(
             "multiple_choice", (MetricSpec("acc"), MetricSpec("exact_match")), (PipelineSpec("p", steps),)
         )
-        posed = instance(PAIR, PAIR, gold=1, choices=("a", "b"))
+        built = instance(PAIR, PAIR, gold=1, choices=("a", "b"))
         outputs = [Logprob(-3.0, 1, False), Logprob(-1.0, 1, True)]
-        sample = document_scorer(scoring, "t").score(DOCUMENT, posed, outputs)[0]
+        sample = document_scorer(scoring, "t").score(DOCUMENT, built, outputs)[0]
         assert sample.values == {"acc": 1.0, "exact_match": 1.0}
         assert sample.filtered == ((-3.0, False), (-1.0, True))
 
@@ -98,8 +98,8 @@ def test_our_own_metrics_still_read_what_a_tasks_filter_left() -> None:
 def test_whole_texts_too() -> None:
     steps = (FilterSpec("own", factory=Recorder), FIRST)
     scoring = Scoring("loglikelihood_rolling", (MetricSpec("byte_perplexity"),), (PipelineSpec("p", steps),))
-    posed = Instance("t", 7, (ROLLING,), target="abc")
-    sample = document_scorer(scoring, "t").score(DOCUMENT, posed, [LIKELY])[0]
+    built = Instance("t", 7, (ROLLING,), target="abc")
+    sample = document_scorer(scoring, "t").score(DOCUMENT, built, [LIKELY])[0]
     assert sample.values == {"byte_perplexity": (-2.5, 3)}
 
 
@@ -158,7 +158,7 @@ def test_a_fallback_of_a_tasks_filter_is_known() -> None:
             return [[draw if draw.isdigit() else self.fallback for draw in draws] for draws in resps]
 
     scorer = document_scorer(generated(steps=(FilterSpec("own", factory=Finder), FIRST)), "t")
-    assert scorer.extracting == ("p",)
+    assert scorer.extracting_pipelines == ("p",)
     found = [scorer.is_unparsed(scorer.score(DOCUMENT, instance(gold="5"), [Text(said)])[0]) for said in ("5", "b")]
     assert found == [False, True]
 
@@ -211,8 +211,8 @@ def test_metrics_of_a_task_that_scores_itself_may_have_any_name() -> None:
     scoring = Scoring(
         "multiple_choice", (MetricSpec("libra_score"), MetricSpec("bleu")), process=lambda f, r: {4096: 1}
     )
-    posed = instance(PAIR)
-    assert document_scorer(scoring, "t").score(DOCUMENT, posed, [LIKELY])[0].values == {"4096": 1}
+    built = instance(PAIR)
+    assert document_scorer(scoring, "t").score(DOCUMENT, built, [LIKELY])[0].values == {"4096": 1}
 
 
 def test_a_scoring_that_raises_is_named_with_its_document() -> None:
@@ -322,9 +322,9 @@ def test_a_function_goes_before_a_known_metric_of_its_name() -> None:
 
 def test_for_choices_only_the_name_of_a_function_counts() -> None:
     spec = MetricSpec("acc", function=lambda references, predictions: 99)
-    posed = instance(PAIR, PAIR, gold=0, choices=("a", "b"))
+    built = instance(PAIR, PAIR, gold=0, choices=("a", "b"))
     scorer = document_scorer(Scoring("multiple_choice", (spec,)), "t")
-    assert scorer.score(DOCUMENT, posed, [LIKELY, LIKELY])[0].values == {"acc": 1.0}
+    assert scorer.score(DOCUMENT, built, [LIKELY, LIKELY])[0].values == {"acc": 1.0}
 
 
 def test_a_document_that_scoring_changes_is_kept_as_it_was_left_and_ours_stays() -> None:

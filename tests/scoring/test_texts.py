@@ -11,7 +11,7 @@ from assay import Read, evaluate, task
 from assay.core.documents import Document
 from assay.core.requests import Instance, Loglikelihood, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
-from assay.core.results import Answered, RunResult
+from assay.core.results import AnsweredDocument, RunResult
 from assay.core.scores import Sample, TextCounts
 from assay.scoring.texts import text_counts
 from assay.testing import ScriptedModel
@@ -54,13 +54,13 @@ def test_counts_by_hand_and_in_the_record() -> None:
     result = scored(*ANSWERS)
     # Bytes, not characters: the é of café takes two.
     assert result.task("texts").texts == TextCounts(documents=3, windows=6, tokens=6, words=4, bytes=7 + 5 + 1)
-    told = result.summary()["tasks"]["texts"]["texts"]
-    assert told == {"documents": 3, "windows": 6, "tokens": 6, "words": 4, "bytes": 13}
+    message = result.summary()["tasks"]["texts"]["texts"]
+    assert message == {"documents": 3, "windows": 6, "tokens": 6, "words": 4, "bytes": 13}
 
 
-def answered(place: int, *outputs: Logprob | Failure, text: str = "a b") -> Answered:
+def answered(place: int, *outputs: Logprob | Failure, text: str = "a b") -> AnsweredDocument:
     instance = Instance("t", place, (RollingLoglikelihood(text),), target=text)
-    return Answered(Document("t", place, {}), instance, outputs)
+    return AnsweredDocument(Document("t", place, {}), instance, outputs)
 
 
 def test_failed_documents_do_not_count() -> None:
@@ -69,8 +69,8 @@ def test_failed_documents_do_not_count() -> None:
 
 
 def test_windows_that_a_model_does_not_tell_are_unknown() -> None:
-    told, untold = Logprob(-1.0, 2, False, windows=1), Logprob(-1.0, 2, False)
-    assert text_counts(KIND, [answered(0, told), answered(1, untold)], []) == TextCounts(2, None, 4, 4, 6)
+    message, untold = Logprob(-1.0, 2, False, windows=1), Logprob(-1.0, 2, False)
+    assert text_counts(KIND, [answered(0, message), answered(1, untold)], []) == TextCounts(2, None, 4, 4, 6)
     nothing = Logprob(0.0, 0, True)
     assert text_counts(KIND, [answered(0, nothing, text="")], []) == TextCounts(1, 0, 0, 1, 0)
 
@@ -83,7 +83,7 @@ def test_words_and_bytes_are_those_that_the_metrics_divide_by() -> None:
 
 def test_other_tasks_have_no_counts() -> None:
     instance = Instance("t", 0, (Loglikelihood("a", "b"),))
-    item = Answered(Document("t", 0, {}), instance, (Logprob(-1.0, 1, False),))
+    item = AnsweredDocument(Document("t", 0, {}), instance, (Logprob(-1.0, 1, False),))
     assert text_counts("loglikelihood", [item], []) is None
 
 

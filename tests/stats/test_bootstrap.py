@@ -160,8 +160,8 @@ def test_equal_values_have_an_interval_without_width() -> None:
     assert (found.low, found.high, found.stderr) == (0.5, 0.5, 0.0)
 
 
-@pytest.mark.parametrize(("share", "is_told"), [(0.03, True), (0.07, False)])
-def test_a_statistic_that_many_replicates_lack_has_no_interval(share: float, is_told: bool) -> None:
+@pytest.mark.parametrize(("share", "is_defined"), [(0.03, True), (0.07, False)])
+def test_a_statistic_that_many_replicates_lack_has_no_interval(share: float, is_defined: bool) -> None:
     """One rule for all: up to one redrawn set in twenty may be without."""
     generator = np.random.default_rng(0)
 
@@ -171,7 +171,7 @@ def test_a_statistic_that_many_replicates_lack_has_no_interval(share: float, is_
 
     values = generator.random(50)
     found = bootstrap_statistic(values, often, Resampling())
-    assert found.value == pytest.approx(values.mean()) and (found.low is not None) == is_told
+    assert found.value == pytest.approx(values.mean()) and (found.low is not None) == is_defined
 
 
 def test_a_statistic_that_one_replicate_has_infinite_has_no_interval() -> None:

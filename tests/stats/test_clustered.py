@@ -17,14 +17,14 @@ from assay.stats.clustered import (
     clustered_mean,
     clustered_ratio,
 )
-from assay.stats.flips import flip_test
+from assay.stats.flips import sign_flip_test
 from assay.stats.means import mean_estimate, ratio_estimate, wilson_interval
 
 
 def cluster_sign_flip_p(values: list[float], clusters: list[Any], generator: np.random.Generator) -> float:
     """A cluster's documents turn together."""
     sums = np.bincount(np.unique(clusters, return_inverse=True)[1], values)
-    return flip_test(sums, None, generator).p
+    return sign_flip_test(sums, None, generator).p
 
 
 def test_a_clustered_error_by_hand() -> None:
@@ -48,7 +48,7 @@ def test_the_clustered_error_is_statsmodels() -> None:
     found = clustered_mean(values.tolist(), clusters.tolist())
     count = found.clusters
     assert found.estimate.stderr == pytest.approx(fit.bse[0] * math.sqrt(count / (count - 1)))
-    assert not found.is_few
+    assert not found.has_few_clusters
 
 
 def test_clusters_of_one_document_are_no_clusters() -> None:
@@ -126,7 +126,7 @@ def test_whole_clusters_are_flipped() -> None:
     generator = np.random.default_rng(0)
     p = cluster_sign_flip_p([1, 2, 3, -2, 1], ["a", "a", "b", "c", "c"], generator)
     assert p == 4 / 8
-    assert flip_test(np.array([1.0, 2, 3, -2, 1]), None, generator).p != p
+    assert sign_flip_test(np.array([1.0, 2, 3, -2, 1]), None, generator).p != p
 
 
 def test_flips_of_few_clusters_by_hand() -> None:

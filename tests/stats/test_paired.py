@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay.core.errors import DataError
 from assay.stats.paired import (
     CochranTest,
-    Ranged,
+    ValueWithInterval,
     cochran_q,
     mcnemar_mid_p,
     mcnemar_p,
@@ -219,8 +219,8 @@ def test_the_mid_p_interval_ends_where_half_of_the_observed_count_makes_the_tail
 def test_a_product_holds_0_where_its_factor_does(
     value: float, below: float, above: float, scale: float, down: float, up: float
 ) -> None:
-    factor = Ranged(value, value - below, value + above)
-    low, high = product_interval(factor, Ranged(scale, scale * (1 - 0.99 * down), scale + up))
+    factor = ValueWithInterval(value, value - below, value + above)
+    low, high = product_interval(factor, ValueWithInterval(scale, scale * (1 - 0.99 * down), scale + up))
     assert low - 1e-12 <= value * scale <= high + 1e-12
     if min(abs(factor.low), abs(factor.high)) > 1e-9:
         assert (low <= 0 <= high) == (factor.low <= 0 <= factor.high)

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 from assay.core.scores import Estimate
 from assay.stats.means import mean_estimate, wilson_interval
-from assay.stats.pooled import group_estimate, harness_group_stderr
+from assay.stats.pooled import group_estimate, lm_eval_group_stderr
 
 
 def test_the_pooled_errors_are_lm_evals() -> None:
-    assert harness_group_stderr([0.1, 0.2], [10, 30], True) == pytest.approx(0.15325417483795722, abs=1e-12)
-    assert harness_group_stderr([0.1, 0.2], [10, 30], False) == pytest.approx(0.1118033988749895, abs=1e-12)
+    assert lm_eval_group_stderr([0.1, 0.2], [10, 30], True) == pytest.approx(0.15325417483795722, abs=1e-12)
+    assert lm_eval_group_stderr([0.1, 0.2], [10, 30], False) == pytest.approx(0.1118033988749895, abs=1e-12)
 
 
 @pytest.mark.parametrize("by_size", [True, False])
 def test_a_leaf_without_an_error_leaves_the_group_without_one(by_size: bool) -> None:
-    assert harness_group_stderr([0.1, None], [10, 30], by_size) is None
-    assert harness_group_stderr([], [], by_size) is None
+    assert lm_eval_group_stderr([0.1, None], [10, 30], by_size) is None
+    assert lm_eval_group_stderr([], [], by_size) is None
 
 
 def test_leaves_of_one_document_have_no_pooled_error() -> None:
-    assert harness_group_stderr([0.1, 0.1], [1, 1], True) is None
+    assert lm_eval_group_stderr([0.1, 0.1], [1, 1], True) is None
 
 
 def leaf(value: float, stderr: float = 0.1, n: int = 10) -> Estimate:

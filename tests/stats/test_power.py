@@ -13,7 +13,7 @@ from assay.stats.paired import mcnemar_mid_p, mcnemar_p
 from assay.stats.power import (
     detectable_outcomes,
     documents_needed,
-    fewest_to_show,
+    min_documents,
     minimum_detectable_effect,
     odds_ratio,
     odds_ratio_interval,
@@ -114,4 +114,4 @@ def test_the_smallest_difference_of_outcomes_is_the_one_that_n_documents_show() 
 
 def test_five_documents_cannot_show_a_difference_and_six_can() -> None:
     assert 2 * 0.5**5 > 0.05 > 2 * 0.5**6
-    assert [fewest_to_show(alpha) for alpha in (0.05, 0.0625, 0.01)] == [6, 6, 8]
+    assert [min_documents(alpha) for alpha in (0.05, 0.0625, 0.01)] == [6, 6, 8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.models.fitting.values import span_values
+from assay.models.fitting.values import span_metrics
 from assay.stats.words import normalised, word_f1
 
 
@@ -20,5 +20,5 @@ def test_f1_counts_shared_words(said: str, gold: str, value: float) -> None:
 
 
 def test_spans_are_worth_what_the_metrics_of_the_task_say() -> None:
-    found = span_values([("the sky", "Sky."), ("blue sky", "sky"), ("", "")])
+    found = span_metrics([("the sky", "Sky."), ("blue sky", "sky"), ("", "")])
     assert found == {"accuracy": pytest.approx(2 / 3), "squad_f1": pytest.approx((1 + 2 / 3 + 1) / 3)}

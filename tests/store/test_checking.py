@@ -55,7 +55,7 @@ def rows(found: StoreCheck) -> dict[str, int]:
 
 def test_a_sound_store_is_sound(path: Path) -> None:
     found = check_store(path)
-    assert found.is_sound and (found.damage, found.strangers) == ((), 0)
+    assert found.is_sound and (found.damage, found.orphaned_answers) == ((), 0)
     counts = {"responses": 3000, "models": 1, "runs": 3, "document_values": 3, "failures": 3, "fitted": 0}
     assert rows(found) == counts
 
@@ -103,7 +103,7 @@ def test_two_repairs_in_one_second_keep_both_files(path: Path) -> None:
 def test_answers_of_a_model_that_is_not_listed_are_counted_and_kept(path: Path) -> None:
     change(path, "UPDATE responses SET model = 9 WHERE key = ?", KEYS[1])
     found = check_store(path)
-    assert found.is_sound and found.strangers == 1
+    assert found.is_sound and found.orphaned_answers == 1
 
 
 def test_rows_without_a_checksum_are_counted(path: Path) -> None:

@@ -48,7 +48,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def told() -> list[tuple[str, str]]:
+def message() -> list[tuple[str, str]]:
     """Every string of the source that people may read, with its file."""
     return [
         (path.relative_to(SOURCE).as_posix(), text)
@@ -95,11 +95,11 @@ def test_every_command_has_options(command: str) -> None:
 
 
 def test_all_that_messages_advise_exists() -> None:
-    assert [f"{file}: {text!r} names {wrong}" for file, text in told() if (wrong := wrong_advice(text))] == []
+    assert [f"{file}: {text!r} names {wrong}" for file, text in message() if (wrong := wrong_advice(text))] == []
 
 
 def test_enough_is_looked_at() -> None:
-    read = [text for _, text in told()]
+    read = [text for _, text in message()]
     assert sum(bool(_FLAG.search(text)) for text in read) > 100
     assert sum("From Python" in text for text in read) >= 3
 

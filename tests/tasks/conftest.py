@@ -14,7 +14,7 @@ from assay.run.resolve import known_names
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, task_faults
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.sources import MemorySource
 
 Rows = Sequence[Mapping[str, Any]]
@@ -53,16 +53,16 @@ def write_yaml(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def make_task(write_yaml: Callable[..., Path], names: KnownNames) -> Callable[..., HarnessTask]:
+def make_task(write_yaml: Callable[..., Path], names: KnownNames) -> Callable[..., LmEvalTask]:
     """A task of some keys over rows in memory; keys that every task needs have defaults."""
 
-    def make(rows: Rows | Mapping[str, Rows], options: TaskOptions | None = None, **keys: Any) -> HarnessTask:
+    def make(rows: Rows | Mapping[str, Rows], options: TaskOptions | None = None, **keys: Any) -> LmEvalTask:
         splits = rows if isinstance(rows, Mapping) else {"test": rows}
         base = {"task": "toy", "dataset_path": "memory", "test_split": "test"}
         data = {key: value for key, value in {**base, **keys}.items() if value is not None}
         file: TaskFile = read_task_file(write_yaml("toy.yaml", data))
         faults = task_faults(file, names)
         assert not faults, faults
-        return HarnessTask(define(file), options or TaskOptions(), MemorySource(splits))
+        return LmEvalTask(define(file), options or TaskOptions(), MemorySource(splits))
 
     return make

@@ -12,7 +12,7 @@ import pytest
 from assay.core.errors import DataError, UserError
 from assay.core.requests import RollingLoglikelihood, Windows
 from assay.core.specs import TaskOptions, TextOptions
-from assay.tasks.corpora import Corpus, asked_windows, open_corpus
+from assay.tasks.corpora import TextCorpus, resolve_windows, open_corpus
 
 
 def lines(path: Path, *rows: Any) -> Path:
@@ -21,11 +21,11 @@ def lines(path: Path, *rows: Any) -> Path:
     return path
 
 
-def opened(path: Path, **texts: Any) -> Corpus:
+def opened(path: Path, **texts: Any) -> TextCorpus:
     return open_corpus(f"text:{path}", TaskOptions(texts=TextOptions(**texts)))
 
 
-def texts_of(corpus: Corpus) -> dict[str, list[str]]:
+def texts_of(corpus: TextCorpus) -> dict[str, list[str]]:
     return {task.domain: [document.fields["text"] for document in task.documents()] for task in corpus.tasks}
 
 
@@ -126,14 +126,14 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 def test_documents_are_asked_in_the_windows_of_the_run(tmp_path: Path) -> None:
     (task,) = opened(lines(tmp_path / "e.jsonl", {"text": "b"}), window=64, stride=16).tasks
-    assert task.pose(task.documents()[0]).requests == (RollingLoglikelihood("b", windows=Windows(64, 16)),)
+    assert task.build(task.documents()[0]).requests == (RollingLoglikelihood("b", windows=Windows(64, 16)),)
     assert task.card.config["perplexity"] == {"window": 64, "stride": 16}
 
 
 def test_the_run_decides_over_the_task() -> None:
     own = Windows(512, 128)
-    assert asked_windows(TextOptions(), own) == own
-    assert asked_windows(TextOptions(stride=64), own) == Windows(512, 64)
-    assert asked_windows(TextOptions(window=100), own) == Windows(100)
+    assert resolve_windows(TextOptions(), own) == own
+    assert resolve_windows(TextOptions(stride=64), own) == Windows(512, 64)
+    assert resolve_windows(TextOptions(window=100), own) == Windows(100)
     with pytest.raises(UserError, match="more than the 512 tokens"):
-        asked_windows(TextOptions(stride=600), own)
+        resolve_windows(TextOptions(stride=600), own)

@@ -14,7 +14,7 @@ from assay.core.errors import DataError
 from assay.tasks.fewshot import (
     SAMPLERS,
     BalancedSampler,
-    Drawing,
+    SamplerSettings,
     FirstSampler,
     RandomSampler,
     Sampler,
@@ -192,8 +192,8 @@ def test_balanced_examples_are_the_same_for_all_documents_that_are_none_of_them(
 def named(name: str, pool: list[Row], count: int, seed: int | None = 7, documents: list[Row] | None = None) -> Sampler:
     """A sampler over documents that are rows of the pool, if given, and others if not."""
     excluded = documents.__getitem__ if documents is not None else None
-    drawing = Drawing(count, seed, excluded, "task toy", excluded or (lambda place: {"x": -1 - place}))
-    return make_sampler(name, pool, drawing, lambda row: str(row["x"] % 2))
+    settings = SamplerSettings(count, seed, excluded, "task toy", excluded or (lambda place: {"x": -1 - place}))
+    return make_sampler(name, pool, settings, lambda row: str(row["x"] % 2))
 
 
 @given(st.integers(0, 40), st.integers(1, 5))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assay.core.errors import DataError
 from assay.core.formats import Answer, MultipleChoice
 from assay.tasks.formats import infer
-from assay.tasks.styles import STYLES, put
+from assay.tasks.styles import STYLES, apply_style
 
 ABCD = ("A", "B", "C", "D")
 COLOURS = ("red", "green", "blue", "grey")
@@ -306,13 +306,13 @@ QUESTIONS = st.builds(
 
 @given(QUESTIONS)
 def test_a_cloze_gives_back_its_question(question: MultipleChoice) -> None:
-    shown = put(question, STYLES["cloze"], range(len(question.choices)), "t")
+    shown = apply_style(question, STYLES["cloze"], range(len(question.choices)), "t")
     assert infer(shown.prompt, shown.answers, 0, "t") == question
 
 
 @given(QUESTIONS)
 def test_letters_give_back_their_question(question: MultipleChoice) -> None:
-    shown = put(question, STYLES["letters"], range(len(question.choices)), "t")
+    shown = apply_style(question, STYLES["letters"], range(len(question.choices)), "t")
     found = infer(shown.prompt, shown.answers, 0, "t")
     lines = [question.context, question.question] if question.context else [question.question]
     assert found == MultipleChoice("\n".join(lines), question.choices, 0, headed=False)
@@ -320,7 +320,7 @@ def test_letters_give_back_their_question(question: MultipleChoice) -> None:
 
 @given(QUESTIONS)
 def test_a_hybrid_gives_back_its_question(question: MultipleChoice) -> None:
-    shown = put(question, STYLES["hybrid"], range(len(question.choices)), "t")
+    shown = apply_style(question, STYLES["hybrid"], range(len(question.choices)), "t")
     assert infer(shown.prompt, shown.answers, 0, "t").choices == question.choices
     assert infer(shown.prompt, shown.answers, 0, "t").question.endswith(question.question)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.version import __version__
-from assay.tasks.indexing import Entry, index_folder
+from assay.tasks.indexing import TaskEntry, index_folder
 
 COUNT = 220
 
@@ -24,8 +24,8 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def indexed(root: Path, memory: Path | None) -> dict[str, Entry]:
-    entries, faults = index_folder(root, memory)
+def indexed(root: Path, cache_folder: Path | None) -> dict[str, TaskEntry]:
+    entries, faults = index_folder(root, cache_folder)
     assert faults == []
     return {entry.name: entry for entry in entries}
 
@@ -42,7 +42,7 @@ def test_a_remembered_index_equals_a_fresh_one(folder: Path, tmp_path: Path) -> 
     first = indexed(folder, tmp_path / "memory")
     assert len(list((tmp_path / "memory").iterdir())) == 1
     assert indexed(folder, tmp_path / "memory") == first == indexed(folder, None)
-    assert first["task007"] == Entry("task007", "task", str(folder / "007.yaml"), "multiple_choice", ("old",))
+    assert first["task007"] == TaskEntry("task007", "task", str(folder / "007.yaml"), "multiple_choice", ("old",))
 
 
 def test_a_remembered_file_is_not_read_again(folder: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from assay.scoring.documents import document_scorer
 from assay.settings import make_spec
 from assay.tasks.catalog import Catalog
 from assay.tasks.fewshot import RandomSampler
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 
 TASK = "dataset_path: json\ndataset_kwargs: {data_files: {test: x.jsonl}}\ntest_split: test\ndoc_to_text: q\n"
 
@@ -50,21 +50,21 @@ def test_examples_of_chosen_documents_follow_the_choice() -> None:
     assert chosen.places(3) == whole.places(0)
 
 
-def test_the_choice_reaches_the_sampler(tmp_path: Path, make_task: Callable[..., HarnessTask]) -> None:
+def test_the_choice_reaches_the_sampler(tmp_path: Path, make_task: Callable[..., LmEvalTask]) -> None:
     rows = [{"q": str(n), "a": str(n)} for n in range(8)]
     keys = {"doc_to_text": "q", "doc_to_target": "a", "fewshot_split": "test"}
     samples = {"toy": (5, 2)}
     options = {like: TaskOptions(num_fewshot=2, like=like, samples=samples) for like in (None, "lm-eval")}
     tasks = {like: make_task(rows, options[like], **keys) for like in options}
-    found = {like: [task.pose(task.documents()[place]) for place in (2, 5)] for like, task in tasks.items()}
+    found = {like: [task.build(task.documents()[place]) for place in (2, 5)] for like, task in tasks.items()}
     plain = make_task(rows, TaskOptions(num_fewshot=2), **keys)
-    assert found[None] == [plain.pose(plain.documents()[place]) for place in (2, 5)]
+    assert found[None] == [plain.build(plain.documents()[place]) for place in (2, 5)]
     assert found["lm-eval"] != found[None]
 
 
 @pytest.mark.parametrize(("like", "expected"), [(None, 1.0), ("lm-eval", 0.0)])
 def test_an_empty_list_of_regexes_compares_lists(
-    make_task: Callable[..., HarnessTask], like: str | None, expected: float
+    make_task: Callable[..., LmEvalTask], like: str | None, expected: float
 ) -> None:
     from assay.core.responses import Text
 
@@ -72,7 +72,7 @@ def test_an_empty_list_of_regexes_compares_lists(
     keys = {"doc_to_text": "q", "doc_to_target": "a", "metric_list": metrics}
     task = make_task([{"q": "?", "a": ["x", "y"]}], TaskOptions(like=like), **keys)
     document = task.documents()[0]
-    (sample,) = document_scorer(task.scoring, "t").score(document, task.pose(document), [Text("y")])
+    (sample,) = document_scorer(task.scoring, "t").score(document, task.build(document), [Text("y")])
     assert sample.values == {"exact_match": expected}
 
 

@@ -18,12 +18,12 @@ from assay.core.errors import DataError
 from assay.core.responses import Logprob
 from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import SAMPLERS
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.own_examples import REPLACED, SHOWN
 from assay.tasks.sources import MemorySource
 from assay.testing import ScriptedModel
 
-Make = Callable[..., HarnessTask]
+Make = Callable[..., LmEvalTask]
 
 ROWS = [{"q": f"Is {number} odd?", "label": number % 2} for number in range(40)]
 KEYS: dict[str, Any] = {
@@ -39,11 +39,11 @@ def answer(request: Any) -> Logprob:
     return Logprob(-1.0, 1, is_greedy=False)
 
 
-def shown(task: HarnessTask, place: int) -> list[Any]:
+def shown(task: LmEvalTask, place: int) -> list[Any]:
     return [example.fields for example in task.examples(task.documents()[place])]
 
 
-def leaking(task: HarnessTask) -> list[int]:
+def leaking(task: LmEvalTask) -> list[int]:
     """Places of the documents that stand among their own examples."""
     return [document.id for document in task.documents() if document.fields in shown(task, document.id)]
 
@@ -73,7 +73,7 @@ def test_documents_that_are_not_drawn_for_themselves_keep_lm_evals_examples(make
             assert [row for row in shown(task, place) if row in expected] == [r for r in expected if r != ROWS[place]]
         else:
             assert shown(task, place) == expected
-        assert task.pose(task.documents()[place]).notes == ((REPLACED,) if place in drawn else ())
+        assert task.build(task.documents()[place]).notes == ((REPLACED,) if place in drawn else ())
     assert len(changed) == 10
 
 
@@ -81,7 +81,7 @@ def test_like_lm_eval_the_document_is_shown_and_counted(make_task: Make) -> None
     task = make_task(ROWS, TaskOptions(like="lm-eval", **SIX), **KEYS)
     expected = [[ROWS[number] for number in drawn] for drawn in lm_eval_draws(40)]
     assert [shown(task, place) for place in range(40)] == expected
-    noted = [document.id for document in task.documents() if SHOWN in task.pose(document).notes]
+    noted = [document.id for document in task.documents() if SHOWN in task.build(document).notes]
     assert len(noted) == 10
     assert noted == leaking(task)
 
@@ -105,7 +105,7 @@ def test_copies_in_another_split_are_replaced_too(make_task: Make) -> None:
 def test_rows_that_other_code_makes_of_the_split_are_told_by_their_place(make_task: Make) -> None:
     task = make_task(ROWS, TaskOptions(**SIX), **KEYS, fewshot_split="test", test_split=None, validation_split="test")
     made = replace(task.definition.fewshot, process=lambda rows: [{**row, "n": n} for n, row in enumerate(rows)])
-    task = HarnessTask(replace(task.definition, fewshot=made), TaskOptions(**SIX), MemorySource({"test": ROWS}))
+    task = LmEvalTask(replace(task.definition, fewshot=made), TaskOptions(**SIX), MemorySource({"test": ROWS}))
     assert all(place != example.place for place in range(40) for example in task.examples(task.documents()[place]))
 
 
@@ -118,14 +118,14 @@ def test_the_first_rows_are_followed_by_the_next(make_task: Make) -> None:
 def test_chosen_examples_without_a_spare_one_are_shown_and_counted(make_task: Make) -> None:
     keys = {**KEYS, "fewshot_config": {"sampler": "first_n", "samples": ROWS[:2]}}
     task = make_task(ROWS, TaskOptions(num_fewshot=2), **keys)
-    assert [task.pose(task.documents()[place]).notes for place in range(3)] == [(SHOWN,), (SHOWN,), ()]
+    assert [task.build(task.documents()[place]).notes for place in range(3)] == [(SHOWN,), (SHOWN,), ()]
 
 
 def test_too_small_a_split_is_an_error_before_anything_is_asked(make_task: Make) -> None:
     task = make_task(ROWS[:3], TaskOptions(num_fewshot=3), **KEYS)
     with pytest.raises(DataError, match="has 2 rows beside the document itself.*--like lm-eval shows"):
-        task.pose(task.documents()[0])
-    assert make_task(ROWS[:3], TaskOptions(num_fewshot=3, like="lm-eval"), **KEYS).pose(task.documents()[0])
+        task.build(task.documents()[0])
+    assert make_task(ROWS[:3], TaskOptions(num_fewshot=3, like="lm-eval"), **KEYS).build(task.documents()[0])
 
 
 @pytest.fixture

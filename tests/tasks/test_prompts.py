@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.requests import Message
-from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, join_if_needed, system_pieces, turn
+from assay.tasks.prompts import Delimiters, PromptPiece, as_messages, as_text, join_if_needed, system_pieces, turn
 
 DELIMITERS = Delimiters(" ", "\n\n")
 TEXTS = st.text(alphabet="ab \n\t", max_size=4)
@@ -31,11 +31,11 @@ def test_nothing_is_added_beside_an_empty_text(text: str) -> None:
 
 
 def test_an_open_turn_is_the_question_alone() -> None:
-    assert turn("Q", None, None, DELIMITERS) == (Piece("user", "Q", ""),)
+    assert turn("Q", None, None, DELIMITERS) == (PromptPiece("user", "Q", ""),)
 
 
 def test_an_example_has_both_delimiters() -> None:
-    assert turn("Q", "A", None, DELIMITERS) == (Piece("user", "Q", " "), Piece("assistant", "A", "\n\n"))
+    assert turn("Q", "A", None, DELIMITERS) == (PromptPiece("user", "Q", " "), PromptPiece("assistant", "A", "\n\n"))
 
 
 def test_an_empty_example_answer_still_has_its_delimiters_when_it_is_text() -> None:
@@ -44,7 +44,7 @@ def test_an_empty_example_answer_still_has_its_delimiters_when_it_is_text() -> N
 
 
 def test_a_prefix_opens_the_answer() -> None:
-    assert turn("Q", None, "P:", DELIMITERS) == (Piece("user", "Q", " "), Piece("assistant", "P:", ""))
+    assert turn("Q", None, "P:", DELIMITERS) == (PromptPiece("user", "Q", " "), PromptPiece("assistant", "P:", ""))
     assert turn("Q\n", None, "P:", DELIMITERS)[0].delimiter == ""
     assert turn("Q", None, " P:", DELIMITERS)[0].delimiter == ""
     assert turn("", None, "P:", DELIMITERS)[0].delimiter == ""
@@ -52,7 +52,7 @@ def test_a_prefix_opens_the_answer() -> None:
 
 def test_prefix_and_answer_are_joined_by_a_blank_whatever_the_delimiter() -> None:
     pieces = turn("Q", "A", "P:", Delimiters("::", "\n"))
-    assert pieces == (Piece("user", "Q", "::"), Piece("assistant", "P: A", "\n"))
+    assert pieces == (PromptPiece("user", "Q", "::"), PromptPiece("assistant", "P: A", "\n"))
     assert turn("Q", "A", "P: ", Delimiters("::", "\n"))[1].text == "P: A"
 
 
@@ -61,12 +61,12 @@ def test_the_delimiter_before_a_prefix_yields_to_white_space_in_examples_too() -
 
 
 def test_system_text_and_description_share_one_message() -> None:
-    assert system_pieces("S", "D", "\n\n") == (Piece("system", "S\n\nD"),)
-    assert system_pieces("S\n", "D", "\n\n") == (Piece("system", "S\nD"),)
+    assert system_pieces("S", "D", "\n\n") == (PromptPiece("system", "S\n\nD"),)
+    assert system_pieces("S\n", "D", "\n\n") == (PromptPiece("system", "S\nD"),)
     assert system_pieces("", "", "\n\n") == ()
 
 
-def _prompt(prefix: str | None) -> list[Piece]:
+def _prompt(prefix: str | None) -> list[PromptPiece]:
     return [
         *system_pieces("S", "", "\n\n"),
         *turn("Q1", "A1", prefix, DELIMITERS),

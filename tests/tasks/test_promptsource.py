@@ -12,7 +12,7 @@ import pytest
 
 from assay.core.errors import LimitError, TaskFileError, UserError
 from assay.core.identity import digest
-from assay.tasks.promptsource import NotPut, PromptTemplate, Put, find_templates, labelled, read_templates
+from assay.tasks.promptsource import SkippedRow, PromptTemplate, RenderedPrompt, find_templates, labelled, read_templates
 
 Write = Callable[..., Path]
 SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared")) / "data"
@@ -24,30 +24,30 @@ def template(text: str, choices: str | None = None) -> PromptTemplate:
 
 
 def test_prompt_and_target_are_parted_and_stripped() -> None:
-    assert template(" Q: {{question}} \n||| {{options[label]}}\n").put(ROW) == Put("Q: Sky?", "Blue")
+    assert template(" Q: {{question}} \n||| {{options[label]}}\n").render_row(ROW) == RenderedPrompt("Q: Sky?", "Blue")
 
 
 def test_choices_are_rendered_from_the_row_and_stand_in_the_prompt() -> None:
     found = template(
         "{{question}} {{answer_choices|join('/')}} ||| {{answer_choices[label]}}", "{{options|join('|||')}}"
     )
-    assert found.put(ROW) == Put("Sky? Blue/Red", "Blue", ("Blue", "Red"))
+    assert found.render_row(ROW) == RenderedPrompt("Sky? Blue/Red", "Blue", ("Blue", "Red"))
 
 
 def test_a_template_that_fills_the_memory_ends_the_task_and_not_the_row() -> None:
     with pytest.raises(LimitError, match="f.yaml:3  jinja, template: makes a text or list of 1,000,000,000 characters"):
-        template("{{ question.ljust(1000000000) }} ||| a").put(ROW)
+        template("{{ question.ljust(1000000000) }} ||| a").render_row(ROW)
 
 
 def test_a_separator_in_the_data_parts_nothing() -> None:
     row = {"q": "a ||| b", "options": ["x ||| y", "z"]}
-    found = template("{{q}} ||| {{answer_choices[0]}}", "{{options[0]}} ||| {{options[1]}}").put(row)
-    assert found == Put("a ||| b", "x ||| y", ("x ||| y", "z"))
+    found = template("{{q}} ||| {{answer_choices[0]}}", "{{options[0]}} ||| {{options[1]}}").render_row(row)
+    assert found == RenderedPrompt("a ||| b", "x ||| y", ("x ||| y", "z"))
 
 
 @pytest.mark.parametrize(("target", "place"), [("yes", 1), ("NO", 2), ("Yes", 0), ("maybe", None)])
 def test_the_right_choice_is_the_same_text_or_else_the_same_but_for_case(target: str, place: int | None) -> None:
-    assert Put("p", target, ("Yes", "yes", "No")).place == place
+    assert RenderedPrompt("p", target, ("Yes", "yes", "No")).place == place
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_the_right_choice_is_the_same_text_or_else_the_same_but_for_case(target:
     ],
 )
 def test_a_template_that_renders_nothing_passes_the_row_over(text: str, reason: str) -> None:
-    found = template(text).put(ROW)
-    assert isinstance(found, NotPut) and not found.fails and found.reason.startswith(reason)
+    found = template(text).render_row(ROW)
+    assert isinstance(found, SkippedRow) and not found.fails and found.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -74,20 +74,20 @@ def test_a_template_that_renders_nothing_passes_the_row_over(text: str, reason: 
     ],
 )
 def test_a_template_that_fails_says_why(text: str, reason: str) -> None:
-    found = template(text).put(ROW)
-    assert isinstance(found, NotPut) and found.fails and reason in found.reason
+    found = template(text).render_row(ROW)
+    assert isinstance(found, SkippedRow) and found.fails and reason in found.reason
 
 
 def test_a_column_named_like_the_choices_is_refused() -> None:
-    found = template("x ||| y").put({"answer_choices": []})
-    assert isinstance(found, NotPut) and found.fails
+    found = template("x ||| y").render_row({"answer_choices": []})
+    assert isinstance(found, SkippedRow) and found.fails
 
 
 def test_choice_draws_by_the_row_alone() -> None:
     rows = [{"n": n, "items": list("abcdefgh")} for n in range(30)]
     first, second = template("{{items|choice}} ||| y"), template("again: {{items | choice}} ||| y")
-    drawn = [found.prompt for row in rows if isinstance(found := first.put(row), Put)]
-    again = [found.prompt for row in rows if isinstance(found := second.put(dict(row)), Put)]
+    drawn = [found.prompt for row in rows if isinstance(found := first.render_row(row), RenderedPrompt)]
+    again = [found.prompt for row in rows if isinstance(found := second.render_row(dict(row)), RenderedPrompt)]
     assert again == [f"again: {letter}" for letter in drawn]
     assert len(set(drawn)) > 3
     assert drawn[0] == random.Random(digest(rows[0])).choice("abcdefgh")
@@ -96,7 +96,7 @@ def test_choice_draws_by_the_row_alone() -> None:
 def test_the_other_helpers_of_the_dialect() -> None:
     row = {"a": ["x", "y", "x", "z", "y"], "b": [1, 2]}
     text = "{{a|most_frequent|join('')}} {% for l, n in zip(a, b) %}{{l}}{{n|highlight}}{% endfor %} ||| y"
-    assert template(text).put(row) == Put("xy x1y2", "y")
+    assert template(text).render_row(row) == RenderedPrompt("xy x1y2", "y")
 
 
 FILE = """dataset: d
@@ -125,7 +125,7 @@ def test_a_file_is_read_with_its_notes(write_yaml: Write) -> None:
     assert (first.metrics, first.languages, first.reference) == (("Accuracy",), ("en",), "someone")
     assert first.where.endswith("templates.yaml:6  templates.1f.jinja")
     assert (second.id, second.original_task, second.answer_choices) == ("2f", False, None)
-    assert first.put(ROW) == Put("Sky?", "Yes", ("Yes", "No"))
+    assert first.render_row(ROW) == RenderedPrompt("Sky?", "Yes", ("Yes", "No"))
 
 
 def test_labels_differ_from_each_other_and_from_prompt_styles() -> None:
@@ -235,13 +235,13 @@ def test_real_templates_put_real_rows(name: str) -> None:
     rows = real_rows(REAL[name])
     assert len(templates) >= 5
     for each in templates:
-        put = [found for row in rows if isinstance(found := each.put(row), Put)]
-        failed = [found for row in rows if isinstance(found := each.put(row), NotPut) and found.fails]
-        assert put and not failed, each.name
-        assert all(found.choices is None or len(found.choices) > 1 for found in put)
+        render_row = [found for row in rows if isinstance(found := each.render_row(row), RenderedPrompt)]
+        failed = [found for row in rows if isinstance(found := each.render_row(row), SkippedRow) and found.fails]
+        assert render_row and not failed, each.name
+        assert all(found.choices is None or len(found.choices) > 1 for found in render_row)
         # Commonsense QA has five choices, of which one template knows four.
         if each.answer_choices is not None and each.label != "question_to_answer_index":
-            assert all(found.place is not None for found in put), each.name
+            assert all(found.place is not None for found in render_row), each.name
 
 
 @pytest.mark.skipif(
@@ -252,5 +252,5 @@ def test_a_real_row_is_put_as_its_template_says() -> None:
     (infer,) = [each for each in templates if each.name == "can we infer"]
     row = {"premise": "It rains.", "hypothesis": "the road is wet", "label": 2}
     prompt = 'Suppose It rains. Can we infer that "the road is wet"? Yes, no, or maybe?'
-    assert infer.put(row) == Put(prompt, "Maybe", ("Yes", "No", "Maybe"))
-    assert isinstance(infer.put({**row, "label": -1}), NotPut)
+    assert infer.render_row(row) == RenderedPrompt(prompt, "Maybe", ("Yes", "No", "Maybe"))
+    assert isinstance(infer.render_row({**row, "label": -1}), SkippedRow)

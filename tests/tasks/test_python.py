@@ -56,12 +56,12 @@ def test_every_shape_satisfies_the_contract(task: PythonTask) -> None:
     check_task(task)
 
 
-def test_every_shape_poses_its_kind_of_request() -> None:
-    posed = [task.pose(task.documents()[0]).requests for task in ALL]
-    assert posed[0] == (Loglikelihood("France:", " Paris"), Loglikelihood("France:", " Rome"))
-    assert posed[1] == (Loglikelihood("The capital of France is", " Paris"),)
-    assert posed[2] == (Generation("France:", ("\n",), 4),)
-    assert posed[3] == (RollingLoglikelihood("Paris is in France."),)
+def test_every_shape_builds_its_kind_of_request() -> None:
+    built = [task.build(task.documents()[0]).requests for task in ALL]
+    assert built[0] == (Loglikelihood("France:", " Paris"), Loglikelihood("France:", " Rome"))
+    assert built[1] == (Loglikelihood("The capital of France is", " Paris"),)
+    assert built[2] == (Generation("France:", ("\n",), 4),)
+    assert built[3] == (RollingLoglikelihood("Paris is in France."),)
 
 
 def test_every_shape_has_its_metrics() -> None:
@@ -116,16 +116,16 @@ def test_answers_that_white_space_alone_makes_wrong_are_counted() -> None:
     result = assay.evaluate(ScriptedModel(lambda request: str(request.prompt)), task, store=":memory:")  # type: ignore[union-attr]
     assert result.task("t").metric("exact_match").estimate.value == 0.25
     assert result.task("t").denominators.misses_by_space == {"as-is": 2}
-    told = "t: 2 of 4 answers are right but for white space around them and count as wrong (as-is)"
-    assert [notice for notice in result.notices if notice.startswith(told)]
+    message = "t: 2 of 4 answers are right but for white space around them and count as wrong (as-is)"
+    assert [notice for notice in result.notices if notice.startswith(message)]
 
 
 def test_several_answers_may_be_right() -> None:
     task = PythonTask("t", ROWS, lambda row: assay.Write("?", ["x", "y"]))
-    assert task.pose(task.documents()[0]).gold == ("x", "y")
+    assert task.build(task.documents()[0]).gold == ("x", "y")
 
 
-def test_any_callable_may_pose() -> None:
+def test_any_callable_may_build() -> None:
     task = PythonTask("t", ROWS, partial(lambda prompt, row: assay.Read(prompt), "text"))
     assert task.card.config["function"] == ""
 
@@ -136,29 +136,29 @@ def test_no_rows_are_an_error() -> None:
 
 
 def test_a_function_that_gives_no_question_is_told() -> None:
-    told = "task t, document 0: its function returned 'a question', a str; expected assay.Choose, Complete, Write or"
-    with pytest.raises(DataError, match=told):
+    message = "task t, document 0: its function returned 'a question', a str; expected assay.Choose, Complete, Write or"
+    with pytest.raises(DataError, match=message):
         _ = PythonTask("t", ROWS, lambda row: "a question").card  # type: ignore[arg-type,return-value]
 
 
 def test_a_change_of_shape_is_told_with_the_document() -> None:
     task = PythonTask("t", ROWS, lambda row: read(row) if row["country"] == "France" else write(row))
     with pytest.raises(DataError, match="task t, document 1: was posed as a Write; expected the same shape"):
-        task.pose(task.documents()[1])
+        task.build(task.documents()[1])
 
 
 @pytest.mark.parametrize("answer", [2, -1])
 def test_an_answer_that_is_none_of_the_choices_is_told(answer: int) -> None:
     task = PythonTask("t", ROWS, lambda row: assay.Choose("?", ["a", "b"], answer))
-    told = f"task t, document 0: has the answer {answer} and 2 choices; expected a place from 0 to 1"
-    with pytest.raises(DataError, match=told):
-        task.pose(task.documents()[0])
+    message = f"task t, document 0: has the answer {answer} and 2 choices; expected a place from 0 to 1"
+    with pytest.raises(DataError, match=message):
+        task.build(task.documents()[0])
 
 
 def test_choices_are_asked_what_the_metrics_need() -> None:
     metrics = ["acc", "acc_mutual_info", MetricSpec("acc_mutual_phrase", options={"phrase": "So:"}), "acc_opencompass"]
     task = PythonTask("wide", ROWS, choose, metrics=metrics)
-    instance = task.pose(task.documents()[0])
+    instance = task.build(task.documents()[0])
     assert instance.requests == (
         Loglikelihood("France:", " Paris"),
         Loglikelihood("France:", " Rome"),

@@ -18,7 +18,7 @@ from assay.core.errors import TaskFileError, UnknownName, UserError
 from assay.core.specs import TaskOptions
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.schema import KnownNames
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.selection import Selection, select_tasks
 from assay.testing import toy_choice_task
 
@@ -51,9 +51,9 @@ def task_names(selection: Selection) -> list[str]:
     return [task.card.name for task in selection.tasks]
 
 
-def own(selection: Selection, name: str) -> HarnessTask:
+def own(selection: Selection, name: str) -> LmEvalTask:
     (task,) = [task for task in selection.tasks if task.card.name == name]
-    assert isinstance(task, HarnessTask)
+    assert isinstance(task, LmEvalTask)
     return task
 
 

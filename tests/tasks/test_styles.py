@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import DataError, UserError
 from assay.core.formats import MultipleChoice
-from assay.tasks.styles import STYLES, Naming, Put, find_style, is_style, put
+from assay.tasks.styles import STYLES, PartNames, StyledQuestion, find_style, is_style, apply_style
 
 Write = Callable[..., Path]
 
@@ -19,33 +19,33 @@ READ = MultipleChoice("Is it?", ("yes", "no"), 0, context="A passage.")
 OPEN = MultipleChoice("The sky is", ("red", "blue"), 1, completes=True)
 
 
-def shown(style: str, question: MultipleChoice = SKY, order: tuple[int, ...] = (0, 1)) -> Put:
-    return put(question, find_style(style), order, "task toy")
+def shown(style: str, question: MultipleChoice = SKY, order: tuple[int, ...] = (0, 1)) -> StyledQuestion:
+    return apply_style(question, find_style(style), order, "task toy")
 
 
 # The built-in styles
 
 
 def test_cloze() -> None:
-    assert shown("cloze") == Put("Question: What colour is the sky?\nAnswer:", ("red", "blue"), ("A", "B"))
+    assert shown("cloze") == StyledQuestion("Question: What colour is the sky?\nAnswer:", ("red", "blue"), ("A", "B"))
     assert shown("cloze", READ).prompt == "A passage.\nQuestion: Is it?\nAnswer:"
     assert shown("cloze", OPEN).prompt == "The sky is"
 
 
 def test_letters() -> None:
     prompt = "What colour is the sky?\nA. red\nB. blue\nAnswer:"
-    assert shown("letters") == Put(prompt, ("A", "B"), ("A", "B"))
+    assert shown("letters") == StyledQuestion(prompt, ("A", "B"), ("A", "B"))
     assert shown("letters", READ).prompt == "A passage.\nIs it?\nA. yes\nB. no\nAnswer:"
     assert shown("letters", OPEN).prompt == "The sky is\nA. red\nB. blue\nAnswer:"
 
 
 def test_hybrid() -> None:
-    assert shown("hybrid") == Put("What colour is the sky?\nA. red\nB. blue\nAnswer:", ("red", "blue"), ("A", "B"))
+    assert shown("hybrid") == StyledQuestion("What colour is the sky?\nA. red\nB. blue\nAnswer:", ("red", "blue"), ("A", "B"))
 
 
 def test_letter_and_text() -> None:
     prompt = "What colour is the sky?\n(A) red\n(B) blue\nAnswer:"
-    assert shown("letter+text") == Put(prompt, ("(A) red", "(B) blue"), ("A", "B"))
+    assert shown("letter+text") == StyledQuestion(prompt, ("(A) red", "(B) blue"), ("A", "B"))
 
 
 def test_generate() -> None:
@@ -69,8 +69,8 @@ def test_a_blank_that_all_choices_bring_is_not_listed() -> None:
 
 
 def test_t5_has_one_blank_between_its_parts() -> None:
-    naming = Naming("toy", (("passage", "It rained. "), ("question", "\nWhy?")))
-    assert put(SKY, STYLES["t5"], (0, 1), "t", naming).prompt == (
+    part_names = PartNames("toy", (("passage", "It rained. "), ("question", "\nWhy?")))
+    assert apply_style(SKY, STYLES["t5"], (0, 1), "t", part_names).prompt == (
         "toy passage: It rained. question: Why? choice1: red choice2: blue"
     )
 

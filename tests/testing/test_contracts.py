@@ -169,7 +169,7 @@ def test_unknown_kinds_are_caught() -> None:
 def broken(**changes: object) -> ToyTask:
     """The choice task with every instance changed."""
     task = toy_choice_task(4)
-    return replace(task, poser=lambda document: replace(task.poser(document), **changes))  # type: ignore[arg-type]
+    return replace(task, builder=lambda document: replace(task.builder(document), **changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,14 @@ def test_a_wrong_instance_is_caught(changes: dict[str, object], complaint: str) 
         check_task(broken(**changes))
 
 
-def test_a_task_that_poses_by_mood_is_caught() -> None:
+def test_a_task_that_builds_differently_each_time_is_caught() -> None:
     counter = itertools.count()
 
-    def pose(document: Document) -> Instance:
+    def build(document: Document) -> Instance:
         return Instance(document.task, document.id, (Loglikelihood(f"try {next(counter)}", "b"),))
 
     with pytest.raises(AssertionError, match="differently the second time"):
-        check_task(replace(toy_choice_task(2), poser=pose))
+        check_task(replace(toy_choice_task(2), builder=build))
 
 
 def test_documents_out_of_order_are_caught() -> None:

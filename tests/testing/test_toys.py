@@ -21,14 +21,14 @@ def test_toys_keep_the_contract(toy: type[ToyTask], size: int) -> None:
 def test_the_right_choice_is_the_sum() -> None:
     task = toy_choice_task(9)
     for document in task.documents():
-        instance = task.pose(document)
+        instance = task.build(document)
         assert int(instance.choices[instance.gold]) == document.fields["left"] + document.fields["right"]
-    assert {task.pose(document).gold for document in task.documents()} == {0, 1, 2, 3}
+    assert {task.build(document).gold for document in task.documents()} == {0, 1, 2, 3}
 
 
 def test_draws_of_a_question_differ_in_the_draw_alone() -> None:
     task = toy_generation_task(2, draws=3)
-    instance = task.pose(task.documents()[1])
+    instance = task.build(task.documents()[1])
     assert instance.draws == 3
     assert [request.draw for request in instance.requests if isinstance(request, Generation)] == [0, 1, 2]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from assay.api import compare
 from assay.cli.listening import TerminalListener
 from assay.cli.options import add_store_option, make_parser, split_names
-from assay.core.comparisons import AXES, CORRECTIONS, EVERY_FLIP, TESTS, RunComparison
+from assay.core.comparisons import AXES, CORRECTIONS, ALL_FLIPS, TESTS, RunComparison
 from assay.core.errors import Fault, UserError
 from assay.report.comparison import (
     FORMATS,
@@ -86,7 +86,7 @@ def _text(found: RunComparison, form: str, gate: float | None, is_file: bool) ->
 
 def _flips(text: str) -> int:
     if text == "all":
-        return EVERY_FLIP
+        return ALL_FLIPS
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f'"{text}" is neither a number of documents nor "all"')
     return int(text)
@@ -98,8 +98,8 @@ def _margin(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        told = f'"{text}" is no margin: a number above 0, such as 0.02 for 2 points; runs come before the options'
-        raise argparse.ArgumentTypeError(told)
+        message = f'"{text}" is no margin: a number above 0, such as 0.02 for 2 points; runs come before the options'
+        raise argparse.ArgumentTypeError(message)
     return value
 
 

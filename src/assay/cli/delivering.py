@@ -14,14 +14,14 @@ from rich.console import Console
 
 from assay.core.errors import AssayError, Fault, UserError
 from assay.core.results import Problem
-from assay.report.files import Written
+from assay.report.files import WrittenFiles
 from assay.report.terminal import show_written
 
 INCOMPLETE = 3
 
 
 @dataclass(slots=True)
-class Delivery:
+class CommandOutput:
     """The outputs of a command, and what went wrong with them."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Delivery:
             found = f"could not be shown: {type(error).__name__}: {error}"
             self.problems.append(Problem((Fault(what, found),), error))
 
-    def take(self, written: Written, console: Console | None) -> None:
+    def take(self, written: WrittenFiles, console: Console | None) -> None:
         """Files that were written; they are listed where there is a console."""
         self.problems.extend(written.problems)
         if console is not None:

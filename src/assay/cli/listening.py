@@ -26,7 +26,7 @@ class TerminalListener:
             work, tokens = (event.work_done, event.work_total), (event.tokens, event.tokens_total)
             self._view.progress(event.what, event.done, event.total, work, event.failed, tokens)
         elif isinstance(event, Trained):
-            self._view.progress("training", event.progress.step, event.progress.steps, told=_told(event))
+            self._view.progress("training", event.progress.step, event.progress.steps, detail=_training_detail(event))
         elif isinstance(event, Planned):
             known = f", {event.known:,} already known" if event.known else ""
             self._view.say(f"{event.posed:,} requests, {event.unique:,} distinct{known}: {event.missing:,} to ask")
@@ -49,7 +49,7 @@ class TerminalListener:
             self._view.say(f"training {event.detail}", style="dim")
 
 
-def _told(event: Trained) -> str:
+def _training_detail(event: Trained) -> str:
     """`loss 0.512, accuracy 0.871`: of the last steps, and of the last check."""
     loss, value = event.progress.loss, event.progress.value
     parts = [] if loss is None else [f"loss {loss:.4g}"]

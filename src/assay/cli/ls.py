@@ -155,7 +155,7 @@ def _runs(options: argparse.Namespace) -> Listing:
             record.status,
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
             model_name(record.spec.get("model", record.model), record.spec.get("model_args", {})),
-            _asked(record),
+            _task_list(record),
             record.parent or "",
         )
         for record in records
@@ -163,7 +163,7 @@ def _runs(options: argparse.Namespace) -> Listing:
     return ("Run", "Status", "Started", "Model", "Tasks", "Rescored from"), rows
 
 
-def _asked(record: RunRecord) -> str:
+def _task_list(record: RunRecord) -> str:
     """The tasks of a run, and those that it could not score."""
     numbers = (record.summary or {}).get("tasks", {})
     lost = [name for name, own in numbers.items() if "problem" in own]

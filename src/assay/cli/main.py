@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TextIO, cast
 
-from assay.core.interrupts import exit_code, heeded, received
+from assay.core.interrupts import exit_code, raise_on_signals, received_signal
 
 COMMANDS = {
     "run": "evaluate one or more models on tasks",
@@ -58,9 +58,9 @@ class Finished(SystemExit):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
-    _mend_streams()
+    _repair_streams()
     given = sys.argv[1:] if arguments is None else arguments
-    with heeded(stays=arguments is None), _hiding_secrets(given):
+    with raise_on_signals(until_exit=arguments is None), _hiding_secrets(given):
         try:
             code = _dispatch(given)
             sys.stdout.flush()
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _ended_by(error: BaseException, given: list[str]) -> int:
     """Says what ended a command before its end; gives the exit code."""
-    number = received() or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
+    number = received_signal() or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
     if number is not None:  # whatever a library made of it
         name = "" if number == signal.SIGINT else f" ({signal.Signals(number).name})"
         _say(f"\ninterrupted{name}{_saved(given)}\n")
@@ -137,7 +137,7 @@ def _silence(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _mend_streams() -> None:
+def _repair_streams() -> None:
     """A terminal that knows no arrows gets question marks, and a closed stream swallows what it is told."""
     import io
     import os
@@ -154,11 +154,11 @@ def _mend_streams() -> None:
 def _hiding_secrets(given: list[str]) -> Iterator[None]:
     """Whatever is printed meanwhile, by whomever: known secrets are hidden in it, those of the command line too."""
     from assay.core.secrets import remember_command
-    from assay.core.writing import HidingStream
+    from assay.core.writing import RedactingStream
 
     remember_command(given)
     earlier = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast("TextIO", HidingStream(stream)) for stream in earlier)
+    sys.stdout, sys.stderr = (cast("TextIO", RedactingStream(stream)) for stream in earlier)
     try:
         yield
     finally:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from assay.api import evaluate_matrix
-from assay.cli.delivering import Delivery
+from assay.cli.delivering import CommandOutput
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_fit_options,
@@ -61,17 +61,17 @@ def main(arguments: list[str]) -> int:
             listener=TerminalListener(view),
             **settings,
         )
-    delivery = Delivery()
+    command_output = CommandOutput()
     if options.format == "table":
-        delivery.show("the tables", lambda: _show(matrix))
+        command_output.show("the tables", lambda: _show(matrix))
     else:
-        delivery.show(f"--format {options.format}", lambda: print(_FORMATS[options.format][1](matrix), end=""))
+        command_output.show(f"--format {options.format}", lambda: print(_FORMATS[options.format][1](matrix), end=""))
         show_notices(matrix.notices, make_console(stderr=True))
     if options.output_path:
         folder, console = Path(options.output_path).expanduser(), make_console(stderr=True)
-        delivery.take(write_each(_files(matrix, folder)), console)
-        delivery.show("the curves", lambda: delivery.take(write_each(_curves(matrix, folder)), console))
-    return delivery.code((), not matrix.failed and not matrix.gaps)
+        command_output.take(write_each(_files(matrix, folder)), console)
+        command_output.show("the curves", lambda: command_output.take(write_each(_curves(matrix, folder)), console))
+    return command_output.code((), not matrix.failed and not matrix.gaps)
 
 
 def _files(matrix: Matrix, folder: Path) -> Iterator[tuple[Path, Maker]]:

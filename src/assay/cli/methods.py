@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assay.api import study_methods
-from assay.cli.delivering import Delivery
+from assay.cli.delivering import CommandOutput
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_model_options,
@@ -49,12 +49,12 @@ def main(arguments: list[str]) -> int:
             listener=TerminalListener(view),
             **run_settings(options),
         )
-    delivery = Delivery()
-    delivery.show("the tables", lambda: _show(study, options))
+    command_output = CommandOutput()
+    command_output.show("the tables", lambda: _show(study, options))
     if options.output_path:
-        _write(study, Path(options.output_path).expanduser(), options, delivery)
+        _write(study, Path(options.output_path).expanduser(), options, command_output)
     problems = [problem for result in study.runs.values() for problem in result.problems]
-    return delivery.code(problems, all(result.is_whole for result in study.runs.values()))
+    return command_output.code(problems, all(result.is_whole for result in study.runs.values()))
 
 
 def _show(study: Study, options: argparse.Namespace) -> None:
@@ -73,19 +73,19 @@ def _show(study: Study, options: argparse.Namespace) -> None:
         console.print(printable(f"record: {label}, run {result.run_id} in {result.store}"), markup=False)
 
 
-def _write(study: Study, folder: Path, options: argparse.Namespace, delivery: Delivery) -> None:
+def _write(study: Study, folder: Path, options: argparse.Namespace, command_output: CommandOutput) -> None:
     texts: list[tuple[Path, Callable[[Path], object]]] = [
         (folder / "study.json", lambda path: write_text(path, json.dumps(study_data(study), indent=1))),
         (folder / "study.md", lambda path: write_text(path, markdown(study, options.changes))),
     ]
     console = make_console(stderr=True)
-    delivery.take(write_each(texts), console)
+    command_output.take(write_each(texts), console)
     if options.figures != "none":
         from assay.report.study_figures import written_figures
 
         panels = split_names(options.panels)
-        delivery.show(
-            "figures", lambda: delivery.take(written_figures(study, folder, panels, options.figures), console)
+        command_output.show(
+            "figures", lambda: command_output.take(written_figures(study, folder, panels, options.figures), console)
         )
 
 

@@ -12,9 +12,9 @@ from assay.cli.hints import option_hint
 from assay.cli.main import Finished
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError
-from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, read_fit
-from assay.core.sparing import Sparing
-from assay.models.registry import meant
+from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, parse_fit_spec
+from assay.core.sparing import SubsamplingOptions
+from assay.models.registry import resolve_model
 from assay.settings import Settings
 from assay.tasks.fewshot import SAMPLERS
 
@@ -86,8 +86,8 @@ def add_model_options(parser: argparse.ArgumentParser, required: bool, several: 
     group = parser.add_argument_group("model")
     name = "name in the model table (assay ls models), a folder (./DIR), a file.gguf, or a Hub id (OWNER/NAME)"
     if several:
-        told = name + "; several may be given, each also with its settings: hf:pretrained=DIR,revision=main|step1000"
-        group.add_argument("--model", "--models", "-M", required=required, nargs="+", metavar="MODEL", help=told)
+        help_text = name + "; several may be given, each also with its settings: hf:pretrained=DIR,revision=main|step1000"
+        group.add_argument("--model", "--models", "-M", required=required, nargs="+", metavar="MODEL", help=help_text)
     else:
         group.add_argument("--model", "-M", required=required, help=name)
     group.add_argument(
@@ -206,7 +206,7 @@ def _add_sample_options(group: argparse._ActionsContainer) -> None:
         "--sample", type=float, metavar="N", help="evaluate N random documents of each task, or a fraction below 1"
     )
     group.add_argument(
-        "--sample_seed", type=int, metavar="N", help=f"seed of the random sample (default {Sparing().seed})"
+        "--sample_seed", type=int, metavar="N", help=f"seed of the random sample (default {SubsamplingOptions().seed})"
     )
     group.add_argument(
         "--cluster",
@@ -319,12 +319,12 @@ def add_fit_options(parser: argparse.ArgumentParser, is_lap: bool) -> None:
     """
     group = parser.add_argument_group("fine-tuning")
     if is_lap:
-        told = f"train the model first: full (default), {', '.join(METHODS[1:])}; one model per task"
-        group.add_argument(f"--{FINETUNE}", nargs="?", const=METHODS[0], metavar="METHOD", help=told)
+        help_text = f"train the model first: full (default), {', '.join(METHODS[1:])}; one model per task"
+        group.add_argument(f"--{FINETUNE}", nargs="?", const=METHODS[0], metavar="METHOD", help=help_text)
         group.add_argument("--together", action="store_true", help="with --finetune: one model for all tasks")
     else:
-        told = "full (default), lora, or head (trains the head only)"
-        group.add_argument("--method", dest=FINETUNE, default=METHODS[0], metavar="METHOD", help=told)
+        help_text = "full (default), lora, or head (trains the head only)"
+        group.add_argument("--method", dest=FINETUNE, default=METHODS[0], metavar="METHOD", help=help_text)
     for name, text in _FIT_HELP.items():
         group.add_argument(f"--{name}", metavar="X", help=text)
 
@@ -332,7 +332,7 @@ def add_fit_options(parser: argparse.ArgumentParser, is_lap: bool) -> None:
 def fit_settings(options: argparse.Namespace) -> dict[str, Any] | None:
     """Settings of training; None where there are none. Without a method they are for models that name one."""
     given = {name: getattr(options, name) for name in FIT_KEYS if getattr(options, name) is not None}
-    read_fit(given, "")  # wrong ones are told before anything is read
+    parse_fit_spec(given, "")  # wrong ones are told before anything is read
     return given or None
 
 
@@ -381,10 +381,10 @@ def ignored(options: argparse.Namespace) -> list[str]:
     return [f"--{name} has no effect: {WITHOUT_EFFECT[name]}" for name in given]
 
 
-def understood(models: str | list[str]) -> list[str]:
+def interpreted_model_lines(models: str | list[str]) -> list[str]:
     """A line for every model that is a path or a Hub id and not a name."""
     names = [text.partition(":")[0] for text in ([models] if isinstance(models, str) else models)]
-    meanings = [(name, meant(name, {})) for name in names]
+    meanings = [(name, resolve_model(name, {})) for name in names]
     return [
         f"--model {name}: understood as --model {opener} --model_args "
         + ",".join(f"{key}={value}" for key, value in arguments.items())

@@ -15,9 +15,9 @@ from assay.cli.options import (
     make_parser,
     run_settings,
     split_names,
-    understood,
+    interpreted_model_lines,
 )
-from assay.core.comparisons import DetectWish
+from assay.core.comparisons import DetectOptions
 from assay.core.errors import Fault, UserError
 from assay.report.tables import format_number, format_seconds
 from assay.report.terminal import make_console, plain_table, show_notices
@@ -27,7 +27,7 @@ from assay.run.forecast import EARLIER_RUNS, MEASUREMENT, PlanReport
 def main(arguments: list[str]) -> int:
     """Runs the command."""
     options = _parser().parse_args(arguments)
-    show_notices([*ignored(options), *understood(options.model)], make_console(stderr=True))
+    show_notices([*ignored(options), *interpreted_model_lines(options.model)], make_console(stderr=True))
     settings = run_settings(options)
     report = plan_run(
         options.model, split_names(options.tasks), detect=_detect(options), store=options.store, **settings
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _detect(options: argparse.Namespace) -> DetectWish | None:
+def _detect(options: argparse.Namespace) -> DetectOptions | None:
     """What is to be found, and what is assumed; assumptions alone mean nothing."""
     if options.detect is None:
         given = [name for name in ("discordance", "sd", "correlation") if getattr(options, name) is not None]
@@ -56,14 +56,14 @@ def _detect(options: argparse.Namespace) -> DetectWish | None:
             raise UserError(Fault(f"--{given[0]}", "given without --detect", "--detect D, the difference to find"))
         return None
     assumed = (options.alpha, options.discordance, options.sd, options.correlation or 0.0)
-    return DetectWish(options.detect, *assumed)
+    return DetectOptions(options.detect, *assumed)
 
 
-def _detection_table(report: PlanReport, wish: DetectWish) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def _detection_table(report: PlanReport, detect: DetectOptions) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     found = [(task, task.detection) for task in report.tasks if task.detection is not None]
     is_limited = any(task.documents < own.available for task, own in found)
     available = ("Available",) if is_limited else ()
-    headings = ("Task, metric", "Documents", *available, f"To detect {wish.difference:g}", "Enough", "Detectable")
+    headings = ("Task, metric", "Documents", *available, f"To detect {detect.difference:g}", "Enough", "Detectable")
     rows = []
     for task, own in found:
         counts = (f"{task.documents:,}", *((f"{own.available:,}",) if is_limited else ()))
@@ -75,17 +75,17 @@ def _detection_table(report: PlanReport, wish: DetectWish) -> tuple[Sequence[str
     return headings, rows
 
 
-def _assumptions(wish: DetectWish) -> str:
-    if wish.discordance is not None:
-        assumed = f"one of the two alone is right on {100 * wish.discordance:g} % of the documents"
-    elif wish.deviation is None and not wish.correlation:
+def _assumptions(detect: DetectOptions) -> str:
+    if detect.discordance is not None:
+        assumed = f"one of the two alone is right on {100 * detect.discordance:g} % of the documents"
+    elif detect.deviation is None and not detect.correlation:
         assumed = "two independent runs that are right half of the time, the most that scores from 0 to 1 can vary"
     else:
-        deviation = 0.5 if wish.deviation is None else wish.deviation
+        deviation = 0.5 if detect.deviation is None else detect.deviation
         assumed = f"a document's score has a standard deviation of {deviation:g}, and correlates by "
-        assumed += f"{wish.correlation:g} between the two"
+        assumed += f"{detect.correlation:g} between the two"
     return (
-        f"assumed:  a paired test of two runs at the level of {100 * wish.alpha:g} % with a power of 80 %, on "
+        f"assumed:  a paired test of two runs at the level of {100 * detect.alpha:g} % with a power of 80 %, on "
         f"independent documents and one prompt; {assumed}. --discordance, or --sd and --correlation, take what "
         "`assay compare` shows of runs like these."
     )

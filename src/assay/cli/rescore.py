@@ -7,7 +7,7 @@ import gc
 import json
 
 from assay.api import rescore
-from assay.cli.delivering import Delivery
+from assay.cli.delivering import CommandOutput
 from assay.cli.listening import TerminalListener
 from assay.cli.options import add_scoring_options, add_store_option, make_parser
 from assay.core.arguments import parse_arguments
@@ -36,18 +36,18 @@ def main(arguments: list[str]) -> int:
             store=options.store,
             listener=TerminalListener(view),
         )
-    console, delivery = make_console(), Delivery()
+    console, command_output = make_console(), CommandOutput()
     if options.json:
         data = {"run": result.run_id, "parent": result.manifest["parent"], **result.summary()}
-        delivery.show("--json", lambda: print(json.dumps(data, indent=2, ensure_ascii=False, default=plain)))
+        command_output.show("--json", lambda: print(json.dumps(data, indent=2, ensure_ascii=False, default=plain)))
         show_problems(result.problems, make_console(stderr=True))
     else:
-        delivery.show("the table", lambda: show_result(result, console))
+        command_output.show("the table", lambda: show_result(result, console))
     if options.output_path:
         show_notices(sample_notices(result) if options.log_samples else [], make_console(stderr=True))
         written = written_results(result, options.output_path, options.log_samples)
-        delivery.take(written, None if options.json else console)
-    return delivery.code(result.problems, result.is_whole)
+        command_output.take(written, None if options.json else console)
+    return command_output.code(result.problems, result.is_whole)
 
 
 def _parser() -> argparse.ArgumentParser:

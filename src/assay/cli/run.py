@@ -14,7 +14,7 @@ from rich.console import Console
 
 from assay.api import evaluate
 from assay.cli.config_file import with_config
-from assay.cli.delivering import Delivery
+from assay.cli.delivering import CommandOutput
 from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_fit_options,
@@ -27,12 +27,12 @@ from assay.cli.options import (
     run_settings,
     split_names,
     stopping_settings,
-    understood,
+    interpreted_model_lines,
     with_default_model,
 )
 from assay.cli.show import print_document
 from assay.core.errors import AssayError, Fault, StoreError, UserError
-from assay.core.needs import Need
+from assay.core.needs import RequiredPackage
 from assay.core.results import RunResult
 from assay.report.files import check_output_path, different_names, sample_notices, write_each, written_results
 from assay.report.names import printable
@@ -42,7 +42,7 @@ from assay.report.reliability_figure import write_reliability_figure
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import ModelRow, make_spec, model_rows
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 
 # The options that make axes of a run; prompts may also stand in task files.
 _AXES = ("seeds", "orders", "draws", "prompts")
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
     # A run makes few cycles and many long-lived values; looking through all of them for garbage takes a tenth of
     # the time of a run without a model.
     gc.set_threshold(5_000_000, 20, 20)
-    show_notices([*configured.notices, *lines, *understood(options.model)], make_console(stderr=True))
+    show_notices([*configured.notices, *lines, *interpreted_model_lines(options.model)], make_console(stderr=True))
     settings = run_settings(options)
     settings["predict_only"] = options.predict_only
     settings["bootstrap_iters"] = options.bootstrap_iters
@@ -92,7 +92,7 @@ def _check_prompts(rows: Sequence[tuple[ModelRow, list[str]]], flag: str, least:
     for row, names in rows:
         spec = make_spec(row.name, names, **row.settings)
         tasks = resolve_tasks(spec, names, open_catalog(spec.include_path)).tasks
-        prompts = [task.definition.prompt for task in tasks if isinstance(task, HarnessTask)]
+        prompts = [task.definition.prompt for task in tasks if isinstance(task, LmEvalTask)]
         counts = Counter(prompt["task"] for prompt in prompts if prompt is not None)
         if max(counts.values(), default=0) < least:
             found = "no task of the run is asked in several ways"
@@ -113,21 +113,21 @@ def _marks(rows: Sequence[tuple[ModelRow, list[str]]]) -> list[str]:
     return ["_".join((row.label, *tasks)) if labels.count(row.label) > 1 else row.label for row, tasks in rows]
 
 
-def _evaluated(options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[Need]) -> RunResult:
+def _evaluated(options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage]) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
         listener = TerminalListener(view)
         return evaluate(row.name, tasks, store=options.store, needs=needs, listener=listener, **row.settings)
 
 
 def _one_of_several(
-    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[Need], mark: str
+    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage], mark: str
 ) -> int:
     """Runs one model. One that cannot be asked leaves the others their turn; a broken store is everyone's."""
     make_console(stderr=True).print(printable(f"model {row.label}"), style="bold", markup=False)
     try:
         result = _evaluated(options, row, tasks, needs)
         make_console().print(printable(f"model {row.label}"), style="bold", markup=False)
-        return _finish(options, result, _OneOf(row.label, mark))
+        return _finish(options, result, _NamedModel(row.label, mark))
     except StoreError:
         raise
     except UserError as error:
@@ -140,32 +140,32 @@ def _one_of_several(
 
 
 @dataclass(frozen=True, slots=True)
-class _OneOf:
+class _NamedModel:
     """One of several models: what it is called, and what marks its files."""
 
     label: str
     mark: str
 
 
-def _finish(options: argparse.Namespace, result: RunResult, model: _OneOf | None = None) -> int:
-    console, delivery, audit = make_console(), Delivery(), {}
+def _finish(options: argparse.Namespace, result: RunResult, model: _NamedModel | None = None) -> int:
+    console, command_output, audit = make_console(), CommandOutput(), {}
     if options.write_out:
-        delivery.show("--write_out", lambda: _show_documents(result, console))
+        command_output.show("--write_out", lambda: _show_documents(result, console))
     # Shown before files are written: a full disk must not hide the numbers.
-    delivery.show("the table", lambda: show_result(_with_names(result, model), console))
+    command_output.show("the table", lambda: show_result(_with_names(result, model), console))
     if options.reliability_figure:
         held = [result]
-        delivery.show("--reliability_figure", lambda: held.append(_with_reliability(result)))
+        command_output.show("--reliability_figure", lambda: held.append(_with_reliability(result)))
         result = held[-1]
     if options.audit is not None:
-        delivery.show("--audit", lambda: audit.update(_audited(result, options.audit, console)))
+        command_output.show("--audit", lambda: audit.update(_audited(result, options.audit, console)))
     if options.output_path:
         log_samples = options.log_samples or options.predict_only
         show_notices(sample_notices(result) if log_samples else [], make_console(stderr=True))
-        delivery.take(written_results(result, options.output_path, log_samples, audit or None), console)
+        command_output.take(written_results(result, options.output_path, log_samples, audit or None), console)
     # Last: a figure for which the run has nothing to show must not cost the files.
-    delivery.take(write_each(_figures(options, result, model)), console)
-    return delivery.code(result.problems, result.is_whole)
+    command_output.take(write_each(_figures(options, result, model)), console)
+    return command_output.code(result.problems, result.is_whole)
 
 
 def _show_documents(result: RunResult, console: Console) -> None:
@@ -174,7 +174,7 @@ def _show_documents(result: RunResult, console: Console) -> None:
             print_document(console, first.document, first.instance)
 
 
-def _with_names(result: RunResult, model: _OneOf | None) -> RunResult:
+def _with_names(result: RunResult, model: _NamedModel | None) -> RunResult:
     """The run with notices that name its model, where there are several."""
     if model is None:
         return result
@@ -182,7 +182,7 @@ def _with_names(result: RunResult, model: _OneOf | None) -> RunResult:
 
 
 def _figures(
-    options: argparse.Namespace, result: RunResult, model: _OneOf | None
+    options: argparse.Namespace, result: RunResult, model: _NamedModel | None
 ) -> Iterator[tuple[Path, Callable[[Path], object]]]:
     """The figures that were asked for; of several models each has files of its own."""
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from assay.api import show_document
 from assay.cli.options import add_model_options, add_store_option, add_task_options, make_parser, run_settings
 from assay.core.documents import Document
-from assay.core.protocols import Example, TokenView
+from assay.core.protocols import FewShotExample, TokenView
 from assay.core.requests import (
     HEAD_KINDS,
-    Choosing,
+    ChoiceSelection,
     Classification,
     Generation,
     Instance,
@@ -20,7 +20,7 @@ from assay.core.requests import (
     Request,
     RollingLoglikelihood,
     SpanExtraction,
-    uncut,
+    untruncated_prompt,
 )
 from assay.core.responses import NOTE_TEXTS
 from assay.core.specs import named_sampler
@@ -50,7 +50,7 @@ def print_document(
     document: Document,
     instance: Instance,
     tokens: tuple[TokenView, ...] = (),
-    examples: tuple[Example, ...] = (),
+    examples: tuple[FewShotExample, ...] = (),
     sampler: str = "",
 ) -> None:
     """A document's prompt, answers, target and, where known, tokens. White space at ends is made visible."""
@@ -81,7 +81,7 @@ def print_document(
 
 def prompt_text(prompt: Prompt) -> str:
     """A prompt as text, demonstrations uncut; messages with their roles."""
-    whole = uncut(prompt)
+    whole = untruncated_prompt(prompt)
     if isinstance(whole, str):
         return whole
     return "\n".join(f"<{message.role}> {message.text}" for message in whole)
@@ -104,12 +104,12 @@ def _print_request(console: Console, request: Request, place: int) -> None:
             _label(console, label, text)
 
 
-def _parts(request: RollingLoglikelihood | Classification | Choosing | SpanExtraction) -> list[tuple[str, str]]:
+def _parts(request: RollingLoglikelihood | Classification | ChoiceSelection | SpanExtraction) -> list[tuple[str, str]]:
     """What a request without prompt holds, part by part."""
     if isinstance(request, Classification):
         pair = [] if request.second is None else [("pair", request.second)]
         return [("classification", request.first), *pair, ("labels", ", ".join(request.labels))]
-    if isinstance(request, Choosing):
+    if isinstance(request, ChoiceSelection):
         return [("choosing", request.question), *((f"choice {n}", text) for n, text in enumerate(request.choices))]
     if isinstance(request, SpanExtraction):
         lacks = [("may lack", "an empty answer is an answer")] if request.may_lack else []

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     for table, count in done.dropped.items():
         console.print(Text(f"dropped: {count:,} {_NAMES[table]}"))
     what = "saved what can be read in a new file" if done.is_rebuilt else "repaired"
-    console.print(Text(f"{found.path}: {what}; the file as it was: {done.kept}"))
+    console.print(Text(f"{found.path}: {what}; the file as it was: {done.backup}"))
     return 0
 
 
@@ -52,8 +52,8 @@ def _show(found: StoreCheck, console: Console) -> None:
     show_listing(console, headings, [_row(table) for table in found.tables])
     for line in found.damage:
         console.print(Text(f"SQLite: {line}"))
-    if found.strangers:
-        console.print(Text(f"{found.strangers:,} answers are of models that the store does not list; they can be used"))
+    if found.orphaned_answers:
+        console.print(Text(f"{found.orphaned_answers:,} answers are of models that the store does not list; they can be used"))
     for table in found.tables:
         for row in table.broken[:_MOST_SHOWN]:
             console.print(Text(f"{_NAMES[table.name]}: {row.name}: {row.fault}"))

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from assay.core.conforming import told_of
+from assay.core.conforming import mismatch_advice
 from assay.core.errors import Fault
 
 Reader = Callable[[Any], Any]
@@ -36,13 +36,13 @@ _WORDS: dict[Any, tuple[str, str]] = {
     Hashable: ("a label", "labels"),
 }
 # Classes that people make by hand: their fields are checked wherever one is given.
-BY_HAND: set[type] = set()
+CHECKED_DATACLASSES: set[type] = set()
 _SHOWN_AS_THEY_ARE = (str, bytes, int, float, bool, type(None), list, tuple, set, frozenset, dict, range)
 _MOST_CHARACTERS = 60
 _MOST_NAMES = 8
 
 
-class Misfit(Exception):
+class TypeMismatch(Exception):
     """A value that does not fit.
 
     Attributes:
@@ -60,19 +60,19 @@ class Misfit(Exception):
         self.detail = detail
 
     @property
-    def is_telling(self) -> bool:
+    def is_specific(self) -> bool:
         """Whether it says more than that a value is of none of several types."""
         return bool(self.path) or _is_protocol(self.annotation)
 
-    def below(self, place: str) -> Misfit:
+    def below(self, place: str) -> TypeMismatch:
         """The same misfit, seen from one level further out."""
-        return Misfit(place + self.path, self.value, self.annotation, self.detail)
+        return TypeMismatch(place + self.path, self.value, self.annotation, self.detail)
 
     def fault(self, where: str, name: str) -> Fault:
         """The misfit for people."""
         found = f"{name}{self.path} is {shown(self.value)}{self.detail}"
-        told = told_of(self.annotation.__name__, self.value) if _is_protocol(self.annotation) else None
-        return Fault(where, found, told.expected, told.next) if told else Fault(where, found, in_words(self.annotation))
+        advice = mismatch_advice(self.annotation.__name__, self.value) if _is_protocol(self.annotation) else None
+        return Fault(where, found, advice.expected, advice.next) if advice else Fault(where, found, describe_annotation(self.annotation))
 
 
 def shown(value: Any) -> str:
@@ -100,7 +100,7 @@ def _article(word: str) -> str:
     return "an" if word[:1].lower() in "aeiou" else "a"
 
 
-def in_words(annotation: Any) -> str:
+def describe_annotation(annotation: Any) -> str:
     """What an annotation wants: `int | None` is "a whole number or None"."""
     return _or(list(dict.fromkeys(_words(part)[0] for part in _parts(annotation))))
 
@@ -123,7 +123,7 @@ def _words(annotation: Any) -> tuple[str, str]:
     if origin is Literal:
         return _or([repr(value) for value in inner]), "values"
     if origin in (Union, types.UnionType):
-        return in_words(annotation), _or(list(dict.fromkeys(_words(part)[1] for part in inner)))
+        return describe_annotation(annotation), _or(list(dict.fromkeys(_words(part)[1] for part in inner)))
     kind = origin or annotation
     if kind is Any or not isinstance(kind, type):
         return "a value", "values"
@@ -142,7 +142,7 @@ def _is_list(kind: type) -> bool:
 
 @cache
 def reader(annotation: Any) -> Reader:
-    """A function that gives a value as this annotation wants it, or raises `Misfit`."""
+    """A function that gives a value as this annotation wants it, or raises `TypeMismatch`."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation == Plain:
         return _plain
@@ -154,7 +154,7 @@ def reader(annotation: Any) -> Reader:
     if origin is Literal:
         return _when(annotation, lambda value: value in inner)
     if kind is Any or kind is object or not isinstance(kind, type):
-        return _as_it_is
+        return _unchanged
     if _is_protocol(annotation):
         return _protocol(annotation)
     if issubclass(kind, Callable):  # type: ignore[arg-type]
@@ -163,15 +163,15 @@ def reader(annotation: Any) -> Reader:
         return _mapping(annotation, *(map(reader, inner or (Any, Any))))
     if _is_list(kind):
         return _list(annotation, reader(inner[0] if inner else Any), kind)
-    if kind in BY_HAND:
-        return _by_hand(kind)
+    if kind in CHECKED_DATACLASSES:
+        return _dataclass_reader(kind)
     return _when(annotation, lambda value: isinstance(value, kind))
 
 
-def _by_hand(kind: type) -> Reader:
+def _dataclass_reader(kind: type) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise Misfit("", value, kind)
+            raise TypeMismatch("", value, kind)
         for name, read_field in _fields(kind):
             _at(f".{name}", read_field, getattr(value, name))
         return value
@@ -183,19 +183,19 @@ def fits(value: Any, annotation: Any) -> bool:
     """Whether a value is as an annotation wants it."""
     try:
         reader(annotation)(value)
-    except Misfit:
+    except TypeMismatch:
         return False
     return True
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
 def _when(annotation: Any, is_fit: Callable[[Any], bool]) -> Reader:
     def read(value: Any) -> Any:
         if not is_fit(value):
-            raise Misfit("", value, annotation)
+            raise TypeMismatch("", value, annotation)
         return value
 
     return read
@@ -206,21 +206,21 @@ def _number(value: Any) -> int | float:
     if type(value) is float or type(value) is int:
         return value
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise Misfit("", value, float)
+        raise TypeMismatch("", value, float)
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise Misfit("", value, int)
+        raise TypeMismatch("", value, int)
     return int(value)
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):  # numpy's
-        raise Misfit("", value, bool)
+        raise TypeMismatch("", value, bool)
     return bool(value)
 
 
@@ -238,24 +238,24 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
         return str(value).removeprefix("torch.")
-    raise Misfit("", value, Plain)
+    raise TypeMismatch("", value, Plain)
 
 
 def _path(value: Any) -> Path:
     if not isinstance(value, os.PathLike):
-        raise Misfit("", value, Path)
+        raise TypeMismatch("", value, Path)
     return Path(os.fspath(value))
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Misfit("", value, str)
+        raise TypeMismatch("", value, str)
     return value
 
 
 _READERS: dict[Any, Reader] = {
     str: _text,
-    int: _whole,
+    int: _integer,
     float: _number,
     bool: _flag,
     type(None): _when(type(None), lambda value: value is None),
@@ -280,7 +280,7 @@ def _protocol(kind: type) -> Reader:
         lacking = [name for name in members if not _has(value, name)]
         if isinstance(value, type) or lacking:
             detail = f", which lacks {' and '.join(lacking)}" if 0 < len(lacking) < len(members) else ""
-            raise Misfit("", value, kind, detail)
+            raise TypeMismatch("", value, kind, detail)
         for name, wanted in properties.items():
             _check_property(value, name, wanted, kind)
         for name, parameters in methods.items():
@@ -299,11 +299,11 @@ def _has(value: Any, name: str) -> bool:
 def _check_method(value: Any, name: str, parameters: Sequence[str], kind: type) -> None:
     found, call = getattr(value, name), f"{name}({', '.join(parameters)})"
     if not callable(found):
-        raise Misfit("", value, kind, f", whose {name} is {shown(found)} and not a method {call}")
+        raise TypeMismatch("", value, kind, f", whose {name} is {shown(found)} and not a method {call}")
     try:
         inspect.signature(found).bind(*parameters)
     except TypeError as error:
-        raise Misfit("", value, kind, f", whose {name} cannot be called as {call}: {error}") from None
+        raise TypeMismatch("", value, kind, f", whose {name} cannot be called as {call}: {error}") from None
     except ValueError:  # functions in C may have no signature
         pass
 
@@ -312,21 +312,21 @@ def _check_property(value: Any, name: str, wanted: Any, kind: type) -> None:
     found = getattr(value, name)
     try:
         reader(wanted)(found)
-    except Misfit as misfit:
+    except TypeMismatch as mismatch:
         hint = "; write @property above it" if isinstance(found, types.MethodType) else ""
-        detail = f", whose {name}{misfit.path} is {shown(misfit.value)} and not {in_words(misfit.annotation)}{hint}"
-        raise Misfit("", value, kind, detail) from None
+        detail = f", whose {name}{mismatch.path} is {shown(mismatch.value)} and not {describe_annotation(mismatch.annotation)}{hint}"
+        raise TypeMismatch("", value, kind, detail) from None
 
 
 def _union(annotation: Any, readers: Sequence[Reader]) -> Reader:
     def read(value: Any) -> Any:
-        telling: list[Misfit] = []
+        specific: list[TypeMismatch] = []
         for one in readers:
             try:
                 return one(value)
-            except Misfit as misfit:
-                telling += [misfit] if misfit.is_telling else []
-        raise max(telling, key=lambda misfit: len(misfit.path), default=Misfit("", value, annotation))
+            except TypeMismatch as mismatch:
+                specific += [mismatch] if mismatch.is_specific else []
+        raise max(specific, key=lambda mismatch: len(mismatch.path), default=TypeMismatch("", value, annotation))
 
     return read
 
@@ -334,7 +334,7 @@ def _union(annotation: Any, readers: Sequence[Reader]) -> Reader:
 def _mapping(annotation: Any, read_key: Reader, read_value: Reader) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, Mapping):
-            raise Misfit("", value, annotation)
+            raise TypeMismatch("", value, annotation)
         found = {}
         for key, item in value.items():
             found[_at("'s key", read_key, key)] = _at(f"[{key!r}]", read_value, item)
@@ -350,13 +350,13 @@ def _list(annotation: Any, read_item: Reader, kind: type) -> Reader:
         items = value.tolist() if hasattr(value, "tolist") else value
         is_fit = isinstance(items, Sequence) and not isinstance(items, (str, bytes))
         if not is_fit and not (is_set and isinstance(items, (frozenset, set))):
-            raise Misfit("", value, annotation)
+            raise TypeMismatch("", value, annotation)
         found: list[Any] = []
         try:
             for item in items:
                 found.append(read_item(item))
-        except Misfit as misfit:
-            raise misfit.below(f"[{len(found)}]") from None
+        except TypeMismatch as mismatch:
+            raise mismatch.below(f"[{len(found)}]") from None
         # As it is where it may stay so: questions are read one by one, thousands of them.
         if (not makes or isinstance(items, kind)) and all(map(operator.is_, found, items)):
             return items
@@ -368,8 +368,8 @@ def _list(annotation: Any, read_item: Reader, kind: type) -> Reader:
 def _at(place: str, read: Reader, value: Any) -> Any:
     try:
         return read(value)
-    except Misfit as misfit:
-        raise misfit.below(place) from None
+    except TypeMismatch as mismatch:
+        raise mismatch.below(place) from None
 
 
 Data = TypeVar("Data")
@@ -381,7 +381,7 @@ def _fields(kind: type) -> tuple[tuple[str, Reader], ...]:
     return tuple((entry.name, reader(hints[entry.name])) for entry in fields(kind))
 
 
-def fitted(data: Data, where: str) -> tuple[Data, list[Fault]]:
+def coerce_fields(data: Data, where: str) -> tuple[Data, list[Fault]]:
     """A frozen dataclass whose fields have the types that its class says, and the faults of those that do not fit.
 
     Args:
@@ -395,8 +395,8 @@ def fitted(data: Data, where: str) -> tuple[Data, list[Fault]]:
         value = getattr(data, name)
         try:
             fit = read(value)
-        except Misfit as misfit:
-            faults.append(misfit.fault(where, name))
+        except TypeMismatch as mismatch:
+            faults.append(mismatch.fault(where, name))
             continue
         if fit is not value and (type(fit) is not type(value) or fit != value):
             changed[name] = fit

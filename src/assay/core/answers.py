@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from assay.core.requests import (
-    Choosing,
+    ChoiceSelection,
     Classification,
     Generation,
     Loglikelihood,
@@ -23,11 +23,11 @@ from assay.core.requests import (
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
 
 # How far the log-probability of one token may lie above 0 by rounding.
-ROUNDING = 1e-3
+LOGPROB_TOLERANCE = 1e-3
 FINISH_REASONS = ("stop", "eos", "length")
 
 # What servers and libraries call the same endings.
-_ENDINGS = {
+_FINISH_REASON_ALIASES = {
     "max_tokens": "length",
     "max_length": "length",
     "max_new_tokens": "length",
@@ -37,18 +37,18 @@ _ENDINGS = {
 }
 _LARGEST_COUNT = 2**63 - 1  # what the store's columns hold
 _LONGEST_SHOWN = 80
-OUTPUT_OF: Mapping[str, type[Logprob] | type[Text] | type[LabelScores]] = {
+OUTPUT_CLASSES: Mapping[str, type[Logprob] | type[Text] | type[LabelScores]] = {
     Loglikelihood.kind: Logprob,
     RollingLoglikelihood.kind: Logprob,
     Generation.kind: Text,
     SpanExtraction.kind: Text,
     Classification.kind: LabelScores,
-    Choosing.kind: LabelScores,
+    ChoiceSelection.kind: LabelScores,
 }
 _Value = TypeVar("_Value")
 
 
-class _Unfit(Exception):
+class _InvalidAnswer(Exception):
     """A value that cannot be taken; carries the kind and the text of the failure."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -68,71 +68,71 @@ def check_answer(answer: object, request: Request) -> Output | Failure:
         and 0 <= answer.token_count | answer.prompt_tokens | answer.truncated <= _LARGEST_COUNT
         and not answer.notes
         and answer.windows is None
-        and OUTPUT_OF[request.kind] is Logprob
+        and OUTPUT_CLASSES[request.kind] is Logprob
     ):
         return answer
     try:
         return _plain(answer, request)
-    except _Unfit as unfit:
-        retryable = unfit.kind == "not_finite"
-        return Failure(unfit.kind, f"{unfit}, in the answer to a {request.kind} request", retryable)
+    except _InvalidAnswer as invalid:
+        retryable = invalid.kind == "not_finite"
+        return Failure(invalid.kind, f"{invalid}, in the answer to a {request.kind} request", retryable)
 
 
-def suits(output: Output, request: Request) -> bool:
+def matches_request(output: Output, request: Request) -> bool:
     """Whether an output is of the kind that a request asks for, with one score per label or choice."""
-    if type(output) is not OUTPUT_OF[request.kind]:
+    if type(output) is not OUTPUT_CLASSES[request.kind]:
         return False
     return not isinstance(output, LabelScores) or len(output.scores) == _score_count(request)
 
 
-def is_plain(output: Output) -> bool:
+def is_valid_output(output: Output) -> bool:
     """Whether an output holds what the door lets through: plain values, each in its range, whatever its request."""
     try:
         return _READERS[type(output)](output) == output
-    except _Unfit:
+    except _InvalidAnswer:
         return False
 
 
-def is_above_one(output: Output) -> bool:
+def is_above_probability_one(output: Output) -> bool:
     """Whether a log-probability stands for a probability above 1; sums of rounded numbers may miss 0 by a little."""
     if isinstance(output, Logprob):
-        return output.total > 0 and output.total > ROUNDING * max(1, output.token_count)
-    return isinstance(output, LabelScores) and any(score > ROUNDING for score in output.scores)
+        return output.total > 0 and output.total > LOGPROB_TOLERANCE * max(1, output.token_count)
+    return isinstance(output, LabelScores) and any(score > LOGPROB_TOLERANCE for score in output.scores)
 
 
 def _plain(answer: object, request: Request) -> Output | Failure:
     if isinstance(answer, Failure):
         return Failure(_encodable(answer.kind), _encodable(answer.message), bool(answer.retryable))
-    wanted = OUTPUT_OF[request.kind]
+    wanted = OUTPUT_CLASSES[request.kind]
     if not isinstance(answer, wanted):
-        raise _Unfit("invalid", f"returned {shown(answer)}; expected a {wanted.__name__} or a Failure")
+        raise _InvalidAnswer("invalid", f"returned {shown(answer)}; expected a {wanted.__name__} or a Failure")
     output = _READERS[wanted](answer)
-    if is_above_one(output):
+    if is_above_probability_one(output):
         highest = output.total if isinstance(output, Logprob) else max(output.scores)  # type: ignore[union-attr]
-        raise _Unfit("positive_logprob", f"returned the log-likelihood {highest:g}; expected at most 0")
+        raise _InvalidAnswer("positive_logprob", f"returned the log-likelihood {highest:g}; expected at most 0")
     if isinstance(output, LabelScores) and len(output.scores) != _score_count(request):
         found = f"returned {len(output.scores)} scores; expected {_score_count(request)}, one per label or choice"
-        raise _Unfit("invalid", found)
+        raise _InvalidAnswer("invalid", found)
     return output
 
 
 def _plain_logprob(answer: Any) -> Logprob:
-    total = _taken("total", answer.total, _as_logprob, "a number")
+    total = _convert_field("total", answer.total, _as_logprob, "a number")
     return Logprob(
         total,
         _count("token_count", answer.token_count),
-        _taken("is_greedy", answer.is_greedy, _as_bool, "True or False"),
+        _convert_field("is_greedy", answer.is_greedy, _as_bool, "True or False"),
         _count("prompt_tokens", answer.prompt_tokens),
         _count("truncated", answer.truncated),
-        _with_zeros(_notes(answer.notes), [total]),
+        _with_zero_probability_note(_notes(answer.notes), [total]),
         None if answer.windows is None else _count("windows", answer.windows),
     )
 
 
 def _plain_text(answer: Any) -> Text:
-    reason, notes = _ending(answer.finish_reason)
+    reason, notes = _finish_reason(answer.finish_reason)
     return Text(
-        _taken("text", answer.text, _as_text, "a str"),
+        _convert_field("text", answer.text, _as_text, "a str"),
         reason,
         _count("token_count", answer.token_count),
         _count("prompt_tokens", answer.prompt_tokens),
@@ -142,12 +142,12 @@ def _plain_text(answer: Any) -> Text:
 
 
 def _plain_scores(answer: Any) -> LabelScores:
-    scores = _taken("scores", answer.scores, lambda scores: tuple(map(_as_logprob, scores)), "a tuple of numbers")
+    scores = _convert_field("scores", answer.scores, lambda scores: tuple(map(_as_logprob, scores)), "a tuple of numbers")
     return LabelScores(
         scores,
         _count("prompt_tokens", answer.prompt_tokens),
         _count("truncated", answer.truncated),
-        _with_zeros(_notes(answer.notes), scores),
+        _with_zero_probability_note(_notes(answer.notes), scores),
     )
 
 
@@ -158,18 +158,18 @@ _READERS: dict[type, Callable[[Any], Output]] = {
 }
 
 
-def _taken(name: str, value: object, convert: Callable[[Any], _Value], expected: str) -> _Value:
+def _convert_field(name: str, value: object, convert: Callable[[Any], _Value], expected: str) -> _Value:
     """A value as plain Python has it: numpy's and torch's scalars become numbers."""
     try:
         return convert(value)
-    except _Unfit:
+    except _InvalidAnswer:
         raise
     except Exception as error:  # other libraries' values raise what they like
-        raise _Unfit("invalid", f"returned {name}={shown(value)}; expected {expected}") from error
+        raise _InvalidAnswer("invalid", f"returned {name}={shown(value)}; expected {expected}") from error
 
 
 def _count(name: str, value: object) -> int:
-    return _taken(name, value, _as_count, "a whole number from 0 on")
+    return _convert_field(name, value, _as_count, "a whole number from 0 on")
 
 
 def _as_logprob(value: Any) -> float:
@@ -177,7 +177,7 @@ def _as_logprob(value: Any) -> float:
         raise TypeError
     number = float(value)
     if math.isnan(number) or number == math.inf:
-        raise _Unfit("not_finite", f"returned the log-likelihood {number}; expected a number or -inf")
+        raise _InvalidAnswer("not_finite", f"returned the log-likelihood {number}; expected a number or -inf")
     return number
 
 
@@ -202,13 +202,13 @@ def _as_text(value: Any) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-def _ending(reason: object) -> tuple[str, tuple[str, ...]]:
+def _finish_reason(reason: object) -> tuple[str, tuple[str, ...]]:
     """One of our words for why a text ended; another's word that we do not know is kept as a note."""
     if reason is None:
         return "stop", ()
     if not isinstance(reason, str):
-        raise _Unfit("invalid", f"returned finish_reason={shown(reason)}; expected one of {', '.join(FINISH_REASONS)}")
-    found = _ENDINGS.get(reason, reason)
+        raise _InvalidAnswer("invalid", f"returned finish_reason={shown(reason)}; expected one of {', '.join(FINISH_REASONS)}")
+    found = _FINISH_REASON_ALIASES.get(reason, reason)
     return (str(found), ()) if found in FINISH_REASONS else ("stop", (f"finish_reason {reason}",))
 
 
@@ -217,10 +217,10 @@ def _notes(value: Any) -> tuple[str, ...]:
     if not value:
         return ()
     names = [value] if isinstance(value, str) else value
-    return _taken("notes", names, lambda names: tuple(map(_as_text, names)), "a tuple of names")
+    return _convert_field("notes", names, lambda names: tuple(map(_as_text, names)), "a tuple of names")
 
 
-def _with_zeros(notes: tuple[str, ...], totals: Sequence[float]) -> tuple[str, ...]:
+def _with_zero_probability_note(notes: tuple[str, ...], totals: Sequence[float]) -> tuple[str, ...]:
     """Probabilities of 0 are legal and rare, and many of them hide a fault (an overflow): they are counted."""
     return (*notes, "zero_probability") if -math.inf in totals and "zero_probability" not in notes else notes
 
@@ -228,7 +228,7 @@ def _with_zeros(notes: tuple[str, ...], totals: Sequence[float]) -> tuple[str, .
 def _score_count(request: Request) -> int:
     if isinstance(request, Classification):
         return len(request.labels)
-    return len(request.choices) if isinstance(request, Choosing) else 0
+    return len(request.choices) if isinstance(request, ChoiceSelection) else 0
 
 
 def _encodable(value: object) -> str:

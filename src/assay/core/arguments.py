@@ -61,7 +61,7 @@ def _parse_pairs(text: str, where: str) -> dict[str, Any]:
 def _split(text: str, where: str) -> list[str]:
     """Parts between commas that stand outside brackets and quotes. A quote opens only where a value begins."""
     parts, start, open_marks, quote, before = [], 0, [], "", ","
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         before, last = (before if character.isspace() else character), before
         if quote:
             quote = "" if character == quote else quote
@@ -72,8 +72,8 @@ def _split(text: str, where: str) -> list[str]:
         elif open_marks and character == open_marks[-1]:
             open_marks.pop()
         elif character == "," and not open_marks:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:index])
+            start = index + 1
     if (quote or open_marks) and "," in text[start:]:
         raise UserError(Fault(where, f"{text[start:]!r} opens a quote or bracket and never closes it"))
     return [*parts, text[start:]]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-from assay.core.annotations import BY_HAND, Misfit, reader
+from assay.core.annotations import CHECKED_DATACLASSES, TypeMismatch, reader
 from assay.core.errors import ArgumentError, Fault, closest, did_you_mean
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -37,7 +37,7 @@ def checked(
     """
 
     def wrap(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        form = _Form(function, settings, elsewhere or {}, advice or {})
+        form = _CallSignature(function, settings, elsewhere or {}, advice or {})
 
         @functools.wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -49,14 +49,14 @@ def checked(
     return wrap
 
 
-def by_hand(kind: Kind) -> Kind:
+def checked_dataclass(kind: Kind) -> Kind:
     """A dataclass whose constructor says which field an unknown name may have meant.
 
     The types of its fields are checked where one is given to a public function, not here: constructors only store.
     """
-    BY_HAND.add(kind)
+    CHECKED_DATACLASSES.add(kind)
     make: Callable[..., None] = vars(kind)["__init__"]
-    form = _Form(make, None, {}, {}, kind.__name__)
+    form = _CallSignature(make, None, {}, {}, kind.__name__)
 
     @functools.wraps(make)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
@@ -70,7 +70,7 @@ def by_hand(kind: Kind) -> Kind:
     return kind
 
 
-class _Form:
+class _CallSignature:
     """What a function takes: its parameters, the keywords behind `**`, and their types."""
 
     def __init__(
@@ -117,8 +117,8 @@ class _Form:
             return value
         try:
             return reader(self._types[name])(value)
-        except Misfit as misfit:
-            fault = misfit.fault(self._where, name)
+        except TypeMismatch as mismatch:
+            fault = mismatch.fault(self._where, name)
             faults.append(replace(fault, next=fault.next or self._advice.get(name, "")))
             return value
 

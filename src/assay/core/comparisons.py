@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from assay.core.calls import by_hand
+from assay.core.calls import checked_dataclass
 from assay.core.scores import Estimate
 
 # What a document brings to a metric: a number, two (a sum and its weight; the right label and the picked one), or three
@@ -20,15 +20,15 @@ AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
 TESTS = ("exact", "midp", "permutation", "bootstrap")
 CORRECTIONS = ("holm", "bh")
 # Levels of intervals are numbers below 1, which a float has none of within 1e-16.
-LEAST_ALPHA = 1e-9
+MIN_ALPHA = 1e-9
 # A gate lets through runs of whose documents no larger share lacks a value.
-MOST_LACKING = 0.01
+MAX_MISSING_SHARE = 0.01
 # An aggregation that is a function of the task's own.
 CUSTOM = "custom"
 # That of answers which are recorded and not scored.
 BYPASS = "bypass"
 ALL = "all"
-EVERY_FLIP = -1
+ALL_FLIPS = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class DocumentValues:
 
 
 @dataclass(frozen=True, slots=True)
-class CompareWish:
+class CompareOptions:
     """What to compare, and how.
 
     Attributes:
@@ -66,7 +66,7 @@ class CompareWish:
         detect: the difference for which the number of documents needed is given beside that of the observed one.
         across: what may differ between the runs, see `AXES`.
         force: whether to compare what is not comparable.
-        flips: how many documents to list that are better in one run; `EVERY_FLIP` for all.
+        flips: how many documents to list that are better in one run; `ALL_FLIPS` for all.
         seed: of everything that is drawn.
         picks: whether to read which choices were picked, for which runs are reopened.
     """
@@ -86,9 +86,9 @@ class CompareWish:
     picks: bool = False
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
-class DetectWish:
+class DetectOptions:
     """A difference that a comparison of two planned runs is to find, and what is assumed of them.
 
     Without a `discordance` or `deviation` two runs are taken to be independent and right half of the time, which makes
@@ -135,7 +135,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class EffectSize:
     """How large a difference is, free of the metric's unit: `odds_ratio` (wins per loss) or `d_z`."""
 
     name: str
@@ -239,7 +239,7 @@ class PairedScore:
     wins: int | None = None
     losses: int | None = None
     ties: int | None = None
-    effect: Effect | None = None
+    effect: EffectSize | None = None
     detectable: float | None = None
     needed: int | None = None
     needed_to_detect: int | None = None
@@ -260,15 +260,15 @@ class PairedScore:
     bounds: tuple[float, float] | None = None
 
     @property
-    def lacking(self) -> tuple[int, int]:
+    def missing_values(self) -> tuple[int, int]:
         """Documents of either that have no value and ought to."""
         first, second = map(sum, zip(self.failed, self.unanswered, self.undefined, strict=True))
         return first, second
 
     @property
-    def lacks_answers(self) -> bool:
+    def has_too_many_missing(self) -> bool:
         """Whether so many documents of one have no value that the others may not speak for it."""
-        return any(count > MOST_LACKING * (self.n + count) for count in self.lacking)
+        return any(count > MAX_MISSING_SHARE * (self.n + count) for count in self.missing_values)
 
     @property
     def is_worse(self) -> bool:
@@ -322,7 +322,7 @@ class RankRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankedSystem:
     """A system's place on a task.
 
     Attributes:
@@ -343,13 +343,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RankTable:
     """All systems on one task and metric, best first; `task` is None over all tasks."""
 
     task: str | None
     metric: str
     filter: str
-    places: tuple[Place, ...]
+    places: tuple[RankedSystem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,11 +377,11 @@ class RunComparison:
         uncompared: tasks and metrics that were left out.
     """
 
-    wish: CompareWish
+    wish: CompareOptions
     systems: tuple[System, ...]
     pairs: tuple[PairedScore, ...]
     overall: tuple[OverallScore, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[RankTable, ...]
     tests: int
     notices: tuple[str, ...]
     verdict: str
@@ -401,7 +401,7 @@ class RunComparison:
         A pair that could not be tested fails: no document in common, or a score that is infinite or undefined. So does
         one of which either lacks answers: those that it has may be the easy ones. Empty where nothing is wrong.
         """
-        if pair.lacks_answers:
+        if pair.has_too_many_missing:
             return "too many documents have no value"
         if margin is None or pair.margin is None:
             return "worse beyond chance" if pair.is_worse else "could not be tested" if pair.p is None else ""

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from assay.core.annotations import Plain
-from assay.core.calls import by_hand
+from assay.core.calls import checked_dataclass
 from assay.core.identity import digest
 from assay.core.secrets import redacted_identity
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True)
 class Fingerprint:
     """Everything about a model that may change its answers.
@@ -85,7 +85,7 @@ class Fingerprint:
         return digest(data)
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a model can do. Asked before anything runs.
@@ -94,7 +94,7 @@ class Capabilities:
         kinds: request kinds it answers.
         max_tokens: longest sequence it takes; None when it does not say.
         has_chat: whether it can turn messages into text.
-        can_tokenize: whether it also satisfies the `Tokenizes` protocol.
+        can_tokenize: whether it also satisfies the `ExposesTokens` protocol.
         is_deterministic: whether the same request gives the same bits, whatever it is batched with.
         family: what kind of network it is, for messages.
         learns: request kinds that it can be trained to answer; a model with any also satisfies `Trainable`.

@@ -9,24 +9,24 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.identity import digest_all
-from assay.core.requests import Choosing, Classification, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Request, SpanExtraction
 from assay.core.secrets import redacted_text
 
 FULL, LORA, HEAD = METHODS = ("full", "lora", "head")
-ACCURACY, LOSS, MCC, F1, BY_CHARACTER = "accuracy", "loss", "mcc", "f1", "acc_norm"
+ACCURACY, LOSS, MCC, F1, ACC_NORM = "accuracy", "loss", "mcc", "f1", "acc_norm"
 WORD_F1 = "squad_f1"
 # Validation metric → whether more of it is better.
-DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, BY_CHARACTER: True, WORD_F1: True}
+DIRECTIONS = {ACCURACY: True, LOSS: False, MCC: True, F1: True, ACC_NORM: True, WORD_F1: True}
 # A task's metric → what is watched for it. Of an answer that is to be written, the right one is right or not.
-WATCHED_FOR = {
+VALIDATION_METRIC_FOR = {
     **dict.fromkeys(("acc", "exact_match", "squad_em"), ACCURACY),
     **dict.fromkeys(("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_loss"), LOSS),
-    **{name: name for name in (MCC, F1, BY_CHARACTER, WORD_F1)},
+    **{name: name for name in (MCC, F1, ACC_NORM, WORD_F1)},
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TrainingExample:
     """A document to learn from: what would be asked about it, and what is right.
 
     Attributes:
@@ -45,28 +45,28 @@ class Lesson:
     lengths: tuple[int, ...] = ()
 
 
-def digest_lessons(lessons: Iterable[Lesson]) -> str:
+def digest_training_examples(training_examples: Iterable[TrainingExample]) -> str:
     """64 hex digits that stand for lessons in their order."""
     return digest_all(
-        [[[entry.kind, *entry.identity()] for entry in lesson.requests], lesson.right, lesson.answer, lesson.start]
-        for lesson in lessons
+        [[[entry.kind, *entry.identity()] for entry in example.requests], example.right, example.answer, example.start]
+        for example in training_examples
     )
 
 
-def undecided(metric: str, checks: Iterable[Lesson]) -> str | None:
+def metric_unavailable_reason(metric: str, validation: Iterable[TrainingExample]) -> str | None:
     """Why a metric cannot be had of validation lessons; None where it can."""
     if metric in (ACCURACY, LOSS):
         return None
-    for number, lesson in enumerate(checks, 1):
-        first = lesson.requests[0]
+    for number, example in enumerate(validation, 1):
+        first = example.requests[0]
         if metric == WORD_F1:
             if not isinstance(first, SpanExtraction):
                 return f"validation lesson {number} does not ask for a span"
             continue
-        has_choices = len(lesson.requests) > 1 or isinstance(first, (Classification, Choosing))
+        has_choices = len(example.requests) > 1 or isinstance(first, (Classification, ChoiceSelection))
         if not has_choices:
             return f"validation lesson {number} has no choices"
-        if metric == BY_CHARACTER and len(lesson.lengths) != len(lesson.requests):
+        if metric == ACC_NORM and len(example.lengths) != len(example.requests):
             return f"the characters of the choices of validation lesson {number} are not known"
     return None
 
@@ -119,13 +119,13 @@ class FitSettings:
     lora_targets: tuple[str, ...] = ()
 
     @property
-    def watched(self) -> str:
+    def validation_metric(self) -> str:
         """The validation metric that decides which weights are kept."""
         return self.metric or ACCURACY
 
     def to_json(self) -> dict[str, Any]:
         """The settings as JSON data."""
-        return {**asdict(self), "metric": self.watched, "lora_targets": list(self.lora_targets)}
+        return {**asdict(self), "metric": self.validation_metric, "lora_targets": list(self.lora_targets)}
 
 
 CONCATENATED, BALANCED = MIXES = ("concatenated", "balanced")
@@ -149,7 +149,7 @@ class FitSpec:
     check_limit: int | None = None
 
 
-def _whole(least: int) -> Callable[[Any], int]:
+def _integer_from(least: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         number = float(value)
         if isinstance(value, bool) or number != int(number) or number < least:
@@ -183,9 +183,9 @@ def _one_of(names: Iterable[str]) -> Callable[[Any], str]:
     return read
 
 
-def _watched(value: Any) -> str:
+def _read_validation_metric(value: Any) -> str:
     """A validation metric, also by the name of the task's metric that it stands for."""
-    found = WATCHED_FOR.get(value, value)
+    found = VALIDATION_METRIC_FOR.get(value, value)
     if found not in DIRECTIONS:
         raise ValueError
     return str(found)
@@ -207,31 +207,31 @@ FINETUNE = "finetune"
 FIT_KEYS: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
     FINETUNE: ("method", _one_of(METHODS), _listed(METHODS)),
     "epochs": ("epochs", _above_zero, "a number above 0"),
-    "max_steps": ("max_steps", _whole(1), "a whole number from 1 on"),
+    "max_steps": ("max_steps", _integer_from(1), "a whole number from 1 on"),
     "learning_rate": ("learning_rate", _above_zero, "a number above 0"),
     "warmup": ("warmup", _number(0, 1), "a share from 0 to 1"),
     "schedule": ("schedule", _one_of(("linear", "constant")), "linear or constant"),
     "weight_decay": ("weight_decay", _number(0), "a number from 0 on"),
-    "train_batch_size": ("batch_size", _whole(1), "a whole number from 1 on"),
-    "accumulation": ("accumulation", _whole(1), "a whole number from 1 on"),
-    "train_seed": ("seed", _whole(0), "a whole number from 0 on"),
+    "train_batch_size": ("batch_size", _integer_from(1), "a whole number from 1 on"),
+    "accumulation": ("accumulation", _integer_from(1), "a whole number from 1 on"),
+    "train_seed": ("seed", _integer_from(0), "a whole number from 0 on"),
     "holdout": ("holdout", _number(0, 0.9), "a share from 0 to 0.9"),
-    "validation_metric": ("metric", _watched, _listed(DIRECTIONS)),
-    "patience": ("patience", _whole(1), "a whole number from 1 on"),
-    "check_every": ("check_every", _whole(1), "a whole number from 1 on"),
-    "train_max_length": ("max_length", _whole(1), "a whole number from 1 on"),
-    "lora_rank": ("lora_rank", _whole(1), "a whole number from 1 on"),
+    "validation_metric": ("metric", _read_validation_metric, _listed(DIRECTIONS)),
+    "patience": ("patience", _integer_from(1), "a whole number from 1 on"),
+    "check_every": ("check_every", _integer_from(1), "a whole number from 1 on"),
+    "train_max_length": ("max_length", _integer_from(1), "a whole number from 1 on"),
+    "lora_rank": ("lora_rank", _integer_from(1), "a whole number from 1 on"),
     "lora_alpha": ("lora_alpha", _above_zero, "a number above 0"),
     "lora_dropout": ("lora_dropout", _number(0, 1), "a share from 0 to 1"),
     "lora_targets": ("lora_targets", _names, "names of layers with + between them"),
     "mix": ("mix", _one_of(MIXES), _listed(MIXES)),
-    "train_limit": ("limit", _whole(1), "a whole number from 1 on"),
-    "check_limit": ("check_limit", _whole(1), "a whole number from 1 on"),
+    "train_limit": ("limit", _integer_from(1), "a whole number from 1 on"),
+    "check_limit": ("check_limit", _integer_from(1), "a whole number from 1 on"),
 }
 _OWN_FIELDS = ("mix", "limit", "check_limit")
 
 
-def read_fit(given: Mapping[str, Any], where: str) -> FitSpec:
+def parse_fit_spec(given: Mapping[str, Any], where: str) -> FitSpec:
     """A wish to train from loose values, by the names of `FIT_KEYS`; every wrong one is told.
 
     Args:
@@ -241,16 +241,16 @@ def read_fit(given: Mapping[str, Any], where: str) -> FitSpec:
     faults: list[Fault] = []
     values: dict[str, Any] = {}
     for name, value in given.items():
-        place = f"{where}, {name}" if where else f"--{name}"
+        location = f"{where}, {name}" if where else f"--{name}"
         if name not in FIT_KEYS:
             found = f"no such setting of training{did_you_mean(name, FIT_KEYS)}"
-            faults.append(Fault(place, found, _listed(FIT_KEYS)))
+            faults.append(Fault(location, found, _listed(FIT_KEYS)))
             continue
         field_name, read, expected = FIT_KEYS[name]
         try:
             values |= {} if value is None else {field_name: read(value)}
         except (TypeError, ValueError, OverflowError):
-            faults.append(Fault(place, f'is "{value}"', expected))
+            faults.append(Fault(location, f'is "{value}"', expected))
     if faults:
         raise UserError(*faults)
     own = {name: values.pop(name) for name in _OWN_FIELDS if name in values}

@@ -91,7 +91,7 @@ class TextToText:
 Question = Union[MultipleChoice, LabelledText, SpanQuestion, TextToText]
 
 
-def as_choices(question: Question) -> MultipleChoice | None:
+def as_multiple_choice(question: Question) -> MultipleChoice | None:
     """A question with choices, which classes are too; None where the answer is to be written or found."""
     if isinstance(question, LabelledText):
         context, asked = ("", question.text) if question.pair is None else (question.text, question.pair)

@@ -92,7 +92,7 @@ def response_key(fingerprint: str, request: Request) -> bytes:
     return hashlib.sha256(fingerprint.encode("ascii") + _request_bytes(request)).digest()
 
 
-class Keyring:
+class ResponseKeyBuilder:
     """`response_key` for many requests in a row of one model. A prompt that several of them share is read once.
 
     Attributes:
@@ -103,7 +103,7 @@ class Keyring:
         self.asked = hashlib.sha256()
         self._fingerprint = fingerprint.encode("ascii")
         self._prompt: str | None = None
-        self._begun = hashlib.sha256()
+        self._prefix_hash = hashlib.sha256()
 
     def key(self, request: Request) -> bytes:
         """The key of a request."""
@@ -115,9 +115,9 @@ class Keyring:
             self._prompt = request.prompt
             head = to_bytes(f'[{KEY_VERSION},"loglikelihood",{_quote(request.prompt)},')
             self.asked.update(head)
-            self._begun = hashlib.sha256(self._fingerprint + head)
+            self._prefix_hash = hashlib.sha256(self._fingerprint + head)
         tail = to_bytes(_quote(request.continuation) + "]")
         self.asked.update(tail)
-        state = self._begun.copy()
+        state = self._prefix_hash.copy()
         state.update(tail)
         return state.digest()

@@ -19,10 +19,10 @@ from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 # Signals so close together count as one: impatient Ctrl-C, or the SIGTERM that follows a SIGHUP.
-_SECONDS_OF_ONE_PRESS = 1.0
+_DEBOUNCE_SECONDS = 1.0
 # After this time one more signal is no longer held back: the disk or the lock that is waited for may never come.
-_SECONDS_OF_PATIENCE = 5.0
-_SECONDS_TO_RAISE_AGAIN = 0.02
+_FORCE_EXIT_SECONDS = 5.0
+_RERAISE_DELAY_SECONDS = 0.02
 
 
 class Interrupted(KeyboardInterrupt):
@@ -37,26 +37,26 @@ class _Handler:
     """Raises at the first signal of a press. Once the program is ending, it only makes sure that it does end."""
 
     def __init__(self) -> None:
-        self.received: int | None = None
+        self.received_signal: int | None = None
         self.is_ending = False
         self._since = self._last = float("-inf")
 
     def __call__(self, number: int, frame: Any) -> None:
         now = time.monotonic()
-        if self.received is None:
-            self.received, self._since = number, now
+        if self.received_signal is None:
+            self.received_signal, self._since = number, now
         if self.is_ending:
-            if now - self._since > _SECONDS_OF_PATIENCE:
-                os._exit(exit_code(self.received))
+            if now - self._since > _FORCE_EXIT_SECONDS:
+                os._exit(exit_code(self.received_signal))
             return
-        if now - self._last >= _SECONDS_OF_ONE_PRESS:
+        if now - self._last >= _DEBOUNCE_SECONDS:
             self._last = now
             raise Interrupted(number)
 
     def raise_again(self, number: int) -> None:
         """Sends a signal again that Python dropped, as it does with all that is raised in a destructor."""
         self._last = float("-inf")
-        timer = threading.Timer(_SECONDS_TO_RAISE_AGAIN, signal.raise_signal, (number,))
+        timer = threading.Timer(_RERAISE_DELAY_SECONDS, signal.raise_signal, (number,))
         timer.daemon = True
         timer.start()
 
@@ -64,9 +64,9 @@ class _Handler:
 _current: _Handler | None = None
 
 
-def received() -> int | None:
+def received_signal() -> int | None:
     """The signal that the command line got first; None for none."""
-    return _current.received if _current is not None else None
+    return _current.received_signal if _current is not None else None
 
 
 def exit_code(number: int) -> int:
@@ -75,7 +75,7 @@ def exit_code(number: int) -> int:
 
 
 @contextmanager
-def heeded(stays: bool = False) -> Iterator[None]:
+def raise_on_signals(until_exit: bool = False) -> Iterator[None]:
     """Signals raise `Interrupted`. Those that are ignored (nohup, background jobs) stay so.
 
     Args:
@@ -92,13 +92,13 @@ def heeded(stays: bool = False) -> Iterator[None]:
     for number, known in earlier.items():
         if known is not signal.SIG_IGN:
             signal.signal(number, handler)
-    if stays:
+    if until_exit:
         atexit.register(_ignore_signals)  # the first to be registered is the last to be called
     try:
         yield
     finally:
         handler.is_ending = True
-        if not stays:
+        if not until_exit:
             for number, known in earlier.items():
                 signal.signal(number, known)
             sys.unraisablehook, _current = hook, before
@@ -118,7 +118,7 @@ def _unraisable(handler: _Handler, hook: Any, dropped: Any) -> None:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Holds signals back until this is left; one that comes long after the first is heeded at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -129,7 +129,7 @@ def uninterrupted() -> Iterator[None]:
     def hold(number: int, frame: Any) -> None:
         now = time.monotonic()
         held.append((number, now))
-        if now - held[0][1] > _SECONDS_OF_PATIENCE:
+        if now - held[0][1] > _FORCE_EXIT_SECONDS:
             earlier[number](number, frame)
 
     try:

@@ -17,7 +17,7 @@ def are_generic(names: Sequence[str]) -> bool:
     return all(_GENERIC.fullmatch(name) for name in names)
 
 
-def label_places(own: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] | None:
+def label_indices(own: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] | None:
     """For each wanted label the place of the head's output that stands for it; None where that cannot be told.
 
     Names are compared without case, spaces, underscores and hyphens. Outputs without names of their own
@@ -25,21 +25,21 @@ def label_places(own: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] |
     """
     if not wanted:
         return None
-    for spelled in (str, plain_name):
-        places = {spelled(name): place for place, name in enumerate(own)}
+    for spelled in (str, normalized_label):
+        indices = {spelled(name): index for index, name in enumerate(own)}
         names = [spelled(name) for name in wanted]
         # Two names that differ in spelling only cannot be told apart by their plain names.
-        is_clear = len(places) == len(own) and len(set(names)) == len(names)
-        if is_clear and all(name in places for name in names):
-            return tuple(places[name] for name in names)
+        is_clear = len(indices) == len(own) and len(set(names)) == len(names)
+        if is_clear and all(name in indices for name in names):
+            return tuple(indices[name] for name in names)
     return tuple(range(len(own))) if are_generic(own) and len(own) == len(wanted) else None
 
 
-def plain_name(name: str) -> str:
+def normalized_label(name: str) -> str:
     """A label's name without what is only spelling."""
     return _BETWEEN.sub("", name).casefold()
 
 
-def foreign_labels(own: Sequence[str], wanted: Sequence[str]) -> str:
+def unknown_labels_message(own: Sequence[str], wanted: Sequence[str]) -> str:
     """What to say of labels that the head does not know."""
     return f"labels outside the head: asked for {', '.join(wanted) or 'none'}; the head has {', '.join(own)}"

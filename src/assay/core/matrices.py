@@ -11,13 +11,13 @@ from assay.core.scores import Denominators, Estimate, FailureBounds
 from assay.core.studies import Comparison
 
 # The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
-FEWEST_TELLING = 5
+MIN_PAIRS_FOR_SIGNIFICANCE = 5
 # A task, a metric and the pipeline before it: what a number has to share with another to be compared with it.
 Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MatrixColumn:
     """One metric of a task, or of a group that reports a score of its own.
 
     Attributes:
@@ -115,7 +115,7 @@ class MatrixCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class MissingCell:
     """A cell that could not be filled, and why."""
 
     model: str
@@ -134,7 +134,7 @@ class ModelRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CheckpointStep:
     """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
 
     series: str
@@ -209,13 +209,13 @@ class Correlation:
     method: str
 
     @property
-    def has_few(self) -> bool:
+    def has_too_few_pairs(self) -> bool:
         """Whether even a perfect order of so few pairs would not be beyond chance: of four, 2 of 24 are perfect."""
-        return self.n < FEWEST_TELLING
+        return self.n < MIN_PAIRS_FOR_SIGNIFICANCE
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CorrelationPair:
     """The correlations between two columns (over models), or between two models (over columns).
 
     Attributes:
@@ -254,16 +254,16 @@ class Matrix:
     """
 
     models: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[MatrixColumn, ...]
     cells: tuple[MatrixCell, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingCell, ...]
     standings: tuple[Standing, ...]
     common: tuple[str, ...]
     rankings: tuple[Ranking, ...]
-    task_links: tuple[Link, ...]
-    model_links: tuple[Link, ...]
+    task_correlations: tuple[CorrelationPair, ...]
+    model_correlations: tuple[CorrelationPair, ...]
     runs: tuple[ModelRun, ...] = ()
-    steps: Mapping[str, Step] = field(default_factory=dict)
+    steps: Mapping[str, CheckpointStep] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
     def cell(self, model: str, task: str, metric: str | None = None) -> MatrixCell | None:
@@ -271,7 +271,7 @@ class Matrix:
         own = [cell for cell in self.cells if (cell.model, cell.task) == (model, task)]
         return next((cell for cell in own if metric in (None, cell.metric)), None)
 
-    def at(self, model: str, column: Column) -> MatrixCell | None:
+    def at(self, model: str, column: MatrixColumn) -> MatrixCell | None:
         """The cell of a model in a column; None where that is empty."""
         return next((cell for cell in self.cells if cell.model == model and cell.key == column.key), None)
 

@@ -37,7 +37,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def near_metrics(name: str, known: Iterable[str]) -> str:
+def similar_metrics(name: str, known: Iterable[str]) -> str:
     """` (did you mean "acc"?)`: what a metric is called here, else the nearest names."""
     ours = OTHER_NAMES.get(name.lower().replace(" ", "_"), ())
     if not ours:
@@ -118,7 +118,7 @@ def family_of(name: str) -> str:
     return next((family for family, rule in _FAMILIES.items() if rule.values(name) is not None), name)
 
 
-def is_over_draws(name: str) -> bool:
+def uses_all_draws(name: str) -> bool:
     """Whether a metric of this name, reported or listed, looks at all draws of a question."""
     return family_of(name) in DRAW_METRICS
 
@@ -131,20 +131,20 @@ def name_faults(entry: Mapping[str, Any], where: str = "") -> list[Fault]:
         return []
     faults = []
     held = rule.values(str(name)) or ()
-    for place, setting in enumerate(rule.settings):
-        own = [held[place]] if place < len(held) else []
+    for index, setting in enumerate(rule.settings):
+        own = [held[index]] if index < len(held) else []
         given = _listed(entry.get(setting.key, own or setting.default))
         wrong = [value for value in given if not setting.is_fit(value)]
         if wrong or not given:
             shown = f"is {wrong[0]!r}" if wrong else "is empty"
             faults.append(Fault(where, f'"{setting.key}" of the metric "{name}" {shown}', setting.expected))
         elif own and given != own:
-            told = f'"{setting.key}" of the metric "{name}" is {entry[setting.key]!r}'
-            faults.append(Fault(where, told, f"{own[0]:g}, as its name says, or the name {family_of(str(name))}"))
+            message = f'"{setting.key}" of the metric "{name}" is {entry[setting.key]!r}'
+            faults.append(Fault(where, message, f"{own[0]:g}, as its name says, or the name {family_of(str(name))}"))
     return faults
 
 
-def expanded(entries: Iterable[Mapping[str, Any]], where: str = "metric_list") -> list[Mapping[str, Any]]:
+def expanded_entries(entries: Iterable[Mapping[str, Any]], where: str = "metric_list") -> list[Mapping[str, Any]]:
     """One entry per reported name, with its settings as single numbers; other entries as they are."""
     found: list[Mapping[str, Any]] = []
     for entry in entries:
@@ -165,14 +165,14 @@ def expanded(entries: Iterable[Mapping[str, Any]], where: str = "metric_list") -
     return found
 
 
-def settled(specs: Iterable[MetricSpec], where: str = "metrics") -> tuple[MetricSpec, ...]:
+def expanded_specs(specs: Iterable[MetricSpec], where: str = "metrics") -> tuple[MetricSpec, ...]:
     """The same for metrics that are specified already; the task's own functions keep their names."""
     found = []
     for spec in specs:
         if spec.function is not None or family_of(spec.name) not in _FAMILIES:
             found.append(spec)
             continue
-        for entry in expanded([{**spec.options, "metric": spec.name}], where):
+        for entry in expanded_entries([{**spec.options, "metric": spec.name}], where):
             options = {key: value for key, value in entry.items() if key != "metric"}
             found.append(replace(spec, name=entry["metric"], options=options))
     return tuple(found)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.variance_axes import Levels
+from assay.core.variance_axes import LevelScores
 
 
 @dataclass(frozen=True, slots=True)
-class PromptAxis(Levels):
+class PromptAxis(LevelScores):
     """The scores of one task by one metric, prompt by prompt. Prompts without a score count in no number.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from assay.core.documents import Document
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
+from assay.core.fitting import FitListener, FitReport, FitSettings, TrainingExample
 from assay.core.formats import Question
 from assay.core.requests import Instance, Prompt, Request
 from assay.core.responses import Failure, Output, Response
@@ -30,13 +30,13 @@ class Task(Protocol):
         """The documents of the evaluated split, all of them, in order."""
         ...
 
-    def pose(self, document: Document) -> Instance:
+    def build(self, document: Document) -> Instance:
         """A document as asked; a pure function of the task, its seed and the document."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class FewShotExample:
     """A few-shot example and where it came from: the row at a place of a split, or of the task file's own list."""
 
     origin: str
@@ -45,10 +45,10 @@ class Example:
 
 
 @runtime_checkable
-class ShowsExamples(Protocol):
+class ProvidesFewShotExamples(Protocol):
     """A task that can tell which examples stand before a document."""
 
-    def examples(self, document: Document) -> Sequence[Example]: ...
+    def examples(self, document: Document) -> Sequence[FewShotExample]: ...
 
 
 @runtime_checkable
@@ -61,10 +61,10 @@ class HasFormat(Protocol):
 
 
 @runtime_checkable
-class Teaches(Protocol):
+class ProvidesTrainingExamples(Protocol):
     """A task with documents to learn from."""
 
-    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
+    def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
         """The lessons of the `training` or the `validation` documents, never of those that are evaluated.
 
         Args:
@@ -106,8 +106,8 @@ class Trainable(Protocol):
 
     def fit(
         self,
-        lessons: Sequence[Lesson],
-        checks: Sequence[Lesson],
+        training_examples: Sequence[TrainingExample],
+        validation: Sequence[TrainingExample],
         settings: FitSettings,
         folder: Path,
         listener: FitListener,
@@ -144,14 +144,14 @@ class TokenView:
 
 
 @runtime_checkable
-class Tokenizes(Protocol):
+class ExposesTokens(Protocol):
     """A model that shows its tokens. Declared by `Capabilities.can_tokenize`."""
 
     def view(self, request: Request) -> TokenView: ...
 
 
 @runtime_checkable
-class Renders(Protocol):
+class RendersPrompts(Protocol):
     """A model that turns conversations into text, by its chat template."""
 
     def render(self, prompt: Prompt) -> str | None:
@@ -191,7 +191,7 @@ class ModelFacts:
 
 
 @runtime_checkable
-class StatesFacts(Protocol):
+class ProvidesModelFacts(Protocol):
     """A model with weights and a tokenizer that result files can name."""
 
     def facts(self) -> ModelFacts | None:
@@ -232,7 +232,7 @@ class Progress:
 
 
 @runtime_checkable
-class Measures(Protocol):
+class ReportsWorkload(Protocol):
     """A model that knows its work ahead in tokens."""
 
     def workload(self, requests: Sequence[Request]) -> Workload:
@@ -249,7 +249,7 @@ class Measures(Protocol):
 
 
 @runtime_checkable
-class Describes(Protocol):
+class ReportsExecution(Protocol):
     """A model that can tell, after `respond`, how it ran."""
 
     def description(self) -> Mapping[str, Any]:
@@ -258,7 +258,7 @@ class Describes(Protocol):
 
 
 @runtime_checkable
-class Advises(Protocol):
+class ReportsNotices(Protocol):
     """A model, or a task, that has something to say about itself after it was loaded, such as a missing BOS."""
 
     def notices(self) -> Iterable[str]: ...

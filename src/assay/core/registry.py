@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib import metadata
 from typing import Any
 
-from assay.core.annotations import Misfit, fits, reader, shown
+from assay.core.annotations import TypeMismatch, fits, reader, shown
 from assay.core.errors import Fault, UserError, unknown_name
 
 
@@ -55,7 +55,7 @@ class Registry:
         except Exception as error:  # a plugin may raise anything while it is imported
             raise self._broken(name, f"could not be loaded: {type(error).__name__}: {error}") from error
 
-    def made(self, name: str, protocol: type, *arguments: Any) -> Any:
+    def create(self, name: str, protocol: type, *arguments: Any) -> Any:
         """What the thing of a name makes when it is called. A plugin's must fit the protocol."""
         make = self.get(name)
         if name not in self.plugins:
@@ -69,9 +69,9 @@ class Registry:
         found = make(*arguments)
         try:
             return reader(protocol)(found)
-        except Misfit as misfit:
-            told = f"gives {shown(misfit.value)}{misfit.detail}, which is not a {self.noun}"
-            raise self._broken(name, told, f"See: help(assay.{protocol.__name__})") from None
+        except TypeMismatch as mismatch:
+            message = f"gives {shown(mismatch.value)}{mismatch.detail}, which is not a {self.noun}"
+            raise self._broken(name, message, f"See: help(assay.{protocol.__name__})") from None
 
     def _broken(self, name: str, found: str, advice: str = "") -> UserError:
         mend = f"Mend or uninstall the package that declares it in the entry-point group {self.group}"

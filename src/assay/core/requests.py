@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Union
 
-from assay.core.calls import by_hand
+from assay.core.calls import checked_dataclass
 from assay.core.documents import ChangedDocument
 from assay.core.errors import Fault, UserError
 from assay.core.secrets import redacted
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation. Roles are `system`, `user` and `assistant`."""
@@ -68,7 +68,7 @@ class Demonstrated:
 Prompt = Union[str, tuple[Message, ...], Demonstrated]
 
 
-def uncut(prompt: Prompt) -> str | tuple[Message, ...]:
+def untruncated_prompt(prompt: Prompt) -> str | tuple[Message, ...]:
     """A prompt for those who count no tokens: demonstrations as their whole text, others as they are."""
     return prompt.text if isinstance(prompt, Demonstrated) else prompt
 
@@ -93,7 +93,7 @@ class Loglikelihood:
         return (_prompt_identity(self.prompt), self.continuation)
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Windows:
     """How a text that is longer than one window is cut.
@@ -115,7 +115,7 @@ class Windows:
             found = f"is {self.stride}, more than the {self.length} tokens of a window: some would not be scored"
             raise UserError(Fault("stride", found, f"1 to {self.length}"))
 
-    def counted(self, tokens: int) -> int:
+    def count_windows(self, tokens: int) -> int:
         """How many windows a text of so many scored tokens has, where the model itself sets no length."""
         if self.length is None:
             return min(tokens, 1)
@@ -123,7 +123,7 @@ class Windows:
         return min(tokens, 1) + max(-(-(tokens - self.length) // step), 0)
 
 
-LONGEST = Windows()
+LONGEST_WINDOWS = Windows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +144,17 @@ class RollingLoglikelihood:
     text: str
     overlap: int = 1
     stands_on_prefix: bool = True
-    windows: Windows = LONGEST
+    windows: Windows = LONGEST_WINDOWS
 
     def identity(self) -> tuple[Any, ...]:
         # Usual cases have fewer entries: answers stored before there were more keep their keys.
         usual = (self.text, self.overlap)
-        if self.windows == LONGEST:
+        if self.windows == LONGEST_WINDOWS:
             return usual if self.stands_on_prefix else (*usual, self.stands_on_prefix)
         return (*usual, self.stands_on_prefix, self.windows.length, self.windows.stride)
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How tokens are chosen. Temperature 0 is greedy decoding.
@@ -231,7 +231,7 @@ class Classification:
 
 
 @dataclass(frozen=True, slots=True)
-class Choosing:
+class ChoiceSelection:
     """Which of these choices belongs to this question? For a model with a multiple-choice head, which reads each pair.
 
     Attributes:
@@ -276,14 +276,14 @@ class SpanExtraction:
         return (self.question, self.context, self.may_lack)
 
 
-Request = Union[Loglikelihood, RollingLoglikelihood, Generation, Classification, Choosing, SpanExtraction]
+Request = Union[Loglikelihood, RollingLoglikelihood, Generation, Classification, ChoiceSelection, SpanExtraction]
 
 # What language models answer, and what encoders with a head do.
 REQUEST_KINDS = (Loglikelihood.kind, RollingLoglikelihood.kind, Generation.kind)
-HEAD_KINDS = (Classification.kind, Choosing.kind, SpanExtraction.kind)
+HEAD_KINDS = (Classification.kind, ChoiceSelection.kind, SpanExtraction.kind)
 
 
-class Part(NamedTuple):
+class RequestPurpose(NamedTuple):
     """What a request of a document is for: a `choice` (or the whole question), the same after a `null`, a `prompt`."""
 
     kind: str
@@ -328,18 +328,18 @@ class Instance:
     changed: ChangedDocument | None = None
 
     @property
-    def right_places(self) -> tuple[Any, ...]:
+    def gold_indices(self) -> tuple[Any, ...]:
         """Places of the right choices. Of an answer that is to be written, what the task states: a place, or a text."""
         golds = self.gold if isinstance(self.gold, tuple) else (self.gold,)
         if golds and all(isinstance(gold, int) for gold in golds):
             return golds
         return tuple(self.target) if isinstance(self.target, (list, tuple)) else (self.target,)
 
-    def part(self, place: int) -> Part:
+    def part(self, index: int) -> RequestPurpose:
         """What the request at a place of `requests` is for."""
         size = len(self.choices)
         choices = size * (1 + len(self.nulls))
-        within = (place // self.draws) % (choices + self.prompts) if size else 0
+        within = (index // self.draws) % (choices + self.prompts) if size else 0
         if within >= choices and size:
-            return Part("prompt")
-        return Part("null", self.nulls[within // size - 1]) if within >= size > 0 else Part("choice")
+            return RequestPurpose("prompt")
+        return RequestPurpose("null", self.nulls[within // size - 1]) if within >= size > 0 else RequestPurpose("choice")

@@ -143,10 +143,10 @@ def flatten(output: Output) -> FlatOutput:
     Only a high surrogate right before a low one comes back as the one character that the two stand for.
     """
     if isinstance(output, Logprob):
-        told: dict[str, Any] = {"notes": output.notes} if output.notes else {}
+        details: dict[str, Any] = {"notes": output.notes} if output.notes else {}
         if output.windows is not None:
-            told["windows"] = output.windows
-        extra = json.dumps(told) if told else None
+            details["windows"] = output.windows
+        extra = json.dumps(details) if details else None
         greedy = 1 if output.is_greedy else 0
         return output.total, greedy, output.token_count, output.prompt_tokens, output.truncated, extra
     data: dict[str, Any]

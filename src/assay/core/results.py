@@ -10,13 +10,13 @@ from typing import Any
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError, no_such_result
 from assay.core.prompt_axes import PromptAxis
-from assay.core.protocols import Model, Renders
+from assay.core.protocols import Model, RendersPrompts
 from assay.core.reliability import Reliability
 from assay.core.requests import Instance, Prompt
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
 from assay.core.secrets import redacted, redacted_text
-from assay.core.sparing import Spared
+from assay.core.sparing import SubsampleResult
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
 from assay.core.variance_axes import TaskVariance
 
@@ -52,7 +52,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredDocument:
     """A document, how it was asked and what came back, request by request."""
 
     document: Document
@@ -86,14 +86,14 @@ class TaskResult:
     denominators: Denominators
     fingerprint: str
     prompts: str
-    answered: Sequence[Answered] = field(default=(), repr=False)
+    answered: Sequence[AnsweredDocument] = field(default=(), repr=False)
     samples: Sequence[Sample] = field(default=(), repr=False)
     directions: Mapping[str, bool | None] = field(default_factory=dict, repr=False)
     rates: tuple[MetricResult, ...] = ()
     pipelines: tuple[PipelineSpec, ...] = field(default=(), repr=False)
     texts: TextCounts | None = None
     reliability: Reliability | None = None
-    spared: Spared | None = None
+    subsample: SubsampleResult | None = None
     problem: Problem | None = None
 
     @property
@@ -194,14 +194,14 @@ class RunResult:
     model_run: Mapping[str, Any] = field(default_factory=dict)
     prompts: tuple[PromptAxis, ...] = ()
     variance: tuple[TaskVariance, ...] = ()
-    troubles: tuple[Problem, ...] = ()
+    run_problems: tuple[Problem, ...] = ()
     model: Model | None = field(default=None, repr=False, compare=False)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything that is missing: tasks and groups without a score, and what else could not be made."""
         own = (*(task.problem for task in self.tasks), *(group.problem for group in self.groups))
-        return (*(problem for problem in own if problem is not None), *self.troubles)
+        return (*(problem for problem in own if problem is not None), *self.run_problems)
 
     @property
     def is_whole(self) -> bool:
@@ -216,7 +216,7 @@ class RunResult:
 
     def rendered(self, prompt: Prompt) -> str | None:
         """A conversation as its model reads it; None where the model is not at hand or does not tell."""
-        return self.model.render(prompt) if isinstance(self.model, Renders) else None
+        return self.model.render(prompt) if isinstance(self.model, RendersPrompts) else None
 
     def task(self, name: str) -> TaskResult:
         """The task of this name."""
@@ -244,7 +244,7 @@ class RunResult:
                     "prompts_fingerprint": task.prompts,
                     **({"texts": asdict(task.texts)} if task.texts is not None else {}),
                     **({"reliability": asdict(task.reliability)} if task.reliability is not None else {}),
-                    **({"spared": task.spared.to_json()} if task.spared is not None else {}),
+                    **({"spared": task.subsample.to_json()} if task.subsample is not None else {}),
                     **({"problem": task.problem.to_json()} if task.problem is not None else {}),
                 }
                 for task in self.tasks

@@ -120,7 +120,7 @@ class Denominators:
     misses_by_space: dict[str, int] = field(default_factory=dict)
 
 
-def added(parts: Sequence[Denominators]) -> Denominators:
+def sum_denominators(parts: Sequence[Denominators]) -> Denominators:
     """The same for several tasks together."""
     unparsed: Counter[str] = Counter()
     notes: Counter[str] = Counter()
@@ -161,7 +161,7 @@ class TextCounts:
     bytes: int
 
 
-NOWHERE = -1
+UNKNOWN_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,8 @@ class Extraction:
 
     answer: str | None = None
     extractor: str | None = None
-    start: int = NOWHERE
-    end: int = NOWHERE
+    start: int = UNKNOWN_OFFSET
+    end: int = UNKNOWN_OFFSET
 
 
 @dataclass(frozen=True, slots=True)

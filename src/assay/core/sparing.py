@@ -12,7 +12,7 @@ UNTIL_SE, UNTIL_DECIDED = "until_se", "until_decided"
 
 
 @dataclass(frozen=True, slots=True)
-class Sparing:
+class SubsamplingOptions:
     """How a run asks less than everything.
 
     Attributes:
@@ -30,13 +30,13 @@ class Sparing:
     reference: str | None = None
 
     @property
-    def may_stop(self) -> bool:
+    def may_stop_early(self) -> bool:
         """Whether the run asks in laps and may stop after any of them."""
         return self.until_se is not None or self.until_decided is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class AdditionalEstimate:
     """Another estimate of a metric, beside its usual one."""
 
     metric: str
@@ -45,7 +45,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class EarlyStop:
     """When a task stopped, by which rule, and what holds however often one has looked.
 
     Attributes:
@@ -84,7 +84,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Spared:
+class SubsampleResult:
     """What is known of a task of which a random part of the documents was asked.
 
     Attributes:
@@ -100,17 +100,17 @@ class Spared:
     asked: int
     available: int
     seed: int
-    whole: tuple[Beside, ...] = ()
-    differences: tuple[Beside, ...] = ()
+    whole: tuple[AdditionalEstimate, ...] = ()
+    differences: tuple[AdditionalEstimate, ...] = ()
     reference: str | None = None
-    stop: Stop | None = None
+    stop: EarlyStop | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceValues:
     """A task of a recorded run, document by document.
 
     Attributes:

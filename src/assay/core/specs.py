@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from assay.core.calls import by_hand
-from assay.core.sparing import Sparing
+from assay.core.calls import checked_dataclass
+from assay.core.sparing import SubsamplingOptions
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Seeds:
     """The seeds of a run, in lm-eval's order and with its defaults. Only `fewshot` and `sampling` act here.
@@ -54,7 +54,7 @@ class TextOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
+class VariationAxes:
     """What a run varies, besides prompts: every task is asked in all combinations.
 
     Attributes:
@@ -122,11 +122,11 @@ class TaskOptions:
     original_task: bool = False
     texts: TextOptions = field(default_factory=TextOptions)
     fewshot_sampler: str | None = None
-    axes: Axes = field(default_factory=Axes)
+    axes: VariationAxes = field(default_factory=VariationAxes)
     own_examples: bool = False
 
     @property
-    def shows_itself(self) -> bool:
+    def allows_self_example(self) -> bool:
         """Whether a document may be its own example."""
         return self.own_examples or self.like == LM_EVAL
 
@@ -144,7 +144,7 @@ class ModelSettings:
     engine: str = "auto"
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """A whole run as asked for.
@@ -178,7 +178,7 @@ class RunSpec:
     bootstrap_iters: int = 100_000
     allow_code: bool | tuple[str, ...] = False
     cluster: str | None = None
-    sparing: Sparing = field(default_factory=Sparing)
+    sparing: SubsamplingOptions = field(default_factory=SubsamplingOptions)
 
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON data."""
@@ -187,38 +187,38 @@ class RunSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunSpec:
         """The spec that `to_json` gave, also after a way through a file. What an older record lacks has its default."""
-        options = _kept(TaskOptions, data.get("options") or {})
+        options = _known_fields(TaskOptions, data.get("options") or {})
         if "chat" in options:
-            options["chat"] = ChatSpec(**_kept(ChatSpec, options["chat"]))
+            options["chat"] = ChatSpec(**_known_fields(ChatSpec, options["chat"]))
         if "texts" in options:
-            options["texts"] = TextOptions(**_kept(TextOptions, options["texts"]))
+            options["texts"] = TextOptions(**_known_fields(TextOptions, options["texts"]))
         if "axes" in options:
-            axes = _kept(Axes, options["axes"])
-            options["axes"] = Axes(**{**axes, "seeds": tuple(axes.get("seeds", ()))})
+            axes = _known_fields(VariationAxes, options["axes"])
+            options["axes"] = VariationAxes(**{**axes, "seeds": tuple(axes.get("seeds", ()))})
         if options.get("samples") is not None:
-            options["samples"] = _places(options["samples"])
-        given = _kept(cls, data)
+            options["samples"] = _index_tuples(options["samples"])
+        given = _known_fields(cls, data)
         given["options"] = TaskOptions(**options)
-        given["settings"] = ModelSettings(**_kept(ModelSettings, data.get("settings") or {}))
-        given["seeds"] = Seeds(**_kept(Seeds, data.get("seeds") or {}))
-        given["sparing"] = Sparing(**_kept(Sparing, data.get("sparing") or {}))
-        given["samples"] = None if data.get("samples") is None else _places(data["samples"])
+        given["settings"] = ModelSettings(**_known_fields(ModelSettings, data.get("settings") or {}))
+        given["seeds"] = Seeds(**_known_fields(Seeds, data.get("seeds") or {}))
+        given["sparing"] = SubsamplingOptions(**_known_fields(SubsamplingOptions, data.get("sparing") or {}))
+        given["samples"] = None if data.get("samples") is None else _index_tuples(data["samples"])
         for name in ("tasks", "include_path", "allow_code"):
             if isinstance(given.get(name), list):
                 given[name] = tuple(given[name])
         return cls(**given)
 
 
-def _kept(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
+def _known_fields(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
     """The entries that are fields of a class; those of a newer record that it does not know are left out."""
     return {entry.name: data[entry.name] for entry in fields(kind) if entry.name in data}
 
 
-def _places(samples: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(places) for name, places in samples.items()}
+def _index_tuples(samples: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(indices) for name, indices in samples.items()}
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class FilterSpec:
     """One step of a pipeline: a filter's name and its settings.
@@ -235,7 +235,7 @@ class FilterSpec:
     factory: Callable[..., Any] | None = None
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
     """A named chain of filters. Each pipeline starts from the raw outputs."""
@@ -248,7 +248,7 @@ class PipelineSpec:
 PLAIN_PIPELINES = (PipelineSpec("none", (FilterSpec("take_first"),)),)
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
     """A metric by name, with what the task file says about it. None means the metric's own default.
@@ -281,7 +281,7 @@ def null_prompt(metric: MetricSpec) -> str:
     return str(metric.options.get("phrase", NULL_PROMPTS[metric.name]))
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Scoring:
     """How a task's outputs become numbers: names, resolved in the scoring room, or the task's own code.
@@ -310,7 +310,7 @@ class Scoring:
         return any(spec.name in WHOLE_PROMPT_METRICS for spec in self.metrics)
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class TaskCard:
     """What a task says of itself, for reports.

@@ -10,13 +10,13 @@ from assay.core.results import RunResult
 from assay.core.scores import Estimate, MetricResult
 
 # No choice was picked: what a model wrote names none of them.
-NONE_PICKED = -1
+NO_PREDICTION = -1
 # A difference whose corrected p-value is below this is beyond chance.
 ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class StudyCell:
     """One model on one task, asked in one style, picked by one method.
 
     Attributes:
@@ -26,7 +26,7 @@ class Cell:
         method: the method, or the pipeline that reads a written answer.
         estimate: the accuracy.
         documents: the documents that count, as `task#id`.
-        picks: per document the place of the choice picked; `NONE_PICKED` for none.
+        picks: per document the place of the choice picked; `NO_PREDICTION` for none.
         hits: per document 1 for a right pick, else 0; in several orders of the choices, the mean over them.
         clusters: per document its cluster; None where each stands for itself.
     """
@@ -48,7 +48,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChoiceQuestion:
     """What a document's choices are like.
 
     Attributes:
@@ -62,8 +62,8 @@ class Question:
     @property
     def compared_lengths(self) -> tuple[float, float] | None:
         """Length of the right choice and median length of the wrong ones; None where there are not both."""
-        right = [place for place in self.right if 0 <= place < len(self.lengths)]
-        wrong = [length for place, length in enumerate(self.lengths) if place not in right]
+        right = [index for index in self.right if 0 <= index < len(self.lengths)]
+        wrong = [length for index, length in enumerate(self.lengths) if index not in right]
         return (float(self.lengths[right[0]]), float(median(wrong))) if right and wrong else None
 
 
@@ -107,7 +107,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PredictionChange:
     """A document on which methods pick different choices: the pick of each, and what is right."""
 
     document: str
@@ -116,7 +116,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class PredictionChanges:
     """The documents of one model, task and style on which methods disagree, of `n` in all.
 
     Attributes:
@@ -127,7 +127,7 @@ class Changes:
     task: str
     style: str
     n: int
-    changes: Sequence[Change]
+    changes: Sequence[PredictionChange]
     pairs: Mapping[tuple[str, str], int]
 
 
@@ -194,7 +194,7 @@ class LengthBias:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PositionCounts:
     """How often each place is picked, and how often it is right, in documents."""
 
     model: str
@@ -231,15 +231,15 @@ class Study:
     models: tuple[str, ...]
     tasks: tuple[str, ...]
     styles: tuple[str, ...]
-    cells: tuple[Cell, ...]
-    questions: Mapping[str, Question] = field(repr=False)
+    cells: tuple[StudyCell, ...]
+    questions: Mapping[str, ChoiceQuestion] = field(repr=False)
     chances: Mapping[str, float]
     spreads: tuple[Spread, ...]
-    changes: tuple[Changes, ...] = field(repr=False)
+    changes: tuple[PredictionChanges, ...] = field(repr=False)
     comparisons: tuple[Comparison, ...]
     rank_changes: tuple[RankChange, ...]
     length_biases: tuple[LengthBias, ...]
-    places: tuple[Places, ...]
+    places: tuple[PositionCounts, ...]
     diagnostics: Mapping[tuple[str, str, str], tuple[MetricResult, ...]]
     requests: Mapping[str, int]
     runs: Mapping[str, RunResult] = field(repr=False)

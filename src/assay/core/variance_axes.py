@@ -14,10 +14,10 @@ DOCUMENT, PROMPT, SEED, ORDER, DRAW = "document", "prompt", "seed", "order", "dr
 # Stands behind a task's name: the levels at which it was asked. A name may well have a # of its own, such as c#.
 _LEVELS = re.compile(rf"(?:#(?:{SEED}|{ORDER})=-?\d+)+\Z")
 Effect = tuple[str, ...]
-_OF_MEAN = ("mean", "stderr", "low", "high", "degrees")
+_MEAN_FIELDS = ("mean", "stderr", "low", "high", "degrees")
 
 
-def variant_mark(levels: Mapping[str, int]) -> str:
+def variant_suffix(levels: Mapping[str, int]) -> str:
     """What stands behind the name of a task that was asked at these levels: `#seed=3#order=2`."""
     return "".join(f"#{axis}={level}" for axis, level in levels.items())
 
@@ -37,7 +37,7 @@ def is_variant(name: str) -> bool:
     return _LEVELS.search(name) is not None
 
 
-class Levels:
+class LevelScores:
     """What the levels of an axis scored: `scores`, level → score; one without a score (None) counts nowhere."""
 
     __slots__ = ()
@@ -92,7 +92,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True)
-class VarianceAxis(Levels):
+class VarianceAxis(LevelScores):
     """One axis: its levels, and whether the same choices are picked at all of them.
 
     Attributes:
@@ -120,7 +120,7 @@ class VarianceAxis(Levels):
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class VarianceComponent:
     """One source of variance.
 
     Attributes:
@@ -141,7 +141,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class StderrForecast:
     """The standard error of the grand mean with another number of levels of one factor.
 
     Attributes:
@@ -177,8 +177,8 @@ class Decomposition:
 
     mean: float
     stderr: float | None
-    components: tuple[Component, ...]
-    forecasts: tuple[Forecast, ...]
+    components: tuple[VarianceComponent, ...]
+    forecasts: tuple[StderrForecast, ...]
     levels: Mapping[str, int]
     unvaried: tuple[str, ...]
     left_out: int
@@ -187,7 +187,7 @@ class Decomposition:
     degrees: float | None = None
     exhausted: tuple[str, ...] = ()
 
-    def component(self, *effect: str) -> Component:
+    def component(self, *effect: str) -> VarianceComponent:
         """The component of these factors, in any order."""
         return next(item for item in self.components if set(item.effect) == set(effect))
 
@@ -213,7 +213,7 @@ class TaskVariance:
     filter: str
     axes: tuple[VarianceAxis, ...]
     parts: Decomposition | None = None
-    naive: float | None = None
+    documents_only_stderr: float | None = None
     reason: str = ""
     available: Mapping[str, int] = field(default_factory=dict)
 
@@ -224,6 +224,6 @@ class TaskVariance:
         if self.parts is None:
             return {**head, "axes": axes, "reason": self.reason}
         parts = asdict(self.parts)
-        own = {**{name: parts[name] for name in _OF_MEAN}, "stderr_of_documents_alone": self.naive}
-        rest = {name: value for name, value in parts.items() if name not in _OF_MEAN}
+        own = {**{name: parts[name] for name in _MEAN_FIELDS}, "stderr_of_documents_alone": self.documents_only_stderr}
+        rest = {name: value for name, value in parts.items() if name not in _MEAN_FIELDS}
         return {**head, **own, "axes": axes, **rest, "available": dict(self.available)}

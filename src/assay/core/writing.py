@@ -15,7 +15,7 @@ from assay.core.secrets import without_known
 PRIVATE_FOLDER = 0o700
 
 
-class HidingStream:
+class RedactingStream:
     """A text stream that hides known secret values in each piece that it is given; a stream in all else."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -34,7 +34,7 @@ class HidingStream:
 
 
 @contextmanager
-def whole_file(path: Path, is_private: bool = True) -> Iterator[IO[str]]:
+def atomic_write(path: Path, is_private: bool = True) -> Iterator[IO[str]]:
     """A text file to write. It takes the place of an earlier one at the end, or leaves no trace after an error.
 
     A new file is readable by its owner alone (0600), from its first moment on; one that replaces another takes over its
@@ -48,7 +48,7 @@ def whole_file(path: Path, is_private: bool = True) -> Iterator[IO[str]]:
     handle, temporary = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            yield cast("IO[str]", HidingStream(stream))
+            yield cast("IO[str]", RedactingStream(stream))
             stream.flush()
             os.fsync(stream.fileno())
         mode = _earlier_mode(path)

@@ -25,11 +25,11 @@ MOST_SECONDS = 5.0
 MOST_BYTES = 1 << 30
 _TICK = 0.05
 # Off the main thread the time is that of the clock on the wall, which other work shares.
-_SLOWER = 3
+_WALL_CLOCK_FACTOR = 3
 _MAIN = threading.main_thread().ident
 
 
-class OutOfTime(LimitError):
+class TimeLimitExceeded(LimitError):
     """A block that took too long."""
 
     def __init__(self, seconds: float = MOST_SECONDS) -> None:
@@ -37,7 +37,7 @@ class OutOfTime(LimitError):
         super().__init__(Fault("", found, "well under a second", "Simplify it: look for loops in loops, (a+)+ or .*.*"))
 
 
-class OutOfMemory(LimitError):
+class MemoryLimitExceeded(LimitError):
     """A block that took too much memory."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class OutOfMemory(LimitError):
         super().__init__(Fault("", found, "a few megabytes", "Simplify it: look for texts that grow in a loop"))
 
 
-class Limited:
+class ResourceLimit:
     """Raises a `LimitError` in its block when that takes too much time or memory; the outermost block counts.
 
     Entered for every document, so a class and not a generator, and with few calls. It holds no state of a block.
@@ -58,7 +58,7 @@ class Limited:
 
     def __enter__(self) -> None:
         if _get_ident() != _MAIN or not (_TIMER.is_running or _TIMER.start()):
-            _WATCHDOG.enter(_SLOWER * self._seconds)
+            _WATCHDOG.enter(_WALL_CLOCK_FACTOR * self._seconds)
         elif _TIMER.depth:
             _TIMER.depth += 1
         else:
@@ -79,7 +79,7 @@ def is_interruptible() -> bool:
 
 
 @contextmanager
-def many_limited() -> Iterator[None]:
+def keep_limit_timer() -> Iterator[None]:
     """For a loop with a limited block in every turn: the timer is started and stopped once for all of them."""
     if _get_ident() != _MAIN:
         yield
@@ -152,7 +152,7 @@ class _Timer:
         if not self.depth:
             self.stop()
             return
-        if frame is not None and frame.f_code is Limited.__exit__.__code__:
+        if frame is not None and frame.f_code is ResourceLimit.__exit__.__code__:
             return  # the block is over, and an error here would leave it open
         # The timer counts what all threads take; a block is answerable for its own.
         now = time.thread_time()
@@ -160,10 +160,10 @@ class _Timer:
             self.since, self._peak = now, _peak_memory()
         elif now - self.since > self.most:
             self.since = now - self.most + 1  # should something swallow the error, it comes again
-            raise OutOfTime(self.most)
+            raise TimeLimitExceeded(self.most)
         elif _peak_memory() - self._peak > MOST_BYTES:
             self._peak = _peak_memory()
-            raise OutOfMemory
+            raise MemoryLimitExceeded
 
 
 def _peak_memory() -> int:
@@ -205,7 +205,7 @@ class _Watchdog:
             with self._lock:
                 is_interrupted = self._ends.pop(ident, None) is None
             if is_interrupted:
-                _take_back()
+                _cancel_interrupt()
 
     def _work(self) -> None:
         while True:
@@ -216,7 +216,7 @@ class _Watchdog:
                     return
                 for ident in [ident for ident, end in self._ends.items() if end < time.monotonic()]:
                     del self._ends[ident]
-                    _interrupt(ident, OutOfTime)
+                    _interrupt(ident, TimeLimitExceeded)
 
 
 def _interrupt(ident: int, error: type[BaseException]) -> None:
@@ -226,21 +226,21 @@ def _interrupt(ident: int, error: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(error))
 
 
-class _TakenBack(BaseException):
+class _CancelledInterrupt(BaseException):
     """Stands in for an error that comes too late."""
 
 
-def _take_back() -> None:
+def _cancel_interrupt() -> None:
     """Lets an error that is on its way to the calling thread come to nothing.
 
     Another one takes its place and is caught here. Sending None would do that too, but leaves Python 3.11 with the mark
     that an error is pending, and a profiler or debugger then never gets past the next call.
     """
     try:
-        _interrupt(threading.get_ident(), _TakenBack)
+        _interrupt(threading.get_ident(), _CancelledInterrupt)
         while True:  # to the next instruction at which errors are raised
             pass
-    except _TakenBack:
+    except _CancelledInterrupt:
         pass
 
 

@@ -20,7 +20,7 @@ MOST_CHARACTERS = 20_000_000
 # Copies that `text * n` or `list * n` makes, and binary digits of a number.
 MOST_COPIES = 1_000_000
 # An item of a list weighs as much as this many characters.
-_ITEM = 20
+_ITEM_WEIGHT = 20
 _PARTS_AT_ONCE = 10_000
 _PERCENT = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d*)(?:\.(\*|\d*))?")
 _NUMBER = re.compile(r"\d+")
@@ -41,16 +41,16 @@ def joined(parts: Iterable[str]) -> str:
     if size > MOST_CHARACTERS or len(listed) == _PARTS_AT_ONCE:
         check_size(size)
         while more := list(islice(waiting, _PARTS_AT_ONCE)):
-            size += sum(map(len, more)) + _ITEM * len(more)
+            size += sum(map(len, more)) + _ITEM_WEIGHT * len(more)
             check_size(size)
             listed += more
     return "".join(listed)
 
 
-def weighed(value: Any) -> Any:
+def size_checked(value: Any) -> Any:
     """The value itself, unless it is too large with all that it holds; what it holds twice counts twice."""
     if type(value) is list and set(map(type, value)) == {str}:  # most lists
-        check_size(sum(map(len, value)) + _ITEM * len(value))
+        check_size(sum(map(len, value)) + _ITEM_WEIGHT * len(value))
         return value
     weight = 0
     waiting = [value]
@@ -59,11 +59,11 @@ def weighed(value: Any) -> Any:
         if isinstance(item, (str, bytes)):
             weight += len(item)
         elif isinstance(item, (list, tuple)):
-            weight += _ITEM * len(item)
+            weight += _ITEM_WEIGHT * len(item)
             if weight <= MOST_CHARACTERS:
                 waiting += item
         elif isinstance(item, dict):
-            weight += _ITEM * len(item)
+            weight += _ITEM_WEIGHT * len(item)
             waiting += chain.from_iterable(item.items())
         elif isinstance(item, Namespace):
             waiting.append(object.__getattribute__(item, "_Namespace__attrs"))
@@ -190,7 +190,7 @@ def _sliced(value: Any, slices: Any = 0, fill_with: Any = None) -> None:
 
 
 def _as_json(value: Any, *others: Any, **named: Any) -> None:
-    weighed(value)
+    size_checked(value)
     for size in (*others, *named.values()):
         _check_copies(1000 * size if isinstance(size, int) else _length(size), "blanks")
 
@@ -208,7 +208,7 @@ def _formatted(text: Any, *values: Any, **named: Any) -> None:
 
 
 def _printed(value: Any) -> None:
-    weighed(value)
+    size_checked(value)
 
 
 FILTERS: dict[str, Callable[..., None]] = {

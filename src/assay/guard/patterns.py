@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 
-from assay.guard.clock import MOST_SECONDS, OutOfTime, is_interruptible
+from assay.guard.clock import MOST_SECONDS, TimeLimitExceeded, is_interruptible
 
 _CODE = """
 import json, re, sys
@@ -30,8 +30,8 @@ for line in sys.stdin:
 _MOST_SECONDS_TO_START = 60.0
 
 
-def rehearse(pattern: re.Pattern[str], text: str, seconds: float = MOST_SECONDS) -> None:
-    """Raises `OutOfTime` where finding all matches takes too long; does nothing where `Limited` interrupts a search.
+def check_search_time(pattern: re.Pattern[str], text: str, seconds: float = MOST_SECONDS) -> None:
+    """Raises `TimeLimitExceeded` where finding all matches takes too long; does nothing where `ResourceLimit` interrupts a search.
 
     Args:
         pattern: the pattern.
@@ -39,10 +39,10 @@ def rehearse(pattern: re.Pattern[str], text: str, seconds: float = MOST_SECONDS)
         seconds: what the search may take, by the clock.
     """
     if not is_interruptible() and text:
-        _HELPER.search(pattern, text, seconds)
+        _SEARCH_PROCESS.search(pattern, text, seconds)
 
 
-class _Helper:
+class _SearchProcess:
     """A process that makes searches, one at a time, for all threads. It is started when it is first needed."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class _Helper:
                 self._answers.get(timeout=seconds)
             except queue.Empty:
                 self._end()
-                raise OutOfTime(seconds) from None
+                raise TimeLimitExceeded(seconds) from None
             except BaseException:  # an interruption, or a process that was ended by others
                 self._end()
                 raise
@@ -98,5 +98,5 @@ def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
         answers.put(line)
 
 
-_HELPER = _Helper()
-atexit.register(_HELPER.close)
+_SEARCH_PROCESS = _SearchProcess()
+atexit.register(_SEARCH_PROCESS.close)

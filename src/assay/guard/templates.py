@@ -24,13 +24,13 @@ from jinja2.utils import Cycler, Joiner, Namespace
 from markupsafe import Markup
 
 from assay.guard import growth
-from assay.guard.clock import Limited
+from assay.guard.clock import ResourceLimit
 
 # What Jinja adds to calls within loops and blocks, for functions that take a context.
-_JINJAS_OWN = ("_loop_vars", "_block_vars")
+_JINJA_CALL_VARIABLES = ("_loop_vars", "_block_vars")
 _MEASURED = frozenset({"join", *growth.METHODS})
 _FORMATS = ("format", "format_map")
-_HOLDERS = frozenset({list, tuple, dict})
+_CONTAINERS = frozenset({list, tuple, dict})
 # Values of data files whose methods a template may call.
 _PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, range, date, time, timedelta, Decimal)
 _JINJAS_TYPES = (BlockReference, Cycler, Joiner, LoopContext, Macro, Namespace, TemplateReference, Undefined)
@@ -51,17 +51,17 @@ class _Generator(CodeGenerator):
         self.write("), markup_join if context.eval_ctx.autoescape else None)" if may_escape else "))")
 
     def visit_List(self, node: nodes.List, frame: Frame) -> None:  # noqa: N802
-        self._weighed(super().visit_List, node, node.items, frame)
+        self._with_size_check(super().visit_List, node, node.items, frame)
 
     def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:  # noqa: N802
-        self._weighed(super().visit_Tuple, node, node.items if node.ctx == "load" else (), frame)
+        self._with_size_check(super().visit_Tuple, node, node.items if node.ctx == "load" else (), frame)
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802
-        self._weighed(super().visit_Dict, node, [pair.value for pair in node.items], frame)
+        self._with_size_check(super().visit_Dict, node, [pair.value for pair in node.items], frame)
 
-    def _weighed(self, visit: Callable[..., None], node: nodes.Node, items: Iterable[nodes.Node], frame: Frame) -> None:
+    def _with_size_check(self, visit: Callable[..., None], node: nodes.Node, items: Iterable[nodes.Node], frame: Frame) -> None:
         is_written_out = all(isinstance(item, nodes.Const) for item in items)
-        self.write("" if is_written_out else "environment.weighed(")
+        self.write("" if is_written_out else "environment.size_checked(")
         visit(node, frame)
         self.write("" if is_written_out else ")")
 
@@ -72,7 +72,7 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
     code_generator_class = _Generator
     intercepted_binops = frozenset({"*", "**", "%", "+"})
     concat = staticmethod(growth.joined)
-    weighed = staticmethod(growth.weighed)
+    size_checked = staticmethod(growth.size_checked)
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -82,18 +82,18 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Whether a template may read an attribute; not a method of images or arrays, some of which write files."""
-        return super().is_safe_attribute(obj, attr, value) and (not callable(value) or _is_tame(obj, attr))
+        return super().is_safe_attribute(obj, attr, value) and (not callable(value) or _is_safe_method(obj, attr))
 
     def from_string(self, *arguments: Any, **settings: Any) -> Template:
         """Compiles a template; constants are worked out on the way."""
-        with Limited():
+        with ResourceLimit():
             return super().from_string(*arguments, **settings)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """An operation, if its result is not too large."""
         growth.check_operation(operator, left, right)
         found = super().call_binop(context, operator, left, right)
-        return growth.weighed(found) if isinstance(found, (list, tuple)) else found
+        return growth.size_checked(found) if isinstance(found, (list, tuple)) else found
 
     @staticmethod
     def concatenated(parts: tuple[Any, ...], join: Callable[[Iterable[Any]], str] | None = None) -> str:
@@ -111,7 +111,7 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
         if not __self.is_safe_callable(__obj):
             raise SecurityError(f"{__obj!r} is not safely callable")
         found = __context.call(__obj, *args, **kwargs)
-        return growth.weighed(found) if type(found) in _HOLDERS else found
+        return growth.size_checked(found) if type(found) in _CONTAINERS else found
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """`str.format` and `str.format_map` as Jinja's sandbox has them, with a limit on what they write."""
@@ -131,7 +131,7 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
         return update_wrapper(written, value)
 
 
-def _is_tame(obj: Any, name: str) -> bool:
+def _is_safe_method(obj: Any, name: str) -> bool:
     """Whether a method is one of plain values or of Jinja; a subclass such as numpy.float64 has others besides."""
     if isinstance(obj, _PLAIN):
         return type(obj) in _PLAIN or any(hasattr(kind, name) for kind in _PLAIN if isinstance(obj, kind))
@@ -158,10 +158,10 @@ class _Namespace(Namespace):
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         Namespace.__init__(*args, **kwargs)
-        growth.weighed(args[0])
+        growth.size_checked(args[0])
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, growth.weighed(value))
+        super().__setitem__(name, growth.size_checked(value))
 
 
 def guarded_filter(function: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
@@ -180,7 +180,7 @@ def _measured(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str,
     """The arguments of a method whose result is not too large."""
     if name == "join":
         return (_listed(owner, args[0]), *args[1:]) if args else args
-    given = {key: value for key, value in kwargs.items() if key not in _JINJAS_OWN}
+    given = {key: value for key, value in kwargs.items() if key not in _JINJA_CALL_VARIABLES}
     growth.METHODS[name](owner, *args, **given)
     return args
 
@@ -207,5 +207,5 @@ def _sum(environment: Any, iterable: Iterable[Any], attribute: str | int | None 
     if attribute is not None:
         iterable = map(make_attrgetter(environment, attribute), iterable)
     for item in iterable:
-        start = growth.weighed(start + item)
+        start = growth.size_checked(start + item)
     return start

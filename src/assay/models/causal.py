@@ -1,7 +1,7 @@
 """Decoders of the `hf` model: any causal language model that transformers loads, from a folder or the Hub.
 
-Takes lm-eval's model arguments; gives a `Model` that also satisfies `Tokenizes`, `Renders`, `StatesFacts`,
-`Measures`, `Advises`, `Describes` and `Trainable`.
+Takes lm-eval's model arguments; gives a `Model` that also satisfies `ExposesTokens`, `RendersPrompts`, `ProvidesModelFacts`,
+`ReportsWorkload`, `ReportsNotices`, `ReportsExecution` and `Trainable`.
 Opening reads nothing but a folder's names; what the model is, is read from small files; weights load when asked.
 """
 
@@ -22,21 +22,21 @@ from assay.models.advice import missing_bos
 from assay.models.batches import BatchLimit, read_batch_size
 from assay.models.causal_arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
 from assay.models.encoding import Encoder, make_encoder, token_view
-from assay.models.engine.account import Meter, rates_of
-from assay.models.engine.choosing import Choice, choose, may_share, padding_noise
+from assay.models.engine.account import Meter, flop_rates
+from assay.models.engine.choosing import EngineChoice, choose_engine, may_share_prefixes, padding_noise
 from assay.models.engine.engine import Engine
 from assay.models.engine.forecast import forecast
-from assay.models.engine.memory import free_bytes, give_back, room_for
-from assay.models.fitting.courses import CourseMaker
-from assay.models.fitting.texts import text_course
-from assay.models.generation import Writer
+from assay.models.engine.memory import free_bytes, release_memory, memory_budget
+from assay.models.fitting.courses import RecipeMaker
+from assay.models.fitting.texts import text_recipe
+from assay.models.generation import TextGenerator
 from assay.models.network import (
     Network,
     choose_device,
     load_network,
     require_transformers,
 )
-from assay.models.opened import OpenedModel
+from assay.models.opened import TransformersModel
 from assay.models.tokens import Tokenizer
 
 Answer = tuple[int, Output | Failure]
@@ -53,8 +53,8 @@ def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel
         ModelError: for unknown or wrong arguments, and for a folder that is no model's.
     """
     arguments = read_causal_arguments(args)
-    asked = arguments.batch_size or str(settings.batch_size)
-    limit = read_batch_size(asked)
+    requested = arguments.batch_size or str(settings.batch_size)
+    limit = read_batch_size(requested)
     folder = hub.local_folder(arguments.pretrained, arguments.subfolder)
     if folder is not None:
         checkpoints.check_folder(folder, arguments)
@@ -63,7 +63,7 @@ def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel
     return CausalModel(arguments, arguments.device or settings.device, limit, arguments.engine or settings.engine)
 
 
-class CausalModel(OpenedModel):
+class CausalModel(TransformersModel):
     """A causal language model of transformers.
 
     Args:
@@ -106,17 +106,17 @@ class CausalModel(OpenedModel):
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Scores continuations and whole texts together, then writes."""
         if not self.capabilities.kinds:
-            yield from ((place, self._refusal()) for place in range(len(requests)))
+            yield from ((index, self._refusal()) for index in range(len(requests)))
             return
         job = self._encoder.encode(requests)
         yield from job.settled
-        if not job.texts and not job.pages and not job.prompts:
+        if not job.texts and not job.whole_texts and not job.prompts:
             return
         engine = self._loaded()
         yield from job.collect(engine.score(engine.begin(job, self._listener)))
         if job.prompts:
-            writer = Writer(engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token)
-            yield from engine.write(job.prompts, writer)
+            text_generator = TextGenerator(engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token)
+            yield from engine.write(job.prompts, text_generator)
 
     def _loaded(self) -> Engine:
         """The network, loaded and tried at first use."""
@@ -126,38 +126,38 @@ class CausalModel(OpenedModel):
             free = free_bytes(device)
             network = load_network(self.checkpoint, self.arguments, device)
             self._parameters = network.module.num_parameters()
-            choice = self._choose(network)
-            give_back()  # the logits that were compared
+            choice = self._choose_engine(network)
+            release_memory()  # the logits that were compared
             for topic, text in (("device", notice), ("bos", missing_bos(self._encoder.rules, network.logits))):
                 if text:
                     self._notices[topic] = text
             self._engine = Engine(
                 network,
                 choice,
-                rates_of(network.module),
+                flop_rates(network.module),
                 self.arguments.arithmetic,
                 self.limit,
                 self._notices.__setitem__,
-                room_for(network.module, free),
+                memory_budget(network.module, free),
             )
         return self._engine
 
     @property
-    def _asked(self) -> str:
+    def _requested_engine(self) -> str:
         """The engine to try. Where inputs of layers are rounded to 8 bits, the last bit of a number moves answers as
         far as the rounding itself, so batches that come closest to lone passes are taken, unless others are asked for.
         """
         return PADDED if self.engine == AUTO and self.arguments.quantize == INT8_DYNAMIC else self.engine
 
-    def _choose(self, network: Network) -> Choice:
+    def _choose_engine(self, network: Network) -> EngineChoice:
         max_length = self._encoder.rules.max_length
-        choice = choose(network, self._asked, self.arguments.arithmetic, max_length)
-        if self._asked != self.engine:
+        choice = choose_engine(network, self._requested_engine, self.arguments.arithmetic, max_length)
+        if self._requested_engine != self.engine:
             choice = replace(choice, reason=f"{INT8_DYNAMIC} answers otherwise in packs")
         if choice.engine == PADDED and self._depends_on_batches:
-            worst, tokens = padding_noise(network, max_length)
-            choice = replace(choice, worst=worst)
-            self._note_batches(f", by up to {worst * tokens:.2g} nats in {tokens} tokens of the start-up probe")
+            max_difference, tokens = padding_noise(network, max_length)
+            choice = replace(choice, max_difference=max_difference)
+            self._note_batches(f", by up to {max_difference * tokens:.2g} nats in {tokens} tokens of the start-up probe")
         return choice
 
     def _refusal(self) -> Failure:
@@ -166,8 +166,8 @@ class CausalModel(OpenedModel):
         return Failure("unsupported", message, retryable=False)
 
     @property
-    def _course(self) -> CourseMaker:
-        return partial(text_course, self._encoder)
+    def _recipe(self) -> RecipeMaker:
+        return partial(text_recipe, self._encoder)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights."""
@@ -175,7 +175,7 @@ class CausalModel(OpenedModel):
 
     def workload(self, requests: Sequence[Request]) -> Workload:
         """What these requests would take; needs no weights."""
-        shares = may_share(self._asked, self.arguments.arithmetic)
+        shares = may_share_prefixes(self._requested_engine, self.arguments.arithmetic)
         return forecast(self._encoder.encode(requests), self.checkpoint, self.arguments, self.device, shares)
 
     def watch(self, listener: Callable[[Progress], None]) -> None:

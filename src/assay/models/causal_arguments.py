@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.errors import Fault, ModelError, did_you_mean
-from assay.core.labels import plain_name
-from assay.models.other_arguments import ELSEWHERE, elsewhere_fault
+from assay.core.labels import normalized_label
+from assay.models.other_arguments import UNSUPPORTED_ARGUMENTS, unsupported_argument_fault
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 # Other names of the same formats: torch's, and those of papers.
@@ -103,8 +103,8 @@ def read_causal_arguments(args: Mapping[str, Any]) -> CausalArguments:
     for name, value in args.items():
         if name == BACKEND:
             _read_backend(value, args, values, faults)
-        elif name in ELSEWHERE:
-            fault = elsewhere_fault(name, value, args)
+        elif name in UNSUPPORTED_ARGUMENTS:
+            fault = unsupported_argument_fault(name, value, args)
             faults += [] if fault is None else [fault]
         elif name not in READERS:
             found = f'unknown argument "{name}"{did_you_mean(name, READERS)}'
@@ -199,7 +199,7 @@ def _labels(value: Any) -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)):
         raise ValueError("names with | between them: labels=negative|positive")
     found = tuple(str(name).strip() for name in names)
-    if len({plain_name(name) for name in found}) < len(found) or not all(found) or len(found) < 2:
+    if len({normalized_label(name) for name in found}) < len(found) or not all(found) or len(found) < 2:
         raise ValueError("two or more different names with | between them")
     return found
 

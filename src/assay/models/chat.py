@@ -84,14 +84,14 @@ class ChatRenderer:
 
 def _lost(messages: tuple[Message, ...], text: str) -> Iterator[str]:
     """Notes of messages whose words a template has left out; white space may change."""
-    last = max((place for place, message in enumerate(messages) if message.role == "user"), default=-1)
+    last = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
     words: str | None = None
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.text.strip() in text:
             continue
         words = " ".join(text.split()) if words is None else words
         if " ".join(message.text.split()) not in words:
-            kind = "question" if place == last else "turn"
+            kind = "question" if index == last else "turn"
             yield "system_dropped" if message.role == "system" else f"{kind}_dropped"
 
 

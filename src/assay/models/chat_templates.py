@@ -17,7 +17,7 @@ from jinja2.parser import Parser
 from jinja2.runtime import Macro
 
 from assay.core.errors import Fault, LimitError
-from assay.guard.clock import Limited
+from assay.guard.clock import ResourceLimit
 from assay.guard.growth import FILTERS
 from assay.guard.templates import GuardedEnvironment, guarded_filter
 from assay.models.tokens import Tokenizer
@@ -41,7 +41,7 @@ def apply_template(
         LimitError: for a template that takes too much time or memory.
     """
     try:
-        with Limited():
+        with ResourceLimit():
             if _is_stock(tokenizer):
                 return _rendered(tokenizer, messages, is_open, dict(options))
             return tokenizer.apply_chat_template(

@@ -38,7 +38,7 @@ TOKENIZER_FILES = (
     "tekken.json",
 )
 # Said in config files without any effect on answers; the precision stands in the fingerprint by itself.
-SILENT_KEYS = {
+INERT_KEYS = {
     "transformers_version",
     "_name_or_path",
     "name_or_path",
@@ -119,11 +119,11 @@ def find_checkpoint(args: CausalArguments) -> Checkpoint:
     folder = hub.local_folder(args.pretrained, args.subfolder)
     weights = [args.gguf_file] if args.gguf_file else ["*.safetensors", "*.bin"]
     code = ["*.py"] if args.trust_remote_code else []
-    place = hub.Place(folder) if folder else hub.fetch(args.pretrained, args.revision, weights, code, args.subfolder)
-    tokenizer_folder = place.folder
+    snapshot = hub.Snapshot(folder) if folder else hub.fetch(args.pretrained, args.revision, weights, code, args.subfolder)
+    tokenizer_folder = snapshot.folder
     if args.tokenizer is not None:
         tokenizer_folder = hub.local_folder(args.tokenizer) or hub.fetch(args.tokenizer, None, [], code).folder
-    return read_checkpoint(place.folder, tokenizer_folder, place.revision, args)
+    return read_checkpoint(snapshot.folder, tokenizer_folder, snapshot.revision, args)
 
 
 def read_config(folder: Path, args: CausalArguments) -> dict[str, Any]:
@@ -268,9 +268,9 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
         "template_options": args.template_options,
         "think_end_token": args.think_end_token,
         "arithmetic": args.arithmetic,
-        "config": digest(_spoken(checkpoint.config)),
+        "config": digest(_effective_settings(checkpoint.config)),
         # Its defaults (repetition penalty, several EOS tokens) act in every generation.
-        "generation_config": digest(_spoken(_read_json(folder / "generation_config.json"))),
+        "generation_config": digest(_effective_settings(_read_json(folder / "generation_config.json"))),
         "code": digest(code) if code else None,
     }
     if (kind := chosen_family(checkpoint.config, args)) != "causal":
@@ -307,8 +307,8 @@ def _parent(folder: Path) -> str | None:
     return stated if isinstance(stated, str) else None
 
 
-def _spoken(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key not in SILENT_KEYS}
+def _effective_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in INERT_KEYS}
 
 
 def weight_files(folder: Path, gguf_file: str | None = None) -> Iterable[tuple[str, Path]]:
@@ -330,7 +330,7 @@ def _tokenizer_hash(checkpoint: Checkpoint) -> str:
         path = folder / name
         if name == "tokenizer_config.json":
             said = {key: value for key, value in checkpoint.tokenizer_config.items() if key != "chat_template"}
-            parts.append((name, _spoken(said)))
+            parts.append((name, _effective_settings(said)))
         elif path.is_file():
             parts.append((name, path.read_bytes()))
     return digest(parts)

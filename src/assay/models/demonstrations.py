@@ -26,15 +26,15 @@ def render_demonstrations(tokenizer: Tokenizer, prompt: Demonstrated, known: Cut
         known: inputs cut so far: what stands in many prompts is cut once.
     """
 
-    def cut(text: str, place: int, behind: Sequence[str]) -> str:
+    def cut(text: str, index: int, behind: Sequence[str]) -> str:
         # Only what does not stand first has a separator before it, whose tokens count too.
-        key = (prompt.after if place else "", text, tuple(prompt.between + output for output in behind), prompt.limit)
+        key = (prompt.after if index else "", text, tuple(prompt.between + output for output in behind), prompt.limit)
         if key not in known:
             known[key] = _cut(tokenizer, *key)
         return known[key]
 
     inputs = [text for text, _ in prompt.demonstrations]
-    shown = [cut(text, place, (output,)) for place, (text, output) in enumerate(prompt.demonstrations)]
+    shown = [cut(text, index, (output,)) for index, (text, output) in enumerate(prompt.demonstrations)]
     question = cut(prompt.question, len(inputs), prompt.options)
     notes = (("demonstration_cut", shown != inputs), ("question_cut", question != prompt.question))
     return prompt.joined([*shown, question]), tuple(name for name, is_cut in notes if is_cut)

@@ -14,7 +14,7 @@ from typing import Any
 from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.identity import canonical_json, to_bytes
 from assay.core.requests import (
-    LONGEST,
+    LONGEST_WINDOWS,
     REQUEST_KINDS,
     Demonstrated,
     Generation,
@@ -104,12 +104,12 @@ class _Scorer:
             state = self._empty.copy()
             given = 0 if request.stands_on_prefix else 1
             state.update(b"%s%d:" % (b"w" if given else b"r", request.overlap))
-            if request.windows != LONGEST:
+            if request.windows != LONGEST_WINDOWS:
                 state.update(to_bytes(f"{request.windows.length}/{request.windows.stride}:"))
         state.update(to_bytes(scored))
         value = int.from_bytes(state.digest(), "big")
         count = (len(scored.split()) or 1) - given
-        windows = None if isinstance(request, Loglikelihood) else request.windows.counted(count)
+        windows = None if isinstance(request, Loglikelihood) else request.windows.count_windows(count)
         if not count:
             return Logprob(0.0, 0, True, prompt_tokens=given)
         share = (value >> 11) / (1 << 53)

@@ -1,6 +1,6 @@
 """Encoders of the `hf` model (BERT, RoBERTa and their kind): what their head was trained for is what they answer.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `Tokenizes`, `Advises`, `Describes` and
+Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`, `ReportsExecution` and
 `Trainable`.
 An encoder without a head opens too, and answers nothing: it is there to be trained.
 """
@@ -18,12 +18,12 @@ from assay.core.protocols import TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
 from assay.models import checkpoints
-from assay.models.encoder_heads import MASKED, MAX_SPAN, Head, check_head, find_head, head_labels, head_settings
+from assay.models.encoder_heads import MASKED, MAX_SPAN, HeadKind, check_head, find_head, head_labels, head_settings
 from assay.models.encoder_network import EncoderNetwork, load_encoder_network
-from assay.models.fitting.courses import CourseMaker
-from assay.models.fitting.head_lessons import head_course
-from assay.models.head_answers import HeadReader
-from assay.models.head_asking import PAGE, Answer, Asked, HeadEncoder, ask_head
+from assay.models.fitting.courses import RecipeMaker
+from assay.models.fitting.head_lessons import head_recipe
+from assay.models.head_answers import HeadPredictor
+from assay.models.head_asking import REQUESTS_PER_CHUNK, Answer, PendingRequest, HeadEncoder, run_head
 from assay.models.head_encoding import PairTokenizer
 from assay.models.masked import score_masked
 from assay.models.masked_encoding import MaskedEncoder, MaskedText, make_masked_encoder, mask_id
@@ -46,7 +46,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         return found
 
     @cached_property
-    def head(self) -> Head | None:
+    def head(self) -> HeadKind | None:
         """What the encoder was trained for; None for an encoder alone."""
         return find_head(self.checkpoint.config)
 
@@ -86,24 +86,24 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
 
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Answers what the head was trained for; all else is refused without loading the weights."""
-        able = [(place, request) for place, request in enumerate(requests) if request.kind in self.capabilities.kinds]
-        others = {*range(len(requests))} - {place for place, _ in able}
-        yield from ((place, unsupported(requests[place].kind)) for place in sorted(others))
-        for start in range(0, len(able), PAGE):
-            page = able[start : start + PAGE]
-            yield from self._score(page) if self.head is MASKED else self._ask(page)
+        supported = [(index, request) for index, request in enumerate(requests) if request.kind in self.capabilities.kinds]
+        others = {*range(len(requests))} - {index for index, _ in supported}
+        yield from ((index, unsupported(requests[index].kind)) for index in sorted(others))
+        for start in range(0, len(supported), REQUESTS_PER_CHUNK):
+            chunk = supported[start : start + REQUESTS_PER_CHUNK]
+            yield from self._score(chunk) if self.head is MASKED else self._run_head(chunk)
 
-    def _ask(self, requests: Sequence[tuple[int, Request]]) -> Iterator[Answer]:
-        asked: list[Asked] = []
-        for place, request in requests:
+    def _run_head(self, requests: Sequence[tuple[int, Request]]) -> Iterator[Answer]:
+        pending: list[PendingRequest] = []
+        for index, request in requests:
             encoded = self._head_encoder.encode(request)
             if isinstance(encoded, Failure):
-                yield place, encoded
+                yield index, encoded
             else:
-                asked.append(Asked(place, *encoded))
-        if asked:
-            network, reader = self._loaded(), HeadReader(self.capabilities.labels, self.arguments.max_span or MAX_SPAN)
-            yield from ask_head(asked, network, reader, self._batching(network))
+                pending.append(PendingRequest(index, *encoded))
+        if pending:
+            network, reader = self._loaded(), HeadPredictor(self.capabilities.labels, self.arguments.max_span or MAX_SPAN)
+            yield from run_head(pending, network, reader, self._batching(network))
 
     def _score(self, requests: Sequence[tuple[int, Request]]) -> Iterator[Answer]:
         texts: list[MaskedText] = []
@@ -111,7 +111,7 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
             if isinstance(entry, Refused):
                 yield requests[entry.index][0], entry.failure
             else:
-                texts.append(replace(entry, place=requests[entry.place][0]))
+                texts.append(replace(entry, index=requests[entry.index][0]))
         if texts:
             network = self._loaded()
             yield from score_masked(texts, network, mask_id(self.tokenizer, self.arguments), self._batching(network))
@@ -122,9 +122,9 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         return load_encoder_network(self.checkpoint, self.arguments, device, self.head, tokenizer)
 
     @property
-    def _course(self) -> CourseMaker:
+    def _recipe(self) -> RecipeMaker:
         """Lessons for the head that they need."""
-        return partial(head_course, cast(PairTokenizer, self.tokenizer))
+        return partial(head_recipe, cast(PairTokenizer, self.tokenizer))
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights.
@@ -139,18 +139,18 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         encoded = self._head_encoder.encode(request)
         if isinstance(encoded, Failure):
             raise ModelError(Fault(f"{request.kind} request", encoded.message))
-        asked, read = encoded
+        pending, read = encoded
         ids = tuple(token for row in read.rows for token in row.ids)
-        return TokenView(ids, (), show_pieces(self.tokenizer, ids), (), read.truncated, asked.text)
+        return TokenView(ids, (), show_pieces(self.tokenizer, ids), (), read.truncated, pending.text)
 
     def _masked_view(self, request: Request) -> TokenView:
         (entry,) = self._masked_encoder.encode([request])
         if isinstance(entry, Refused):
             raise ModelError(Fault(f"{request.kind} request", entry.failure.message))
-        scored = [(window.ids, places[0]) for window in entry.windows for places in window.hidden]
+        scored = [(window.ids, indices[0]) for window in entry.windows for indices in window.hidden]
         first = entry.windows[0] if entry.windows else None
         context = () if first is None else first.ids[: first.hidden[0][0]]
-        continuation = tuple(ids[place] for ids, place in scored)
+        continuation = tuple(ids[index] for ids, index in scored)
         pieces = show_pieces(self.tokenizer, context), show_pieces(self.tokenizer, continuation)
         return TokenView(context, continuation, *pieces, entry.truncated, self._masked_encoder.given_text(request))
 

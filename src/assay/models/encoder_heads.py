@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
-from assay.core.requests import Choosing, Classification, Loglikelihood, RollingLoglikelihood, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood, SpanExtraction
 from assay.models.causal_arguments import ORIGINAL, CausalArguments
 from assay.models.checkpoints import ENCODER_TYPES
 
@@ -19,7 +19,7 @@ MAX_SPAN = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HeadKind:
     """A kind of head.
 
     Attributes:
@@ -33,10 +33,10 @@ class Head:
     kinds: frozenset[str]
 
 
-LABELS = Head("classification head", "AutoModelForSequenceClassification", frozenset({Classification.kind}))
-CHOICES = Head("multiple-choice head", "AutoModelForMultipleChoice", frozenset({Choosing.kind}))
-SPANS = Head("span head", "AutoModelForQuestionAnswering", frozenset({SpanExtraction.kind}))
-MASKED = Head(
+LABELS = HeadKind("classification head", "AutoModelForSequenceClassification", frozenset({Classification.kind}))
+CHOICES = HeadKind("multiple-choice head", "AutoModelForMultipleChoice", frozenset({ChoiceSelection.kind}))
+SPANS = HeadKind("span head", "AutoModelForQuestionAnswering", frozenset({SpanExtraction.kind}))
+MASKED = HeadKind(
     "masked-language-model head", "AutoModelForMaskedLM", frozenset((Loglikelihood.kind, RollingLoglikelihood.kind))
 )
 
@@ -53,7 +53,7 @@ HEADS = {
 DISCRIMINATORS = ("ElectraForPreTraining", "FunnelForPreTraining")
 
 
-def find_head(config: Mapping[str, Any]) -> Head | None:
+def find_head(config: Mapping[str, Any]) -> HeadKind | None:
     """The head that a configuration names; None for an encoder alone, and for a head that answers nothing here."""
     for name in config.get("architectures") or ():
         for ending, head in HEADS.items():
@@ -62,7 +62,7 @@ def find_head(config: Mapping[str, Any]) -> Head | None:
     return None
 
 
-def is_learner(config: Mapping[str, Any]) -> bool:
+def can_take_head(config: Mapping[str, Any]) -> bool:
     """Whether a checkpoint without a known head is an encoder that can be given one."""
     return config.get("model_type") in ENCODER_TYPES
 
@@ -92,7 +92,7 @@ def head_settings(config: Mapping[str, Any], args: CausalArguments) -> dict[str,
     return {"max_span": args.max_span or MAX_SPAN} if head is SPANS else {}
 
 
-def check_head(head: Head | None, config: Mapping[str, Any], args: CausalArguments) -> None:
+def check_head(head: HeadKind | None, config: Mapping[str, Any], args: CausalArguments) -> None:
     """Fails for a head that gives one number, and for arguments that are about another head.
 
     Raises:

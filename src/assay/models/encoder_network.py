@@ -15,7 +15,7 @@ from assay.core.responses import Failure
 from assay.models.batches import Batching, run_batches
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
-from assay.models.encoder_heads import CHOICES, SPANS, Head
+from assay.models.encoder_heads import CHOICES, SPANS, HeadKind
 from assay.models.head_encoding import HeadRow, PairTokenizer, pad_rows
 from assay.models.network import Network, load_module, quiet
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Padding changes what they say: they mix tokens by more than masked attention (Fourier transforms, convolutions,
 # pooling), or read a row's last place, filled or not.
-PADDING_TELLS = ("canine", "convbert", "fnet", "funnel", "xlnet")
+PADDING_SENSITIVE = ("canine", "convbert", "fnet", "funnel", "xlnet")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,7 +44,7 @@ class EncoderNetwork:
     """
 
     base: Network
-    head: Head
+    head: HeadKind
     pad_id: int
     takes_types: bool
     may_pad: bool = True
@@ -105,7 +105,7 @@ class EncoderNetwork:
 
 
 def load_encoder_network(
-    checkpoint: Checkpoint, args: CausalArguments, device: torch.device, head: Head, tokenizer: PairTokenizer
+    checkpoint: Checkpoint, args: CausalArguments, device: torch.device, head: HeadKind, tokenizer: PairTokenizer
 ) -> EncoderNetwork:
     """Loads the weights of an encoder and its head onto a device; weights that are not there are an error."""
     module = load_module(checkpoint, args, device, (head.loader, f"a complete model with its {head.name}"))
@@ -113,12 +113,12 @@ def load_encoder_network(
 
 
 def wrap_encoder(
-    module: Any, called: Any, device: torch.device, head: Head, tokenizer: PairTokenizer
+    module: Any, called: Any, device: torch.device, head: HeadKind, tokenizer: PairTokenizer
 ) -> EncoderNetwork:
     """A network around a model that is already on its device; `called` stands for it in calls, or is the same."""
-    told = padding_id(module, tokenizer), takes_types(module, tokenizer)
-    may_pad = getattr(module.config, "model_type", None) not in PADDING_TELLS
-    return EncoderNetwork(Network(called, device, {}, False), head, *told, may_pad)
+    input_rules = padding_id(module, tokenizer), takes_types(module, tokenizer)
+    may_pad = getattr(module.config, "model_type", None) not in PADDING_SENSITIVE
+    return EncoderNetwork(Network(called, device, {}, False), head, *input_rules, may_pad)
 
 
 def padding_id(module: Any, tokenizer: PairTokenizer) -> int:
@@ -130,7 +130,7 @@ def padding_id(module: Any, tokenizer: PairTokenizer) -> int:
 def takes_types(module: Any, tokenizer: PairTokenizer) -> bool:
     """Whether a model is told which text a token is from: its tokenizer says so, and it has types to tell apart."""
     name = "token_type_ids"
-    is_told = (
+    uses_types = (
         name in getattr(tokenizer, "model_input_names", ()) and name in inspect.signature(module.forward).parameters
     )
-    return is_told and getattr(module.config, "type_vocab_size", 2) > 1
+    return uses_types and getattr(module.config, "type_vocab_size", 2) > 1

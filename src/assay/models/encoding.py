@@ -43,7 +43,7 @@ from assay.models.tokens import (
 )
 
 # Tokens of whole texts that are scored together.
-PAGE_TOKENS = 8192
+GROUP_TOKENS = 8192
 
 Encoded = TypeVar("Encoded")
 AnyEncoder = TypeVar("AnyEncoder", bound="Encoder")
@@ -68,40 +68,40 @@ class Encoder:
     def pairs(self, requests: Sequence[tuple[int, Loglikelihood]]) -> Iterator[Scorable]:
         """Encoded contexts and continuations, in order."""
         pairs: list[TextPair] = []
-        for place, request in requests:
+        for index, request in requests:
             rendered = self.renderer.render(request.prompt)
             if isinstance(rendered, Failure):
-                yield Refused(place, rendered)
+                yield Refused(index, rendered)
             else:
                 is_cut = isinstance(request.prompt, Demonstrated)
                 text, answer = rendered.text, request.continuation
-                pairs.append(TextPair(place, text, answer, rendered.notes, is_demonstrated=is_cut))
+                pairs.append(TextPair(index, text, answer, rendered.notes, is_demonstrated=is_cut))
         yield from self.split(pairs)
 
     def split(self, pairs: Iterable[TextPair]) -> Iterator[Scorable]:
         """Contexts and continuations as ids."""
         return encode_pairs(self.rules, pairs)
 
-    def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[Page | Refused]:
+    def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[WholeText | Refused]:
         """The windows of every text."""
         encoded = encode_texts(self.rules, (_read_text(request) for _, request in requests))
-        for place, request in requests:
+        for index, request in requests:
             ids = encoded[_read_text(request)]
             stands = request.stands_on_prefix
-            windows = encode_rolling(self.rules, place, ids, request.overlap, stands, request.windows)
+            windows = encode_rolling(self.rules, index, ids, request.overlap, stands, request.windows)
             given = 0 if request.stands_on_prefix else len(ids[:1])
-            yield windows if isinstance(windows, Refused) else Page(place, tuple(windows), given)
+            yield windows if isinstance(windows, Refused) else WholeText(index, tuple(windows), given)
 
     def prompts(self, requests: Sequence[tuple[int, Generation]]) -> Iterator[EncodedPrompt | Refused]:
         """Encoded prompts, in order."""
-        rendered = [(place, request, self.renderer.render(request.prompt)) for place, request in requests]
+        rendered = [(index, request, self.renderer.render(request.prompt)) for index, request in requests]
         encoded = encode_texts(self.rules, (seen.text for _, _, seen in rendered if not isinstance(seen, Failure)))
-        for place, request, seen in rendered:
+        for index, request, seen in rendered:
             if isinstance(seen, Failure):
-                yield Refused(place, seen)
+                yield Refused(index, seen)
                 continue
             most = self.max_new_tokens if request.max_tokens is None else request.max_tokens
-            yield self.fit(EncodedPrompt(place, tuple(encoded[seen.text]), request, most, notes=seen.notes))
+            yield self.fit(EncodedPrompt(index, tuple(encoded[seen.text]), request, most, notes=seen.notes))
 
     def fit(self, prompt: EncodedPrompt) -> EncodedPrompt | Refused:
         """A prompt, cut to what the model takes."""
@@ -137,7 +137,7 @@ class Encoder:
         """All requests, ready to be asked."""
         numbered = list(enumerate(requests))
         settled: list[tuple[int, Text | Failure]] = [
-            (place, unsupported(entry.kind)) for place, entry in numbered if entry.kind in HEAD_KINDS
+            (index, unsupported(entry.kind)) for index, entry in numbered if entry.kind in HEAD_KINDS
         ]
 
         def kept(entries: Iterable[Encoded | Refused]) -> Iterator[Encoded]:
@@ -147,9 +147,9 @@ class Encoder:
                 else:
                     yield entry
 
-        pairs = [(place, entry) for place, entry in numbered if isinstance(entry, Loglikelihood)]
-        texts = [(place, entry) for place, entry in numbered if isinstance(entry, RollingLoglikelihood)]
-        prompts = [(place, entry) for place, entry in numbered if isinstance(entry, Generation)]
+        pairs = [(index, entry) for index, entry in numbered if isinstance(entry, Loglikelihood)]
+        texts = [(index, entry) for index, entry in numbered if isinstance(entry, RollingLoglikelihood)]
+        prompts = [(index, entry) for index, entry in numbered if isinstance(entry, Generation)]
         encoded = list(kept(self.prompts(prompts)))
         settled.extend((prompt.index, unwritten(prompt)) for prompt in encoded if not prompt.max_tokens)
         written = [prompt for prompt in encoded if prompt.max_tokens]
@@ -180,7 +180,7 @@ def _read_text(request: RollingLoglikelihood) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WholeText:
     """A whole text.
 
     Attributes:
@@ -189,7 +189,7 @@ class Page:
         given: how many of its own tokens are not scored: the first, where no prefix token stands before it.
     """
 
-    place: int
+    index: int
     windows: tuple[EncodedText, ...]
     given: int = 0
 
@@ -216,7 +216,7 @@ class Job:
 
     settled: Sequence[tuple[int, Text | Failure]]
     texts: Sequence[EncodedText]
-    pages: Sequence[Page]
+    whole_texts: Sequence[WholeText]
     prompts: Sequence[EncodedPrompt]
 
     def groups(self, shares_prefixes: bool = True) -> Iterator[list[EncodedText]]:
@@ -228,18 +228,18 @@ class Job:
             shares_prefixes: whether common beginnings are read once. Then texts that are the context of continuations
                 go with these; else they would only make the batches of continuations need logits everywhere.
         """
-        early = {number for number, page in enumerate(self.pages) if shares_prefixes and page.is_context}
-        contexts = (replace(self.pages[number].windows[0], index=-1 - number) for number in sorted(early))
+        early = {number for number, whole_text in enumerate(self.whole_texts) if shares_prefixes and whole_text.is_context}
+        contexts = (replace(self.whole_texts[number].windows[0], index=-1 - number) for number in sorted(early))
         if together := [*self.texts, *contexts]:
             yield together
         group: list[EncodedText] = []
         size = 0
-        for number, page in enumerate(self.pages):
+        for number, whole_text in enumerate(self.whole_texts):
             if number in early:
                 continue
-            group.extend(replace(window, index=-1 - number) for window in page.windows)
-            size += page.length
-            if size >= PAGE_TOKENS:
+            group.extend(replace(window, index=-1 - number) for window in whole_text.windows)
+            size += whole_text.length
+            if size >= GROUP_TOKENS:
                 yield group
                 group, size = [], 0
         if group:
@@ -250,15 +250,15 @@ class Job:
 
         A window's answers carry its text's number, so that windows need no order among themselves.
         """
-        parts: list[list[Logprob | Failure]] = [[] for _ in self.pages]
-        for page in self.pages:
-            if not page.windows:
-                yield page.place, Logprob(0.0, 0, True, prompt_tokens=page.given)
+        parts: list[list[Logprob | Failure]] = [[] for _ in self.whole_texts]
+        for whole_text in self.whole_texts:
+            if not whole_text.windows:
+                yield whole_text.index, Logprob(0.0, 0, True, prompt_tokens=whole_text.given)
         for index, answer in answers:
             if index >= 0:
                 yield index, answer
                 continue
-            page, found = self.pages[-1 - index], parts[-1 - index]
+            whole_text, found = self.whole_texts[-1 - index], parts[-1 - index]
             found.append(answer)
-            if len(found) == len(page.windows):
-                yield page.place, join_windows(page.windows, found)
+            if len(found) == len(whole_text.windows):
+                yield whole_text.index, join_windows(whole_text.windows, found)

@@ -14,7 +14,7 @@ from assay.core.specs import ModelSettings
 from assay.models import checkpoints, hub
 from assay.models.batches import BatchLimit, read_batch_size
 from assay.models.causal_arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
-from assay.models.encoder_heads import check_head, find_head, is_learner
+from assay.models.encoder_heads import check_head, find_head, can_take_head
 
 
 def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:
@@ -74,7 +74,7 @@ def _config(args: CausalArguments) -> dict[str, Any]:
 def _check_family(config: Mapping[str, Any], args: CausalArguments) -> None:
     found, chosen = checkpoints.family(config), checkpoints.chosen_family(config, args)
     names = ", ".join(config.get("architectures") or [config.get("model_type") or "config.json"])
-    if chosen == ENCODER and args.family is None and find_head(config) is None and not is_learner(config):
+    if chosen == ENCODER and args.family is None and find_head(config) is None and not can_take_head(config):
         expected = (
             "a decoder (GPT kind) or an encoder-decoder (T5, BART kind) with its language-model head, or an encoder"
         )

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from assay.core.identity import digest
-from assay.core.writing import private_folder, whole_file
+from assay.core.writing import private_folder, atomic_write
 from assay.models.named import cache_folder
 
 FILE_NAME = "file_hashes.json"
@@ -66,5 +66,5 @@ def _write_memory(file: Path, memory: dict[str, str]) -> None:
     """Remembers hashes; where that fails, they are computed again next time."""
     with suppress(OSError):
         private_folder(file.parent)
-        with whole_file(file) as stream:
+        with atomic_write(file) as stream:
             json.dump(memory, stream, indent=0, sort_keys=True)

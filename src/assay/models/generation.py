@@ -16,14 +16,14 @@ from assay.core.requests import Generation
 from assay.core.responses import Failure, Text
 from assay.models.batches import Batching, run_batches
 from assay.models.network import Network, quiet
-from assay.models.stops import FiniteGuard, StopRule, StopWatch
+from assay.models.stops import FiniteGuard, StopRule, StopCriteria
 from assay.models.tokens import EncodedPrompt, Tokenizer, cut_at_stops
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-Written = tuple[int, Text | Failure]
+Generated = tuple[int, Text | Failure]
 
 BROKEN = Failure(
     "not_finite", "the model's logits held NaN or infinite numbers while it wrote; float32 may help", retryable=False
@@ -33,7 +33,7 @@ HISTORY_SETTINGS = ("repetition_penalty", "no_repeat_ngram_size", "encoder_repet
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class TextGenerator:
     """A loaded model that writes.
 
     Attributes:
@@ -89,16 +89,16 @@ class Writer:
         }, longest
 
 
-def write_texts(prompts: Iterable[EncodedPrompt], writer: Writer, batching: Batching) -> Iterator[Written]:
+def generate_texts(prompts: Iterable[EncodedPrompt], text_generator: TextGenerator, batching: Batching) -> Iterator[Generated]:
     """The answer to every prompt; prompts with equal settings share batches, longest first."""
     groups: dict[str, list[EncodedPrompt]] = {}
     for prompt in prompts:
-        groups.setdefault(_settings_key(prompt, writer), []).append(prompt)
+        groups.setdefault(_settings_key(prompt, text_generator), []).append(prompt)
     for group in groups.values():
         ordered = sorted(group, key=lambda prompt: (-len(prompt.ids), prompt.ids))
 
-        def work(batch: Sequence[EncodedPrompt]) -> list[Written]:
-            return _write_batch(batch, writer)
+        def work(batch: Sequence[EncodedPrompt]) -> list[Generated]:
+            return _generate_batch(batch, text_generator)
 
         for batch, result in run_batches(ordered, _row_length, batching, work):
             if isinstance(result, Failure):
@@ -107,20 +107,20 @@ def write_texts(prompts: Iterable[EncodedPrompt], writer: Writer, batching: Batc
                 yield from result
 
 
-def share_batches(prompts: Sequence[EncodedPrompt], writer: Writer) -> bool:
-    """Whether `write_texts` may put two of some prompts into one batch."""
-    return len({_settings_key(prompt, writer) for prompt in prompts}) < len(prompts)
+def share_batches(prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> bool:
+    """Whether `generate_texts` may put two of some prompts into one batch."""
+    return len({_settings_key(prompt, text_generator) for prompt in prompts}) < len(prompts)
 
 
 def _row_length(prompt: EncodedPrompt) -> int:
     return len(prompt.ids) + prompt.max_tokens
 
 
-def _settings_key(prompt: EncodedPrompt, writer: Writer) -> str:
+def _settings_key(prompt: EncodedPrompt, text_generator: TextGenerator) -> str:
     """Equal for prompts that may share a batch."""
     request = prompt.request
     options = generate_options(request)
-    config = writer.network.module.generation_config
+    config = text_generator.network.module.generation_config
     is_beam = int(options.get("num_beams") or config.num_beams or 1) > 1
     if options["do_sample"] or is_beam or "max_length" in options:
         return f"alone {prompt.index}"
@@ -142,23 +142,23 @@ def generate_options(request: Generation) -> dict[str, Any]:
     return {**options, "do_sample": do_sample}
 
 
-def _write_batch(batch: Sequence[EncodedPrompt], writer: Writer) -> list[Written]:
+def _generate_batch(batch: Sequence[EncodedPrompt], text_generator: TextGenerator) -> list[Generated]:
     request, most = batch[0].request, batch[0].max_tokens
     options = generate_options(request)
-    inputs, start = writer.inputs(batch)
-    is_single_line = int(options.get("num_beams") or writer.network.module.generation_config.num_beams or 1) == 1
-    watch = StopWatch(writer.rule(request), start, is_single_line)
+    inputs, start = text_generator.inputs(batch)
+    is_single_line = int(options.get("num_beams") or text_generator.network.module.generation_config.num_beams or 1) == 1
+    criteria = StopCriteria(text_generator.rule(request), start, is_single_line)
     guard = FiniteGuard(start)
-    with _random_stream(batch[0], writer.network.device if options["do_sample"] else None):
-        rows = generate_rows(writer, inputs, {"max_new_tokens": most, **options}, watch, guard)
-    results: list[Written] = []
+    with _random_stream(batch[0], text_generator.network.device if options["do_sample"] else None):
+        rows = generate_rows(text_generator, inputs, {"max_new_tokens": most, **options}, criteria, guard)
+    results: list[Generated] = []
     for number, prompt in enumerate(batch):
         ids = rows[number][start:]
-        count = watch.lengths.get(number) or _length(ids, writer.end_ids)
+        count = criteria.lengths.get(number) or _length(ids, text_generator.end_ids)
         if guard.first_bad.get(number, count) < count:
             results.append((prompt.index, BROKEN))
         else:
-            results.append((prompt.index, finish(prompt, ids[:count], writer, number in watch.stopped)))
+            results.append((prompt.index, finish(prompt, ids[:count], text_generator, number in criteria.stopped)))
     return results
 
 
@@ -168,10 +168,10 @@ def _length(ids: Sequence[int], end_ids: Sequence[int]) -> int:
 
 
 def generate_rows(
-    writer: Writer,
+    text_generator: TextGenerator,
     inputs: dict[str, Any],
     options: dict[str, Any],
-    watch: StopWatch,
+    criteria: StopCriteria,
     guard: Callable[[Tensor, Tensor], Tensor],
 ) -> list[list[int]]:
     """Ids of each row: what stands before the answer, and the answer.
@@ -189,12 +189,12 @@ def generate_rows(
     if "max_length" in options:
         del options["max_new_tokens"]
     with quiet(), torch.inference_mode():
-        sequences = writer.network.module.generate(
+        sequences = text_generator.network.module.generate(
             **inputs,
-            stopping_criteria=StoppingCriteriaList([cast(Any, watch)]),
+            stopping_criteria=StoppingCriteriaList([cast(Any, criteria)]),
             logits_processor=LogitsProcessorList([cast(Any, guard)]),
-            pad_token_id=writer.pad_id,
-            eos_token_id=list(writer.end_ids) or None,
+            pad_token_id=text_generator.pad_id,
+            eos_token_id=list(text_generator.end_ids) or None,
             **options,
         )
     return cast("Tensor", sequences).tolist()
@@ -222,18 +222,18 @@ def stream_seed(prompt: EncodedPrompt) -> int:
     return int(digest([request.sampling.seed, request.draw, list(prompt.ids)])[:15], 16)
 
 
-def finish(prompt: EncodedPrompt, ids: Sequence[int], writer: Writer, is_stopped: bool) -> Text:
+def finish(prompt: EncodedPrompt, ids: Sequence[int], text_generator: TextGenerator, is_stopped: bool) -> Text:
     """The answer as text, and why it ended."""
-    think_end = writer.think_end
+    think_end = text_generator.think_end
     shown = ids
     if isinstance(think_end, int) and think_end in ids:
         shown = ids[len(ids) - list(reversed(ids)).index(think_end) :]
-    whole = writer.tokenizer.decode(list(shown), skip_special_tokens=True)
+    whole = text_generator.tokenizer.decode(list(shown), skip_special_tokens=True)
     if shown is not ids:
         whole = whole.lstrip()
     after = cut_at_stops(whole, (), think_end if isinstance(think_end, str) else None)
-    text = cut_at_stops(after, writer.rule(prompt.request).stops)
-    is_ended = bool(ids) and ids[-1] in writer.end_ids
+    text = cut_at_stops(after, text_generator.rule(prompt.request).stops)
+    is_ended = bool(ids) and ids[-1] in text_generator.end_ids
     reason = "stop" if is_stopped or text != after else "eos" if is_ended else "length"
     notes = (*prompt.notes, "stop_at_limit") if reason == "length" else prompt.notes
     return Text(text, reason, len(ids), len(prompt.ids), prompt.truncated, notes)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
-from assay.models.engine.memory import give_back
+from assay.models.engine.memory import release_memory
 from assay.models.logs import unlogged
 from assay.models.wheels import ProgressReport
 
@@ -85,7 +85,7 @@ def convert(source: Path, destination: Path, progress: ProgressReport) -> None:
         progress("checking the saved model", 0, None)
         check_same(model, tokenizer, destination)
     del model, tokenizer
-    give_back()  # a run may follow in this process
+    release_memory()  # a run may follow in this process
 
 
 def _read(source: Path, progress: ProgressReport) -> tuple[Any, Any]:

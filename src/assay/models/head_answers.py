@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.core.labels import label_places
+from assay.core.labels import label_indices
 from assay.core.requests import Classification, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
 from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadReader:
+class HeadPredictor:
     """Reads the logits of one model.
 
     Attributes:
@@ -38,7 +38,7 @@ class HeadReader:
         if isinstance(request, SpanExtraction):
             return span_text(request, read, logits, self.max_span)
         if isinstance(request, Classification):
-            places = label_places(self.labels, request.labels) or ()
+            places = label_indices(self.labels, request.labels) or ()
             return _scores([logits[0][place] for place in places], read)
         return _scores([table[0] for table in logits], read)
 

@@ -10,30 +10,30 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from assay.core.labels import foreign_labels, label_places
-from assay.core.requests import Choosing, Classification, Request, SpanExtraction
+from assay.core.labels import unknown_labels_message, label_indices
+from assay.core.requests import ChoiceSelection, Classification, Request, SpanExtraction
 from assay.core.responses import Failure, Output, unsupported
 from assay.models.batches import Batching, attempt
-from assay.models.encoder_heads import Head
+from assay.models.encoder_heads import HeadKind
 from assay.models.encoder_network import EncoderNetwork
-from assay.models.head_answers import HeadReader
+from assay.models.head_answers import HeadPredictor
 from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, encode_head
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 # Requests that are encoded together: enough to sort by length, few enough to be answered soon and to hold.
-PAGE = 1024
+REQUESTS_PER_CHUNK = 1024
 
 Answer = tuple[int, Output | Failure]
 RowKey = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingRequest:
     """A request, its rows, and their logits as far as they are known."""
 
-    place: int
+    index: int
     request: HeadRequest
     read: HeadInput
     logits: dict[int, Tensor] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class SharedRow:
     """A distinct row and all who asked for it, each with the row's number among its own."""
 
     row: HeadRow
-    users: list[tuple[Asked, int]] = field(default_factory=list)
+    users: list[tuple[PendingRequest, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +60,32 @@ class HeadEncoder:
 
     tokenizer: PairTokenizer
     max_length: int
-    head: Head
+    head: HeadKind
     labels: tuple[str, ...]
 
     def encode(self, request: Request) -> tuple[HeadRequest, HeadInput] | Failure:
         """The rows of a request that this head can answer."""
-        if not isinstance(request, (Classification, Choosing, SpanExtraction)) or request.kind not in self.head.kinds:
+        if not isinstance(request, (Classification, ChoiceSelection, SpanExtraction)) or request.kind not in self.head.kinds:
             return unsupported(request.kind)
-        if isinstance(request, Classification) and label_places(self.labels, request.labels) is None:
-            return Failure("unsupported", foreign_labels(self.labels, request.labels), retryable=False)
-        if isinstance(request, Choosing) and not request.choices:
+        if isinstance(request, Classification) and label_indices(self.labels, request.labels) is None:
+            return Failure("unsupported", unknown_labels_message(self.labels, request.labels), retryable=False)
+        if isinstance(request, ChoiceSelection) and not request.choices:
             return Failure("empty", "there are no choices", retryable=False)
         read = attempt(partial(encode_head, self.tokenizer, request, self.max_length))
         return read if isinstance(read, Failure) else (request, read)
 
 
-def share_rows(asked: Sequence[Asked]) -> list[SharedRow]:
+def share_rows(pending: Sequence[PendingRequest]) -> list[SharedRow]:
     """Every distinct row, longest first; ties by ids, so the order of asking changes nothing."""
     found: dict[RowKey, SharedRow] = {}
-    for entry in asked:
+    for entry in pending:
         for number, row in enumerate(entry.read.rows):
             found.setdefault((row.ids, row.type_ids), SharedRow(row)).users.append((entry, number))
     return sorted(found.values(), key=lambda shared: (-shared.row.length, shared.row.ids, shared.row.type_ids))
 
 
-def ask_head(
-    asked: Sequence[Asked], network: EncoderNetwork, reader: HeadReader, batching: Batching
+def run_head(
+    pending: Sequence[PendingRequest], network: EncoderNetwork, reader: HeadPredictor, batching: Batching
 ) -> Iterator[Answer]:
     """Answers as they are complete; a row that cannot be read fails the requests that need it."""
     failed: set[int] = set()
@@ -93,20 +93,20 @@ def ask_head(
     def work(batch: Sequence[SharedRow]) -> list[Tensor]:
         return network.read([shared.row for shared in batch])
 
-    for batch, result in network.run(share_rows(asked), lambda shared: shared.row.length, batching, work):
+    for batch, result in network.run(share_rows(pending), lambda shared: shared.row.length, batching, work):
         if isinstance(result, Failure):
-            places = {entry.place for shared in batch for entry, _ in shared.users} - failed
-            failed |= places
-            yield from ((place, result) for place in sorted(places))
+            indices = {entry.index for shared in batch for entry, _ in shared.users} - failed
+            failed |= indices
+            yield from ((index, result) for index in sorted(indices))
             continue
         for shared, table in zip(batch, result, strict=True):
             yield from _complete(shared, table, reader)
 
 
-def _complete(shared: SharedRow, table: Tensor, reader: HeadReader) -> Iterator[Answer]:
+def _complete(shared: SharedRow, table: Tensor, reader: HeadPredictor) -> Iterator[Answer]:
     """Answers to requests that waited for this row only."""
     for entry, number in shared.users:
         entry.logits[number] = table
         if len(entry.logits) == len(entry.read.rows):
-            logits = [entry.logits[place] for place in range(len(entry.read.rows))]
-            yield entry.place, reader.answer(entry.request, entry.read, logits)
+            logits = [entry.logits[index] for index in range(len(entry.read.rows))]
+            yield entry.index, reader.answer(entry.request, entry.read, logits)

@@ -1,6 +1,6 @@
 """Requests for heads as rows of tokens, the same when a model is asked and when it is trained.
 
-Takes a `Classification`, `Choosing` or `SpanExtraction` and a tokenizer of transformers; gives the rows that an encoder
+Takes a `Classification`, `ChoiceSelection` or `SpanExtraction` and a tokenizer of transformers; gives the rows that an encoder
 reads, with the tokenizer's own special tokens, and how many tokens had to be cut. Needs neither weights nor torch.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from assay.core.errors import Fault, ModelError
-from assay.core.requests import Choosing, Classification, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, SpanExtraction
 
-HeadRequest = Classification | Choosing | SpanExtraction
+HeadRequest = Classification | ChoiceSelection | SpanExtraction
 
 # Tokens of context that two neighbouring windows share, as in transformers' own examples of question answering.
 STRIDE = 128
@@ -79,7 +79,7 @@ def encode_head(tokenizer: PairTokenizer, request: HeadRequest, max_length: int)
         raise ModelError(Fault("max_length", found))
     if isinstance(request, Classification):
         return _gather([_encode(tokenizer, request.first, request.second, max_length)])
-    if isinstance(request, Choosing):
+    if isinstance(request, ChoiceSelection):
         return _gather([_encode_choice(tokenizer, request.question, choice, max_length) for choice in request.choices])
     return _encode_span(tokenizer, request, max_length)
 

@@ -35,7 +35,7 @@ UNREACHABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Snapshot:
     """A folder, and the commit when it came from the Hub."""
 
     folder: Path
@@ -66,7 +66,7 @@ def local_folder(name: str, subfolder: str | None = None) -> Path | None:
 
 def fetch(
     name: str, revision: str | None, weights: Sequence[str], code: Sequence[str], subfolder: str | None = None
-) -> Place:
+) -> Snapshot:
     """A Hub model's files as a local folder; cached ones are not fetched again.
 
     Args:
@@ -93,7 +93,7 @@ def fetch(
             raise _fault(name, error) from error
         if pattern and any((folder / start).glob(pattern)):
             break
-    return Place(folder / start, folder.name)
+    return Snapshot(folder / start, folder.name)
 
 
 def _fault(name: str, error: Exception) -> ModelError:

@@ -33,7 +33,7 @@ Scored = tuple[int, Logprob | Failure]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScoringRow:
     """One row to forward, for all texts that have the same input.
 
     The texts may be split at different points: each keeps its own number of scored tokens.
@@ -52,12 +52,12 @@ class Row:
         return len(self.inputs)
 
 
-def group_rows(texts: Iterable[EncodedText]) -> list[Row]:
+def group_rows(texts: Iterable[EncodedText]) -> list[ScoringRow]:
     """One row per distinct input, longest first; ties by ids, so the order of asking changes nothing."""
     groups: dict[tuple[int, ...], list[EncodedText]] = {}
     for text in texts:
         groups.setdefault(text.inputs, []).append(text)
-    rows = [Row(inputs, tuple(members)) for inputs, members in groups.items()]
+    rows = [ScoringRow(inputs, tuple(members)) for inputs, members in groups.items()]
     return sorted(rows, key=lambda row: (-row.length, row.inputs))
 
 
@@ -66,7 +66,7 @@ def score_pairs(
 ) -> Iterator[Scored]:
     """The log-likelihood of every text's scored part."""
 
-    def work(rows: Sequence[Row]) -> list[Scored]:
+    def work(rows: Sequence[ScoringRow]) -> list[Scored]:
         return score_rows(rows, logits_of, arithmetic)
 
     for rows, result in run_batches(group_rows(texts), lambda row: row.length, batching, work):
@@ -105,7 +105,7 @@ def join_windows(windows: Sequence[EncodedText], parts: Sequence[Logprob | Failu
     )
 
 
-def score_rows(rows: Sequence[Row], logits_of: LogitsOf, arithmetic: str) -> list[Scored]:
+def score_rows(rows: Sequence[ScoringRow], logits_of: LogitsOf, arithmetic: str) -> list[Scored]:
     """Forwards one batch and reads every text's tokens from it."""
     import torch
 
@@ -132,11 +132,11 @@ def score_rows(rows: Sequence[Row], logits_of: LogitsOf, arithmetic: str) -> lis
     if table.device.type == "mps":  # has no float64
         table = table.cpu()
     indices = [torch.tensor(numbers, device=table.device) for numbers in (slots, which, greedy, targets)]
-    values, matches = _token_values(table, *indices, arithmetic=arithmetic)
+    values, matches = _token_logprobs(table, *indices, arithmetic=arithmetic)
     return _collect(rows, values, matches, arithmetic)
 
 
-def _token_values(
+def _token_logprobs(
     table: Tensor, slots: Tensor, which: Tensor, greedy: Tensor, targets: Tensor, *, arithmetic: str
 ) -> tuple[Tensor, list[bool]]:
     """The log-probability of every target, and whether it was the likeliest token. Chunks save memory."""
@@ -169,7 +169,7 @@ def _lm_eval_values(part: Tensor, lines: Tensor, targets: Tensor) -> Tensor:
     return torch.log_softmax(part, dim=-1)[lines, targets]
 
 
-def _collect(rows: Sequence[Row], values: Tensor, matches: Sequence[bool], arithmetic: str) -> list[Scored]:
+def _collect(rows: Sequence[ScoringRow], values: Tensor, matches: Sequence[bool], arithmetic: str) -> list[Scored]:
     results: list[Scored] = []
     start = 0
     for text in (text for row in rows for text in row.texts):

@@ -34,7 +34,7 @@ class HiddenRow:
     """A distinct row with hidden tokens, and the tokens asked for: (whose, place in the row, token)."""
 
     ids: tuple[int, ...]
-    asked: list[tuple[Tally, int, int]] = field(default_factory=list)
+    targets: list[tuple[Tally, int, int]] = field(default_factory=list)
 
 
 def score_masked(
@@ -62,23 +62,23 @@ def _score_page(
     texts: Sequence[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
 ) -> Iterator[Scored]:
     tallies = [Tally(text, sum(len(window.hidden) for window in text.windows)) for text in texts]
-    yield from ((tally.text.place, _logprob(tally)) for tally in tallies if not tally.wanted)
+    yield from ((tally.text.index, _logprob(tally)) for tally in tallies if not tally.wanted)
     failed: set[int] = set()
 
     def work(rows: Sequence[HiddenRow]) -> list[tuple[float, bool]]:
         return _values(rows, network)
 
     for rows, result in network.run(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
-        asked = [tally for row in rows for tally, _, _ in row.asked]
+        targets = [tally for row in rows for tally, _, _ in row.targets]
         if isinstance(result, Failure):
-            places = {tally.text.place for tally in asked} - failed
-            failed |= places
-            yield from ((place, result) for place in sorted(places))
+            indices = {tally.text.index for tally in targets} - failed
+            failed |= indices
+            yield from ((index, result) for index in sorted(indices))
             continue
-        for tally, value in zip(asked, result, strict=True):
+        for tally, value in zip(targets, result, strict=True):
             tally.found.append(value)
             if len(tally.found) == tally.wanted:
-                yield tally.text.place, _logprob(tally)
+                yield tally.text.index, _logprob(tally)
 
 
 def hide(tallies: Sequence[Tally], mask_id: int) -> list[HiddenRow]:
@@ -86,12 +86,12 @@ def hide(tallies: Sequence[Tally], mask_id: int) -> list[HiddenRow]:
     found: dict[tuple[int, ...], HiddenRow] = {}
     for tally in tallies:
         for window in tally.text.windows:
-            for places in window.hidden:
+            for indices in window.hidden:
                 ids = list(window.ids)
-                for place in places:
-                    ids[place] = mask_id
+                for index in indices:
+                    ids[index] = mask_id
                 row = found.setdefault(tuple(ids), HiddenRow(tuple(ids)))
-                row.asked.append((tally, places[0], window.ids[places[0]]))
+                row.targets.append((tally, indices[0], window.ids[indices[0]]))
     return sorted(found.values(), key=lambda row: (-len(row.ids), row.ids))
 
 
@@ -99,8 +99,8 @@ def _values(rows: Sequence[HiddenRow], network: EncoderNetwork) -> list[tuple[fl
     """The log-probability of every token asked for, and whether it was the likeliest."""
     import torch
 
-    wanted = [(number, place) for number, row in enumerate(rows) for _, place, _ in row.asked]
-    tokens = torch.tensor([token for row in rows for _, _, token in row.asked])
+    wanted = [(number, index) for number, row in enumerate(rows) for _, index, _ in row.targets]
+    tokens = torch.tensor([token for row in rows for _, _, token in row.targets])
     # Choices that share a row ask for the same place of it.
     distinct = list(dict.fromkeys(wanted))
     lines = {pair: line for line, pair in enumerate(distinct)}

@@ -45,7 +45,7 @@ class MaskedText:
         is_whole: whether it is a whole text, whose windows are told.
     """
 
-    place: int
+    index: int
     windows: tuple[Window, ...]
     context: int
     truncated: int = 0
@@ -90,15 +90,15 @@ class MaskedEncoder:
         """All requests, in order."""
         rendered = [self._render(request) for request in requests]
         pieces = self._pieces(text for entry in rendered if not isinstance(entry, Failure) for text in entry[0])
-        for place, (request, entry) in enumerate(zip(requests, rendered, strict=True)):
+        for index, (request, entry) in enumerate(zip(requests, rendered, strict=True)):
             if isinstance(entry, Failure):
-                yield Refused(place, entry)
+                yield Refused(index, entry)
                 continue
             texts, notes = entry
             if isinstance(request, RollingLoglikelihood):
-                yield self._roll(place, request, pieces[texts[0]])
+                yield self._roll(index, request, pieces[texts[0]])
             else:
-                yield self._pair(place, [pieces[text] for text in texts], notes)
+                yield self._pair(index, [pieces[text] for text in texts], notes)
 
     def _render(self, request: Request) -> tuple[tuple[str, ...], tuple[str, ...]] | Failure:
         """The texts of a request that are encoded, and notes."""
@@ -132,28 +132,28 @@ class MaskedEncoder:
                 found[text] = Pieces(ids, encoded.word_ids(number) if self.by_word else [None] * len(ids))
         return found
 
-    def _pair(self, place: int, texts: Sequence[Pieces], notes: tuple[str, ...]) -> MaskedText | Refused:
+    def _pair(self, index: int, texts: Sequence[Pieces], notes: tuple[str, ...]) -> MaskedText | Refused:
         """A continuation behind its prompt, which is cut from the left where both are too long."""
         prompt, whole = texts
         ids, start, found = join(prompt.ids, whole.ids)
         scored, room = len(ids) - start, self.max_length - len(self.before) - len(self.after)
         if scored <= 0:
-            return Refused(place, Failure("empty", "the continuation has no tokens: nothing to score", False))
+            return Refused(index, Failure("empty", "the continuation has no tokens: nothing to score", False))
         if scored > room:
             message = f"the continuation has {scored} tokens, the model takes {room} between its special tokens"
-            return Refused(place, Failure("too_long", message, retryable=False))
+            return Refused(index, Failure("too_long", message, retryable=False))
         cut = max(len(ids) - room, 0)
         window = self._window(ids[cut:], whole.words[cut:], range(start - cut, len(ids) - cut))
-        return MaskedText(place, (window,), len(window.ids) - scored, cut, (*notes, *found))
+        return MaskedText(index, (window,), len(window.ids) - scored, cut, (*notes, *found))
 
-    def _roll(self, place: int, request: RollingLoglikelihood, text: Pieces) -> MaskedText | Refused:
+    def _roll(self, index: int, request: RollingLoglikelihood, text: Pieces) -> MaskedText | Refused:
         """A whole text in windows; each token is scored in the first that holds it."""
         length = self.max_length if request.windows.length is None else request.windows.length
         room = length - len(self.before) - len(self.after)
         stride = request.windows.stride
         if length > self.max_length or room < 1 or (stride or 0) > room:
             message = f"a window of {length} tokens with a stride of {stride}: the model takes {self.max_length}"
-            return Refused(place, Failure("too_long", message, retryable=False))
+            return Refused(index, Failure("too_long", message, retryable=False))
         given = 0 if request.stands_on_prefix else min(len(text.ids), 1)
         step = max(room - request.overlap, 1) if stride is None else stride
         windows, start, end = [], given, min(room, len(text.ids))
@@ -162,20 +162,20 @@ class MaskedEncoder:
             windows.append(self._window(text.ids[low:end], text.words[low:end], range(start - low, end - low)))
             start, end = end, min(end + step, len(text.ids))
         context = 1 if request.stands_on_prefix else given
-        return MaskedText(place, tuple(windows), context, is_whole=True)
+        return MaskedText(index, tuple(windows), context, is_whole=True)
 
     def _window(self, ids: Sequence[int], words: Sequence[int | None], scored: range) -> Window:
         """A row between its special tokens, with `scored` places of `ids` to be hidden in turn."""
         shift = len(self.before)
 
-        def later(place: int) -> Iterator[int]:
-            word = words[place]
-            for other in range(place + 1, len(ids)):
+        def later(index: int) -> Iterator[int]:
+            word = words[index]
+            for other in range(index + 1, len(ids)):
                 if word is None or words[other] != word:
                     return
                 yield other
 
-        hidden = (tuple(shift + other for other in (place, *later(place))) for place in scored)
+        hidden = (tuple(shift + other for other in (index, *later(index))) for index in scored)
         return Window((*self.before, *ids, *self.after), tuple(hidden))
 
 
@@ -191,7 +191,7 @@ def make_masked_encoder(tokenizer: Tokenizer, max_length: int, args: CausalArgum
         raise ModelError(Fault("model_args.pll", found, f"a fast tokenizer (tokenizer.json), or pll={ORIGINAL}"))
     mask_id(tokenizer, args)
     framed, bare = (tokenizer([PROBE_TEXT], add_special_tokens=flag)["input_ids"][0] for flag in (True, False))
-    start = next((place for place in range(len(framed)) if framed[place : place + len(bare)] == bare), 0)
+    start = next((index for index in range(len(framed)) if framed[index : index + len(bare)] == bare), 0)
     before, after = tuple(framed[:start]), tuple(framed[start + len(bare) :])
     return MaskedEncoder(tokenizer, ChatRenderer(tokenizer, args.template_options), max_length, before, after, by_word)
 

@@ -96,21 +96,21 @@ def require_transformers(purpose: str) -> None:
             raise missing_extra(package, "hf", purpose) from None
 
 
-def choose_device(asked: str | None) -> tuple[torch.device, str | None]:
+def choose_device(requested: str | None) -> tuple[torch.device, str | None]:
     """The device to run on, and a notice when it is not the one asked for."""
     import torch
 
     has_metal = torch.backends.mps.is_available()
-    if asked is None or asked == "auto":
+    if requested is None or requested == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_metal else "cpu"), None
     try:
-        device = torch.device(asked)
+        device = torch.device(requested)
     except RuntimeError:
-        raise ModelError(Fault("device", f'found "{asked}"', "cpu, cuda, cuda:1, mps, …")) from None
+        raise ModelError(Fault("device", f'found "{requested}"', "cpu, cuda, cuda:1, mps, …")) from None
     # "cuda:0" stands in many lm-eval scripts, as that was its default; it must not break a laptop.
     absent = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     if absent or (device.type == "mps" and not has_metal):
-        return torch.device("cpu"), f'device "{asked}" is not there; running on the CPU instead'
+        return torch.device("cpu"), f'device "{requested}" is not there; running on the CPU instead'
     return device, None
 
 

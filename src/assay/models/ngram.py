@@ -33,7 +33,7 @@ from assay.core.requests import (
     Prompt,
     Request,
     RollingLoglikelihood,
-    uncut,
+    untruncated_prompt,
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
@@ -174,7 +174,7 @@ def sharpened(distribution: Floats, request: Generation) -> Floats:
 
 def to_text(prompt: Prompt) -> str:
     """A prompt as text, demonstrations uncut; a conversation as a play, with the assistant to speak next."""
-    whole = uncut(prompt)
+    whole = untruncated_prompt(prompt)
     if isinstance(whole, str):
         return whole
     return "".join(f"{message.role}: {message.text}\n" for message in whole) + "assistant: "

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitListener, FitReport, FitSettings, Lesson
+from assay.core.fitting import FitListener, FitReport, FitSettings, TrainingExample
 from assay.core.identity import digest
 from assay.core.protocols import ModelFacts
 from assay.models import checkpoints
 from assay.models.batches import Batching, BatchLimit
 from assay.models.causal_arguments import INT8_DYNAMIC, CausalArguments
 from assay.models.facts import model_facts
-from assay.models.fitting.courses import CourseMaker, Parent
+from assay.models.fitting.courses import RecipeMaker, Parent
 from assay.models.fitting.fit import fit
 from assay.models.network import Network, automatic_limit, choose_device
 from assay.models.special_tokens import special_tokens
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class OpenedModel(ABC):
+class TransformersModel(ABC):
     """A model of transformers.
 
     Args:
@@ -77,13 +77,13 @@ class OpenedModel(ABC):
 
     @property
     @abstractmethod
-    def _course(self) -> CourseMaker:
+    def _recipe(self) -> RecipeMaker:
         """Turns lessons into what the family learns from."""
 
     def fit(
         self,
-        lessons: Sequence[Lesson],
-        checks: Sequence[Lesson],
+        training_examples: Sequence[TrainingExample],
+        validation: Sequence[TrainingExample],
         settings: FitSettings,
         folder: Path,
         listener: FitListener,
@@ -93,8 +93,8 @@ class OpenedModel(ABC):
             found, hint = f"found {self.arguments.quantize}", "Train it without; the result can be opened with quantize"
             raise ModelError(Fault("model_args.quantize", found, "a model that is not quantised to train", hint))
         own = self.fingerprint.digest
-        parent = Parent(self.checkpoint, self.arguments, own, self.capabilities, self._course, self.device)
-        return fit(parent, lessons, checks, settings, folder, listener)
+        parent = Parent(self.checkpoint, self.arguments, own, self.capabilities, self._recipe, self.device)
+        return fit(parent, training_examples, validation, settings, folder, listener)
 
     @property
     def _depends_on_batches(self) -> bool:
@@ -123,7 +123,7 @@ class HasBase(Protocol):
 AnyNetwork = TypeVar("AnyNetwork", bound=HasBase)
 
 
-class PaddedModel(OpenedModel, Generic[AnyNetwork]):
+class PaddedModel(TransformersModel, Generic[AnyNetwork]):
     """A model that is asked in padded batches. Its weights are loaded when it is first asked."""
 
     def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:

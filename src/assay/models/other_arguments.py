@@ -16,7 +16,7 @@ from assay.core.errors import Fault
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class UnsupportedArgument:
     """An argument that is spelt another way here, or not to be had.
 
     Attributes:
@@ -44,58 +44,58 @@ _MERGE = (
 )
 _DELTA = "Add the weights of {value} to those of {pretrained} and save the sum: pretrained=FOLDER"
 
-ELSEWHERE: Mapping[str, Elsewhere] = {
+UNSUPPORTED_ARGUMENTS: Mapping[str, UnsupportedArgument] = {
     # lm-eval's HFLM
-    "autogptq": Elsewhere(_GPTQ, _OFF),
-    "delta": Elsewhere(_DELTA),
-    "gptqmodel": Elsewhere(_GPTQ, _OFF),
-    "logits_cache": Elsewhere("Leave it out: shared prefixes are always read once", (None, True)),
-    "max_batch_size": Elsewhere(_BATCHES, (None, 64)),
-    "max_cpu_memory": Elsewhere(_DEVICE),
-    "max_memory_per_gpu": Elsewhere(_DEVICE),
-    "mixed_precision_dtype": Elsewhere("Load the weights in that format: dtype={value}"),
-    "offload_folder": Elsewhere(_DEVICE, (None, "./offload")),
-    "parallelize": Elsewhere(_DEVICE, _OFF),
-    "peft": Elsewhere(_MERGE),
-    "softmax_dtype": Elsewhere(
+    "autogptq": UnsupportedArgument(_GPTQ, _OFF),
+    "delta": UnsupportedArgument(_DELTA),
+    "gptqmodel": UnsupportedArgument(_GPTQ, _OFF),
+    "logits_cache": UnsupportedArgument("Leave it out: shared prefixes are always read once", (None, True)),
+    "max_batch_size": UnsupportedArgument(_BATCHES, (None, 64)),
+    "max_cpu_memory": UnsupportedArgument(_DEVICE),
+    "max_memory_per_gpu": UnsupportedArgument(_DEVICE),
+    "mixed_precision_dtype": UnsupportedArgument("Load the weights in that format: dtype={value}"),
+    "offload_folder": UnsupportedArgument(_DEVICE, (None, "./offload")),
+    "parallelize": UnsupportedArgument(_DEVICE, _OFF),
+    "peft": UnsupportedArgument(_MERGE),
+    "softmax_dtype": UnsupportedArgument(
         "Leave it out: log-probabilities are computed in float64; arithmetic=lm_eval for lm-eval's"
     ),
-    "tp_plan": Elsewhere(_DEVICE),
-    "truncation": Elsewhere("Leave it out: prompts longer than max_length are cut on the left, and counted", _OFF),
-    "use_fast_tokenizer": Elsewhere(
+    "tp_plan": UnsupportedArgument(_DEVICE),
+    "truncation": UnsupportedArgument("Leave it out: prompts longer than max_length are cut on the left, and counted", _OFF),
+    "use_fast_tokenizer": UnsupportedArgument(
         "Leave it out: transformers chooses the tokenizer that the folder has", (None, True)
     ),
     # what HFLM passes on to transformers
-    "bnb_4bit_compute_dtype": Elsewhere(_FOUR),
-    "bnb_4bit_quant_type": Elsewhere(_FOUR),
-    "bnb_4bit_use_double_quant": Elsewhere(_FOUR, _OFF),
-    "cache_dir": Elsewhere("Set the environment variable: HF_HOME={value}"),
-    "device_map": Elsewhere(_DEVICE),
-    "device_map_option": Elsewhere(_DEVICE),
-    "gpus": Elsewhere(_DEVICE),
-    "load_in_4bit": Elsewhere(_FOUR, _OFF),
-    "load_in_8bit": Elsewhere(_EIGHT, _OFF),
-    "local_files_only": Elsewhere("Set the environment variable: HF_HUB_OFFLINE=1", _OFF),
-    "low_cpu_mem_usage": Elsewhere("Leave it out: weights are always loaded so", (None, True)),
-    "token": Elsewhere("Leave it out and log in: hf auth login"),
-    "torch_dtype": Elsewhere("Use: dtype={value}"),
-    "use_auth_token": Elsewhere("Leave it out and log in: hf auth login", _OFF),
-    "use_flash_attention_2": Elsewhere("Use: attn_implementation=flash_attention_2", _OFF),
+    "bnb_4bit_compute_dtype": UnsupportedArgument(_FOUR),
+    "bnb_4bit_quant_type": UnsupportedArgument(_FOUR),
+    "bnb_4bit_use_double_quant": UnsupportedArgument(_FOUR, _OFF),
+    "cache_dir": UnsupportedArgument("Set the environment variable: HF_HOME={value}"),
+    "device_map": UnsupportedArgument(_DEVICE),
+    "device_map_option": UnsupportedArgument(_DEVICE),
+    "gpus": UnsupportedArgument(_DEVICE),
+    "load_in_4bit": UnsupportedArgument(_FOUR, _OFF),
+    "load_in_8bit": UnsupportedArgument(_EIGHT, _OFF),
+    "local_files_only": UnsupportedArgument("Set the environment variable: HF_HUB_OFFLINE=1", _OFF),
+    "low_cpu_mem_usage": UnsupportedArgument("Leave it out: weights are always loaded so", (None, True)),
+    "token": UnsupportedArgument("Leave it out and log in: hf auth login"),
+    "torch_dtype": UnsupportedArgument("Use: dtype={value}"),
+    "use_auth_token": UnsupportedArgument("Leave it out and log in: hf auth login", _OFF),
+    "use_flash_attention_2": UnsupportedArgument("Use: attn_implementation=flash_attention_2", _OFF),
     # other models of lm-eval
-    "api_key": Elsewhere(_SERVER),
-    "base_url": Elsewhere(_SERVER),
-    "data_parallel_size": Elsewhere(_DEVICE, (None, 1)),
-    "gpu_memory_utilization": Elsewhere(_BATCHES),
-    "max_model_len": Elsewhere("Use: max_length={value}"),
-    "model": Elsewhere("Use: pretrained={value}"),
-    "num_concurrent": Elsewhere(_SERVER, (None, 1)),
-    "quantization": Elsewhere(_EIGHT),
-    "tensor_parallel_size": Elsewhere(_DEVICE, (None, 1)),
-    "temperature": Elsewhere("Use: --gen_kwargs temperature={value},do_sample=true"),
+    "api_key": UnsupportedArgument(_SERVER),
+    "base_url": UnsupportedArgument(_SERVER),
+    "data_parallel_size": UnsupportedArgument(_DEVICE, (None, 1)),
+    "gpu_memory_utilization": UnsupportedArgument(_BATCHES),
+    "max_model_len": UnsupportedArgument("Use: max_length={value}"),
+    "model": UnsupportedArgument("Use: pretrained={value}"),
+    "num_concurrent": UnsupportedArgument(_SERVER, (None, 1)),
+    "quantization": UnsupportedArgument(_EIGHT),
+    "tensor_parallel_size": UnsupportedArgument(_DEVICE, (None, 1)),
+    "temperature": UnsupportedArgument("Use: --gen_kwargs temperature={value},do_sample=true"),
 }
 
 
-def elsewhere_fault(name: str, value: Any, args: Mapping[str, Any]) -> Fault | None:
+def unsupported_argument_fault(name: str, value: Any, args: Mapping[str, Any]) -> Fault | None:
     """The fault of an argument in the table; None for a value that means the same as leaving it out.
 
     Args:
@@ -103,12 +103,12 @@ def elsewhere_fault(name: str, value: Any, args: Mapping[str, Any]) -> Fault | N
         value: what the user gave.
         args: all of the user's arguments.
     """
-    entry = ELSEWHERE[name]
+    entry = UNSUPPORTED_ARGUMENTS[name]
     if any(value == default and type(value) is type(default) for default in entry.defaults):
         return None
     is_secret = name in ("api_key", "token", "use_auth_token")
     advice = entry.advice.format(
-        value=value if entry is ELSEWHERE["peft"] else shlex.quote(str(value)),
+        value=value if entry is UNSUPPORTED_ARGUMENTS["peft"] else shlex.quote(str(value)),
         pretrained=shlex.quote(str(args.get("pretrained", "FOLDER"))),
     )
     found = "hf does not have this argument" if is_secret else f"found {value!r}; hf does not have this argument"

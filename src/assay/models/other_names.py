@@ -25,7 +25,7 @@ _GGUF = (
 _STEERED = "models with steering vectors are not supported", "For the model without: {}"
 
 # Model names of lm-eval 0.4.13 and its neighbours.
-OTHER_MODELS: Mapping[str, tuple[str, str]] = {
+UNSUPPORTED_MODELS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("vllm", "sglang", "sglang-generate", "trtllm", "nemo_lm", "megatron_lm", "mamba_ssm"), _ENGINE),
     **dict.fromkeys(("neuronx", "openvino", "onnxruntime", "onnxruntime-genai", "ipex", "habana", "winml"), _ENGINE),
     **dict.fromkeys(("optimum", "llama-cpp", "llamacpp", "mlx", "exllama", "deepspeed", "accelerate"), _ENGINE),
@@ -41,7 +41,7 @@ OTHER_MODELS: Mapping[str, tuple[str, str]] = {
 _WEIGHTS = ("pretrained", "model", "model_path", "path")
 
 
-def meant_model(name: str, plugins: Mapping[str, Any]) -> dict[str, str]:
+def resolve_path_or_hub_id(name: str, plugins: Mapping[str, Any]) -> dict[str, str]:
     """The arguments of `hf` that a path or a Hub id stands for; empty for every other name.
 
     `./folder`, `/path/model.gguf` and `owner/name` are understood; a bare word is not, since it may be a slip.
@@ -62,7 +62,7 @@ def meant_model(name: str, plugins: Mapping[str, Any]) -> dict[str, str]:
 
 def unknown_model(name: str, args: Mapping[str, Any], known: list[str]) -> UnknownName:
     """The error for a name that is none of ours and stands for nothing either."""
-    other = OTHER_MODELS.get(name.lower().replace("_", "-"), OTHER_MODELS.get(name.lower()))
+    other = UNSUPPORTED_MODELS.get(name.lower().replace("_", "-"), UNSUPPORTED_MODELS.get(name.lower()))
     if other is not None:
         found, advice = other
         named = next((str(args[key]) for key in _WEIGHTS if args.get(key)), "FOLDER_OR_HUB_ID")

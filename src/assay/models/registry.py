@@ -14,7 +14,7 @@ from assay.core.protocols import Model
 from assay.core.registry import Registry
 from assay.core.specs import ModelSettings
 from assay.models.named import NAMED_MODELS, is_fetched, open_named
-from assay.models.other_names import meant_model, unknown_model
+from assay.models.other_names import resolve_path_or_hub_id, unknown_model
 from assay.models.wheels import ProgressReport
 
 MODELS = Registry(
@@ -58,16 +58,16 @@ def open_model(
         return open_named(NAMED_MODELS[name], args, settings, progress)
     if name not in MODELS:
         raise unknown_model(name, args, [*model_names(), *ALIASES])
-    return cast(Model, MODELS.made(name, Model, args, settings))
+    return cast(Model, MODELS.create(name, Model, args, settings))
 
 
-def meant(name: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def resolve_model(name: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """A model's name and settings, with a path or a Hub id in the place of a name understood as `hf`.
 
     Raises:
         ModelError: when the settings name weights too.
     """
-    weights = {} if is_known(name) else meant_model(name, MODELS.plugins)
+    weights = {} if is_known(name) else resolve_path_or_hub_id(name, MODELS.plugins)
     doubled = [key for key in weights if key in args]
     if doubled:
         found = f"{doubled[0]}={args[doubled[0]]} is set, but --model {name} names the weights already"

@@ -1,6 +1,6 @@
 """Encoder-decoders of the `hf` model (T5, BART and their kind): the encoder reads the prompt, the decoder answers.
 
-Takes the same arguments as for decoders; gives a `Model` that also satisfies `Tokenizes`, `Advises`, `Describes` and
+Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`, `ReportsExecution` and
 `Trainable`.
 Every distinct prompt goes through the encoder once, whatever is asked of it.
 """
@@ -17,13 +17,13 @@ from assay.core.requests import Prompt, Request
 from assay.core.responses import Failure, Logprob, Output
 from assay.models.batches import run_batches
 from assay.models.encoding import Job, make_encoder, token_view
-from assay.models.fitting.courses import CourseMaker
-from assay.models.fitting.texts import text_course
-from assay.models.generation import write_texts
-from assay.models.likelihood import Row, Scored, group_rows, score_rows
+from assay.models.fitting.courses import RecipeMaker
+from assay.models.fitting.texts import text_recipe
+from assay.models.generation import generate_texts
+from assay.models.likelihood import ScoringRow, Scored, group_rows, score_rows
 from assay.models.opened import PaddedModel
-from assay.models.seq2seq_encoding import PairEncoder
-from assay.models.seq2seq_network import Memory, PairNetwork, PairWriter, load_pair_network
+from assay.models.seq2seq_encoding import Seq2SeqEncoder
+from assay.models.seq2seq_network import Memory, Seq2SeqNetwork, Seq2SeqGenerator, load_seq2seq_network
 from assay.models.tokens import EncodedPrompt, EncodedText, Tokenizer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Answer = tuple[int, Output | Failure]
 
 
 @dataclass(slots=True)
-class Question:
+class ContextGroup:
     """A distinct context and everything that is asked of it."""
 
     context: tuple[int, ...]
@@ -41,31 +41,31 @@ class Question:
     prompts: list[EncodedPrompt] = field(default_factory=list)
 
     @property
-    def places(self) -> list[int]:
+    def indices(self) -> list[int]:
         """Where its requests stand."""
         return [*(text.index for text in self.texts), *(prompt.index for prompt in self.prompts)]
 
 
-def group_questions(job: Job) -> list[Question]:
+def group_by_context(job: Job) -> list[ContextGroup]:
     """One question per distinct context, longest first; ties by ids, so the order of asking changes nothing."""
-    found: dict[tuple[int, ...], Question] = {}
+    found: dict[tuple[int, ...], ContextGroup] = {}
     for text in job.texts:
         context = text.ids[: -text.scored]
-        found.setdefault(context, Question(context)).texts.append(text)
+        found.setdefault(context, ContextGroup(context)).texts.append(text)
     for prompt in job.prompts:
-        found.setdefault(prompt.ids, Question(prompt.ids)).prompts.append(prompt)
-    return sorted(found.values(), key=lambda question: (-len(question.context), question.context))
+        found.setdefault(prompt.ids, ContextGroup(prompt.ids)).prompts.append(prompt)
+    return sorted(found.values(), key=lambda group: (-len(group.context), group.context))
 
 
-class EncoderDecoder(PaddedModel[PairNetwork]):
+class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
     """An encoder-decoder language model of transformers."""
 
     _contexts = 0
 
     @cached_property
-    def _encoder(self) -> PairEncoder:
+    def _encoder(self) -> Seq2SeqEncoder:
         """Turns requests into ids; needs the tokenizer, not the weights."""
-        return make_encoder(PairEncoder, self.checkpoint, self.arguments)
+        return make_encoder(Seq2SeqEncoder, self.checkpoint, self.arguments)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -79,37 +79,37 @@ class EncoderDecoder(PaddedModel[PairNetwork]):
         """Reads contexts batch by batch; of each batch scores continuations, then writes."""
         job = self._encoder.encode(requests)
         yield from job.settled
-        questions = group_questions(job)
-        if not questions:
+        groups = group_by_context(job)
+        if not groups:
             return
         network = self._loaded()
-        self._contexts = len(questions)
+        self._contexts = len(groups)
 
-        def read(batch: Sequence[Question]) -> Memory:
-            return network.encode([question.context for question in batch])
+        def read(batch: Sequence[ContextGroup]) -> Memory:
+            return network.encode([group.context for group in batch])
 
         batching = self._batching(network)
-        for batch, memory in run_batches(questions, lambda question: len(question.context), batching, read):
+        for batch, memory in run_batches(groups, lambda group: len(group.context), batching, read):
             if isinstance(memory, Failure):
-                yield from ((place, memory) for question in batch for place in question.places)
+                yield from ((index, memory) for group in batch for index in group.indices)
                 continue
             yield from self._score(batch, memory, network)
             yield from self._write(batch, memory, network)
 
-    def _score(self, batch: Sequence[Question], memory: Memory, network: PairNetwork) -> Iterator[Scored]:
+    def _score(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Scored]:
         """The log-likelihoods of all continuations; equal decoder rows after one context are forwarded once."""
         # A row begins with the number of its context: equal rows after different contexts are not equal.
         texts = [
             replace(text, ids=(number, network.start_id, *text.ids[-text.scored :]))
-            for number, question in enumerate(batch)
-            for text in question.texts
+            for number, group in enumerate(batch)
+            for text in group.texts
         ]
-        lengths = {text.index: text.context_length for question in batch for text in question.texts}
+        lengths = {text.index: text.context_length for group in batch for text in group.texts}
 
-        def work(rows: Sequence[Row]) -> list[Scored]:
-            return score_rows(rows, lambda ids, places: network.logits(memory, ids, places), self.arguments.arithmetic)
+        def work(rows: Sequence[ScoringRow]) -> list[Scored]:
+            return score_rows(rows, lambda ids, indices: network.logits(memory, ids, indices), self.arguments.arithmetic)
 
-        def length(row: Row) -> int:
+        def length(row: ScoringRow) -> int:
             return row.length + len(memory.contexts[row.inputs[0]])
 
         batching = self._batching(network)
@@ -121,18 +121,18 @@ class EncoderDecoder(PaddedModel[PairNetwork]):
                     scored = replace(scored, prompt_tokens=lengths[index])
                 yield index, scored
 
-    def _write(self, batch: Sequence[Question], memory: Memory, network: PairNetwork) -> Iterator[Answer]:
-        prompts = [prompt for question in batch for prompt in question.prompts]
+    def _write(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Answer]:
+        prompts = [prompt for group in batch for prompt in group.prompts]
         tokenizer, think_end = self._encoder.rules.tokenizer, self.arguments.think_end_token
-        writer = PairWriter(network.base, tokenizer, think_end, memory=memory)
-        return write_texts(prompts, writer, self._batching(network, for_generation=True))
+        text_generator = Seq2SeqGenerator(network.base, tokenizer, think_end, memory=memory)
+        return generate_texts(prompts, text_generator, self._batching(network, for_generation=True))
 
-    def _load(self, device: torch.device) -> PairNetwork:
-        return load_pair_network(self.checkpoint, self.arguments, device)
+    def _load(self, device: torch.device) -> Seq2SeqNetwork:
+        return load_seq2seq_network(self.checkpoint, self.arguments, device)
 
     @property
-    def _course(self) -> CourseMaker:
-        return partial(text_course, self._encoder)
+    def _recipe(self) -> RecipeMaker:
+        return partial(text_recipe, self._encoder)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it, the encoder's tokens as context; needs no weights."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from assay.core.requests import Request, RollingLoglikelihood
 from assay.core.responses import Failure
-from assay.models.encoding import Encoder, Page, Seen
+from assay.models.encoding import Encoder, WholeText, Seen
 from assay.models.tokens import (
     EncodedPrompt,
     EncodedText,
@@ -33,7 +33,7 @@ NO_ROLLING = Failure(
 )
 
 
-class PairEncoder(Encoder):
+class Seq2SeqEncoder(Encoder):
     """Encodes requests for one encoder-decoder model.
 
     Of its encoded texts, the scored ids are the decoder's and those before them the encoder's.
@@ -42,8 +42,8 @@ class PairEncoder(Encoder):
     def split(self, pairs: Iterable[TextPair]) -> Iterator[Scorable]:
         return encode_apart(self.rules, pairs)
 
-    def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[Page | Refused]:
-        return (Refused(place, NO_ROLLING) for place, _ in requests)
+    def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[WholeText | Refused]:
+        return (Refused(index, NO_ROLLING) for index, _ in requests)
 
     def fit(self, prompt: EncodedPrompt) -> EncodedPrompt | Refused:
         """A prompt, cut to what the encoder takes; the answer has the decoder to itself."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from assay.core.errors import Fault, ModelError
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
-from assay.models.generation import Writer
+from assay.models.generation import TextGenerator
 from assay.models.network import Network, load_module, quiet, wrap
 from assay.models.tokens import EncodedPrompt
 
@@ -47,7 +47,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class PairNetwork:
+class Seq2SeqNetwork:
     """An encoder-decoder on its device.
 
     Attributes:
@@ -97,7 +97,7 @@ class PairNetwork:
 
 
 @dataclass(frozen=True, slots=True)
-class PairWriter(Writer):
+class Seq2SeqGenerator(TextGenerator):
     """A loaded encoder-decoder that writes, from contexts which the encoder has read already."""
 
     _: KW_ONLY
@@ -112,10 +112,10 @@ class PairWriter(Writer):
         return {"input_ids": ids, "attention_mask": mask, "encoder_outputs": read}, 1
 
 
-def load_pair_network(checkpoint: Checkpoint, args: CausalArguments, device: torch.device) -> PairNetwork:
+def load_seq2seq_network(checkpoint: Checkpoint, args: CausalArguments, device: torch.device) -> Seq2SeqNetwork:
     """Loads the weights of an encoder-decoder onto a device."""
     module = load_module(checkpoint, args, device, KIND)
-    return PairNetwork(wrap(module, device), start_token(module, str(checkpoint.folder)))
+    return Seq2SeqNetwork(wrap(module, device), start_token(module, str(checkpoint.folder)))
 
 
 def start_token(module: Any, where: str) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.core.protocols import SpecialToken
-from assay.core.writing import whole_file
+from assay.core.writing import atomic_write
 from assay.models.named import cache_folder
 from assay.models.tokens import Tokenizer
 
@@ -42,7 +42,7 @@ def special_tokens(key: str, tokenizer: Callable[[], Tokenizer], cache: Path | N
     if known is not None and _is_whole(known):
         return SpecialTokens(*((text, number) for text, number in known))
     found = _read(tokenizer())
-    with suppress(OSError), whole_file(file) as stream:
+    with suppress(OSError), atomic_write(file) as stream:
         json.dump({**_remembered(file), key: found}, stream, indent=0, sort_keys=True)
     return found
 

@@ -99,7 +99,7 @@ class StopState:
 
 
 @dataclass
-class StopWatch:
+class StopCriteria:
     """Ends each row of transformers' `generate` by itself.
 
     Attributes:

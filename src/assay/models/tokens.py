@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from assay.core.requests import LONGEST, Generation, Windows
+from assay.core.requests import LONGEST_WINDOWS, Generation, Windows
 from assay.core.responses import Failure, Text
 
 # Encodings of the fast tokenizer carry offsets and masks; a small chunk keeps that memory small.
@@ -296,7 +296,7 @@ def encode_rolling(
     ids: Sequence[int],
     overlap: int,
     stands_on_prefix: bool = True,
-    windows: Windows = LONGEST,
+    windows: Windows = LONGEST_WINDOWS,
 ) -> list[EncodedText] | Refused:
     """The windows of one text, in order; none for a text without tokens to score.
 

@@ -10,17 +10,17 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.core.identity import Keyring
-from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, uncut
+from assay.core.identity import ResponseKeyBuilder
+from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, untruncated_prompt
 
 # What a token of the limit is worth, in characters read: in a batch a decoding step costs a row about as much as
 # reading thirty characters, and most answers end well before their limit (measured on the demo, 135M, 2 cores).
-_WRITING_WORTH = 10
+_GENERATION_COST_FACTOR = 10
 _USUAL_ANSWER_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequestPlan:
     """The work of a run.
 
     Attributes:
@@ -39,7 +39,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class RequestKeys:
     """What the instances of a task ask.
 
     Attributes:
@@ -66,15 +66,15 @@ class Keys:
         return sum(map(len, self.by_instance))
 
 
-def find_keys(instances: Iterable[Instance], fingerprint: str) -> Keys:
+def find_keys(instances: Iterable[Instance], fingerprint: str) -> RequestKeys:
     """The keys of every instance's requests."""
     posed = list(instances)
-    key = (ring := Keyring(fingerprint)).key
+    key = (ring := ResponseKeyBuilder(fingerprint)).key
     by_instance = [tuple(map(key, instance.requests)) for instance in posed]
-    return Keys(posed, by_instance, ring.asked.hexdigest())
+    return RequestKeys(posed, by_instance, ring.asked.hexdigest())
 
 
-def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) -> Plan:
+def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) -> RequestPlan:
     """Subtracts what is known.
 
     Args:
@@ -84,7 +84,7 @@ def make_plan(posed: int, requests: Mapping[bytes, Request], known: set[bytes]) 
     """
     missing = {key: request for key, request in requests.items() if key not in known} if known else requests
     works = array("q", map(work, missing.values()))
-    return Plan(missing, works, posed, len(requests), len(requests) - len(missing))
+    return RequestPlan(missing, works, posed, len(requests), len(requests) - len(missing))
 
 
 def work(request: Request) -> int:
@@ -92,10 +92,10 @@ def work(request: Request) -> int:
     if isinstance(request, Loglikelihood):
         return _length(request.prompt) + len(request.continuation)
     if isinstance(request, Generation):
-        return _length(request.prompt) + _WRITING_WORTH * (request.max_tokens or _USUAL_ANSWER_TOKENS)
+        return _length(request.prompt) + _GENERATION_COST_FACTOR * (request.max_tokens or _USUAL_ANSWER_TOKENS)
     return len(request.text)
 
 
 def _length(prompt: Prompt) -> int:
-    whole = uncut(prompt)
+    whole = untruncated_prompt(prompt)
     return len(whole) if isinstance(whole, str) else sum(len(message.text) for message in whole)

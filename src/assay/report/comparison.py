@@ -10,7 +10,7 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.core.comparisons import Agreement, PairedScore, RunComparison, Table, Uncompared
+from assay.core.comparisons import Agreement, PairedScore, RunComparison, RankTable, Uncompared
 from assay.core.scores import Estimate
 from assay.report.names import printable
 from assay.report.sections import markdown_table
@@ -24,7 +24,7 @@ _MOST_FAILURES = 10
 # Blanks between columns.
 _GAP = 2
 # What rounding leaves of an end that is 0.
-_HAIR = 1e-12
+_TOLERANCE = 1e-12
 _SUITE = "assay compare"
 # Headings of what a row is about.
 _NAMES = ("Task, metric", "Systems", "Rank", "System")
@@ -57,7 +57,7 @@ def comparison_text(found: RunComparison, width: int | None = None) -> str:
     return "\n".join(part for line in lines for part in _shown(line, width))
 
 
-class _Row(str):
+class _TableLine(str):
     """A line of a table, which is never wrapped."""
 
     __slots__ = ()
@@ -65,7 +65,7 @@ class _Row(str):
 
 def _shown(line: str, width: int | None) -> list[str]:
     text = printable(line)
-    return [text] if width is None or isinstance(line, _Row) else _wrapped(text, width)
+    return [text] if width is None or isinstance(line, _TableLine) else _wrapped(text, width)
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -99,19 +99,19 @@ def _lines(found: RunComparison, layout: Any, heading: str) -> Iterator[str]:
         yield ""
         yield from layout(*_places(table))
     shown = found.pairs[:_MOST_PAIRS]
-    for rows_of in (_scores, _sizes, partial(_sight, detect=found.wish.detect), _agreements):
+    for rows_of in (_scores, _sizes, partial(_power_columns, detect=found.wish.detect), _agreements):
         heads, rows = rows_of(shown, not is_pair)
         # A screen has room for one pair's agreement, which is a line below.
         if rows_of is not _agreements or (rows and heading):
             yield ""
             yield from layout(heads, rows)
-    told = ""
+    printed = ""
     for pair in shown:
         agreed = _agreed(pair) if not heading and (is_pair or found.wish.picks) else ()
-        lines = list(_told(pair, "- " if heading else "  ", pair.verdict != found.verdict, agreed))
-        if lines and _name(pair) != told:
-            told = _name(pair)
-            yield from ["", f"{heading}{told}", *([""] if heading else [])]
+        lines = list(_pair_lines(pair, "- " if heading else "  ", pair.verdict != found.verdict, agreed))
+        if lines and _name(pair) != printed:
+            printed = _name(pair)
+            yield from ["", f"{heading}{printed}", *([""] if heading else [])]
         yield from lines
     if len(found.pairs) > len(shown):
         yield ""
@@ -130,12 +130,12 @@ def _name(pair: PairedScore) -> str:
     return f"{pair.task}, {pair.metric}{'' if pair.filter == 'none' else f' ({pair.filter})'}"
 
 
-def _title(table: Table) -> str:
+def _title(table: RankTable) -> str:
     task = table.task if table.task is not None else "all tasks, each counted once"
     return f"{task}, {table.metric}{'' if table.filter == 'none' else f' ({table.filter})'}"
 
 
-def _legend(table: Table) -> str:
+def _legend(table: RankTable) -> str:
     if any(place.letters for place in table.places):
         return "systems that share a letter cannot be told apart"
     return (
@@ -143,7 +143,7 @@ def _legend(table: Table) -> str:
     )
 
 
-def _places(table: Table) -> tuple[list[str], list[list[str]]]:
+def _places(table: RankTable) -> tuple[list[str], list[list[str]]]:
     rows = [
         [place.ranks.text, place.label, place.letters, *_score(place.estimate), f"{place.estimate.n:,}"]
         for place in table.places
@@ -170,7 +170,7 @@ def _difference_interval(estimate: Estimate) -> str:
 
 def _end(value: float) -> str:
     text = format_number(value)
-    return f"{value:.1g}" if value and abs(value) > _HAIR and not float(text.replace(",", "")) else text
+    return f"{value:.1g}" if value and abs(value) > _TOLERANCE and not float(text.replace(",", "")) else text
 
 
 def _scores(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], list[list[str]]]:
@@ -196,14 +196,14 @@ def _sizes(pairs: Sequence[PairedScore], names_pairs: bool) -> tuple[list[str], 
     return _with_names(pairs, names_pairs, heads, rows)
 
 
-def _sight(pairs: Sequence[PairedScore], names_pairs: bool, detect: float | None) -> tuple[list[str], list[list[str]]]:
+def _power_columns(pairs: Sequence[PairedScore], names_pairs: bool, detect: float | None) -> tuple[list[str], list[list[str]]]:
     """What so many documents can show, and how many it takes to show a difference, with a power of 80 %."""
     heads = ["Detectable with n", "n, observed effect"]
     heads += [] if detect is None else [f"n to detect {detect:g}"]
     rows = []
     for pair in pairs:
-        wished = [] if detect is None else [_count(pair.needed_to_detect)]
-        rows.append([format_number(pair.detectable), _count(pair.needed), *wished])
+        requested = [] if detect is None else [_count(pair.needed_to_detect)]
+        rows.append([format_number(pair.detectable), _count(pair.needed), *requested])
     return _with_names(pairs, names_pairs, heads, rows)
 
 
@@ -236,9 +236,9 @@ def _agreed(pair: PairedScore) -> Iterator[str]:
     outcomes = None if pair.outcome == "same" else pair.agreement
     for what, found in (("outcome", outcomes), ("pick", pair.picks)):
         if found is not None:
-            told = f"the same {what} in {100 * found.equal:.1f} % of {found.kappa.n:,} documents"
+            printed = f"the same {what} in {100 * found.equal:.1f} % of {found.kappa.n:,} documents"
             kappa = "" if found.kappa.value is None else f", Cohen's κ {_kappa(found.kappa)}"
-            yield f"{told}{kappa}"
+            yield f"{printed}{kappa}"
 
 
 def _with_names(
@@ -261,7 +261,7 @@ def _effect(pair: PairedScore) -> str:
     return f"{pair.effect.name} {pair.effect.value:.3g}{shown}"
 
 
-def _told(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterable[str]) -> Iterator[str]:
+def _pair_lines(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterable[str]) -> Iterator[str]:
     """A pair in words; its verdict only where the comparison does not end with it."""
     if with_verdict:
         yield mark + pair.verdict
@@ -286,7 +286,7 @@ def _told(pair: PairedScore, mark: str, with_verdict: bool, agreed: Iterable[str
         yield f"{mark}document {flip.document}: {flip.first:g} → {flip.second:g}{question}"
 
 
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[_Row]:
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[_TableLine]:
     """Columns that a terminal has no room for stand in a table of their own below, behind the names.
 
     Where names leave no room for a column behind them, they have lines of their own.
@@ -299,11 +299,11 @@ def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int 
     is_apart = width is not None and taken + max(widths[place] for place in rest) > width
     for number, columns in enumerate(_parts(rest, widths, width, _GAP if is_apart else taken)):
         if number:
-            yield _Row("")
+            yield _TableLine("")
         for line in lines:
             if is_apart:
-                yield from map(_Row, _apart([line[place] for place in names], width or 0))
-            yield _Row(" " * _GAP * is_apart + _joined(line, widths, columns if is_apart else [*names, *columns]))
+                yield from map(_TableLine, _apart([line[place] for place in names], width or 0))
+            yield _TableLine(" " * _GAP * is_apart + _joined(line, widths, columns if is_apart else [*names, *columns]))
 
 
 def _parts(places: Sequence[int], widths: Sequence[int], width: int | None, before: int) -> list[list[int]]:
@@ -344,10 +344,10 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
     for pair in found.pairs:
         reason = found.failure(pair, margin) if is_gated else ""
         failures += bool(reason)
-        said = " ".join([pair.verdict, *pair.remarks]) if pair.lacks_answers else pair.verdict
-        told = f"    <failure message={quoteattr(_clean(f'{reason}: {said}'))}/>" if reason else ""
-        told = told or f"    <system-out>{escape(_clean(pair.verdict))}</system-out>"
-        cases += _case(_name(pair), f"{pair.second} against {pair.first}", told)
+        said = " ".join([pair.verdict, *pair.remarks]) if pair.has_too_many_missing else pair.verdict
+        printed = f"    <failure message={quoteattr(_clean(f'{reason}: {said}'))}/>" if reason else ""
+        printed = printed or f"    <system-out>{escape(_clean(pair.verdict))}</system-out>"
+        cases += _case(_name(pair), f"{pair.second} against {pair.first}", printed)
     kind = "failure" if is_gated else "skipped"
     for item in found.uncompared:
         cases += _case(_left_out(item), "not compared", f"    <{kind} message={quoteattr(_clean(item.reason))}/>")
@@ -360,8 +360,8 @@ def comparison_junit(found: RunComparison, is_gated: bool, margin: float | None 
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', suite, *cases, "</testsuite>", ""])
 
 
-def _case(about: str, name: str, told: str) -> list[str]:
-    return [f"  <testcase classname={quoteattr(_clean(about))} name={quoteattr(_clean(name))}>", told, "  </testcase>"]
+def _case(about: str, name: str, printed: str) -> list[str]:
+    return [f"  <testcase classname={quoteattr(_clean(about))} name={quoteattr(_clean(name))}>", printed, "  </testcase>"]
 
 
 def _left_out(item: Uncompared) -> str:

@@ -94,7 +94,7 @@ class Lengths:
         if not all(math.isfinite(length) for length in (*panel.correct, *panel.wrong)):
             raise DataError(Fault(f'panel "{panel.label}"', "a length that is not a finite number"))
         pairs = list(zip(map(float, panel.correct), map(float, panel.wrong), strict=True))
-        places = [place for place, miss in enumerate(panel.missed) if miss]
+        places = [index for index, miss in enumerate(panel.missed) if miss]
         return cls([(right + wrong) / 2 for right, wrong in pairs], [right - wrong for right, wrong in pairs], places)
 
     @property
@@ -107,7 +107,7 @@ class Lengths:
 
     @property
     def missed_values(self) -> list[float]:
-        return [self.all[place] for place in self.missed]
+        return [self.all[index] for index in self.missed]
 
     @property
     def deviation(self) -> float | None:
@@ -138,9 +138,9 @@ def densities(values: Sequence[float], edges: Sequence[float]) -> list[float]:
     width = edges[1] - edges[0]
     counts = [0] * (len(edges) - 1)
     for value in values:
-        place = math.floor((value - edges[0]) / width)
-        if 0 <= place < len(counts):
-            counts[place] += 1
+        index = math.floor((value - edges[0]) / width)
+        if 0 <= index < len(counts):
+            counts[index] += 1
     return [count / max(1, len(values)) / width for count in counts]
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import AssayError, Fault, OutputError, UserError
-from assay.core.protocols import Renders
+from assay.core.protocols import RendersPrompts
 from assay.core.results import Problem, RunResult, TaskResult
-from assay.core.writing import whole_file
+from assay.core.writing import atomic_write
 from assay.report.harness_shape import plain, results_data, sample_lines
 from assay.report.names import file_name, model_name
 
@@ -28,14 +28,14 @@ _AFTER_A_RUN = "Every answer is safe in the store: run the same command with ano
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """Files that were written, and why others were not."""
 
     paths: tuple[Path, ...] = ()
     problems: tuple[Problem, ...] = ()
 
-    def __add__(self, other: Written) -> Written:
-        return Written((*self.paths, *other.paths), (*self.problems, *other.problems))
+    def __add__(self, other: WrittenFiles) -> WrittenFiles:
+        return WrittenFiles((*self.paths, *other.paths), (*self.problems, *other.problems))
 
     def checked(self) -> list[Path]:
         """The paths; raises where a file is missing."""
@@ -47,7 +47,7 @@ class Written:
         return list(self.paths)
 
 
-def write_each(files: Iterable[tuple[Path, Maker]]) -> Written:
+def write_each(files: Iterable[tuple[Path, Maker]]) -> WrittenFiles:
     """Writes files one after the other: one that cannot be written costs itself alone.
 
     Args:
@@ -63,7 +63,7 @@ def write_each(files: Iterable[tuple[Path, Maker]]) -> Written:
         except Exception as error:  # a bug in what makes it
             found = f"could not be made: {type(error).__name__}: {error}"
             problems.append(Problem((Fault(str(path), found),), error))
-    return Written(tuple(paths), tuple(problems))
+    return WrittenFiles(tuple(paths), tuple(problems))
 
 
 def write_results(
@@ -75,7 +75,7 @@ def write_results(
 
 def written_results(
     result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
-) -> Written:
+) -> WrittenFiles:
     """Writes the result file, and the sample files when asked.
 
     Args:
@@ -115,7 +115,7 @@ def written_results(
 
 def sample_notices(result: RunResult) -> list[str]:
     """What users of the sample files should know: where conversations stand as messages, not as the model's text."""
-    if not result.spec.options.chat.apply or isinstance(result.model, Renders):
+    if not result.spec.options.chat.apply or isinstance(result.model, RendersPrompts):
         return []
     found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"
     why = "only the run's model renders them, and it is not opened here" if "parent" in result.manifest else ""
@@ -142,7 +142,7 @@ def different_names(names: Iterable[str]) -> list[str]:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with _explained(path), whole_file(path) as stream:
+    with _explained(path), atomic_write(path) as stream:
         for line in lines:
             stream.write(line)
             stream.write("\n")

@@ -16,12 +16,12 @@ def fitted_lines(model: FittedModel) -> Iterator[str]:
     yield f"  from {model.parent['name']}, method {model.settings['method']}"
     kept = f"; kept: step {report['best_step']:,}" if report.get("metric") else ""
     value = f" with {report['metric']} {report['value']:.4f}" if report.get("value") is not None else ""
-    yield f"  {report['steps']:,} steps{kept}{value}{_decided(report)}"
+    yield f"  {report['steps']:,} steps{kept}{value}{_kept_step_text(report)}"
     yield f"  in {model.folder}"
     yield f"use it: assay run --model {model.name} --tasks {','.join(model.tasks)}"
 
 
-def _decided(report: Mapping[str, Any]) -> str:
+def _kept_step_text(report: Mapping[str, Any]) -> str:
     """The loss at the step that is kept, and whether it decided between checks of equal value."""
     if report.get("loss") is None or report["metric"] == "loss":
         return ""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from assay.core.protocols import ModelFacts, StatesFacts
-from assay.core.requests import Generation, Loglikelihood, Message, Prompt, Request, uncut
+from assay.core.protocols import ModelFacts, ProvidesModelFacts
+from assay.core.requests import Generation, Loglikelihood, Message, Prompt, Request, untruncated_prompt
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
-from assay.core.results import Answered, GroupResult, RunResult, TaskResult
-from assay.core.scores import NOWHERE, Denominators, MetricResult, Sample
+from assay.core.results import AnsweredDocument, GroupResult, RunResult, TaskResult
+from assay.core.scores import UNKNOWN_OFFSET, Denominators, MetricResult, Sample
 from assay.core.secrets import redacted, redacted_text
 from assay.report.harness_blocks import chat_block, in_lm_evals_order, model_block, sha, task_config, tokenizer_block
 from assay.report.names import file_name, model_name
@@ -43,8 +43,8 @@ def results_data(
     """
     spec, manifest = result.spec, result.manifest
     name = model_name(spec.model, spec.model_args)
-    facts = result.model.facts() if isinstance(result.model, StatesFacts) else None
-    told = manifest["spec"]["options"]["metadata"]
+    facts = result.model.facts() if isinstance(result.model, ProvidesModelFacts) else None
+    metadata = manifest["spec"]["options"]["metadata"]
     aggregating = {group.spec.name: _group_scores(group) for group in result.groups if group.metrics}
     scores = {task.name: _task_scores(task) for task in result.tasks}
     scores.update({group.spec.name: _group_scores(group) for group in result.groups})
@@ -52,7 +52,7 @@ def results_data(
         "results": scores,
         **({"groups": aggregating} if aggregating else {}),
         "group_subtasks": {group.spec.name: list(group.spec.members) for group in result.groups},
-        "configs": {task.name: redacted(task_config(task.card, told)) for task in _by_name(result.tasks)},
+        "configs": {task.name: redacted(task_config(task.card, metadata)) for task in _by_name(result.tasks)},
         "versions": _versions(result),
         "n-shot": _shots(result),
         "higher_is_better": _directions(result),
@@ -217,11 +217,11 @@ def _lines(task: TaskResult, render: Render) -> Iterator[dict[str, Any]]:
             yield _failed_line(task, item, render)
 
 
-def _line(task: TaskResult, item: Answered, sample: Sample, render: Render) -> dict[str, Any]:
+def _line(task: TaskResult, item: AnsweredDocument, sample: Sample, render: Render) -> dict[str, Any]:
     is_rolling = _is_rolling(task)
     values = in_lm_evals_order(task.card, sample.values)
     return {
-        **_asked(task, item, render, sample.document),
+        **_document_fields(task, item, render, sample.document),
         "resps": _answers(task, item),
         "filtered_resps": [_shown(value, is_rolling) for value in sample.filtered],
         "filter": sample.filter,
@@ -232,7 +232,7 @@ def _line(task: TaskResult, item: Answered, sample: Sample, render: Render) -> d
     }
 
 
-def _own(item: Answered, sample: Sample) -> dict[str, Any]:
+def _own(item: AnsweredDocument, sample: Sample) -> dict[str, Any]:
     """What we know besides: where answers were found, what each draw is worth by itself (null: no answer), clusters."""
     found: dict[str, Any] = {"extractions": _extractions(sample)} if sample.extractions else {}
     found |= {"draws": list(sample.draws)} if sample.draws else {}
@@ -247,8 +247,8 @@ def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
             {
                 "answer": found.answer,
                 "extractor": found.extractor,
-                "start": None if found.start == NOWHERE else found.start,
-                "end": None if found.end == NOWHERE else found.end,
+                "start": None if found.start == UNKNOWN_OFFSET else found.start,
+                "end": None if found.end == UNKNOWN_OFFSET else found.end,
             }
             for found in question
         ]
@@ -256,12 +256,12 @@ def _extractions(sample: Sample) -> list[list[dict[str, Any]]]:
     ]
 
 
-def _failed_line(task: TaskResult, item: Answered, render: Render) -> dict[str, Any]:
+def _failed_line(task: TaskResult, item: AnsweredDocument, render: Render) -> dict[str, Any]:
     """A document that could not be scored; it is in no metric, but it is in the log, with what was answered."""
     failures = [asdict(output) if isinstance(output, Failure) else None for output in item.outputs]
     messages = _messages(item)
     return {
-        **_asked(task, item, render),
+        **_document_fields(task, item, render),
         "resps": _answers(task, item),
         "filtered_resps": [],
         "filter": None,
@@ -276,24 +276,24 @@ def _is_rolling(task: TaskResult) -> bool:
     return task.card.kind == "loglikelihood_rolling"
 
 
-def _answers(task: TaskResult, item: Answered) -> list[list[Any]]:
+def _answers(task: TaskResult, item: AnsweredDocument) -> list[list[Any]]:
     """Per request its draws; null for one that failed."""
     draws, is_rolling = item.instance.draws, _is_rolling(task)
     shown = [None if isinstance(output, Failure) else _shown(output, is_rolling) for output in item.outputs]
     return [shown[start : start + draws] for start in range(0, len(shown), draws)]
 
 
-def _messages(item: Answered) -> list[list[dict[str, str]]]:
+def _messages(item: AnsweredDocument) -> list[list[dict[str, str]]]:
     """The conversations of a document, each once, in the order of its requests; none where it was asked as text."""
     prompts = dict.fromkeys(getattr(request, "prompt", "") for request in item.instance.requests)
-    return [_as_messages(whole) for whole in map(uncut, prompts) if not isinstance(whole, str)]
+    return [_as_messages(whole) for whole in map(untruncated_prompt, prompts) if not isinstance(whole, str)]
 
 
 def _as_messages(conversation: tuple[Message, ...]) -> list[dict[str, str]]:
     return [{"role": message.role, "content": message.text} for message in conversation]
 
 
-def _asked(task: TaskResult, item: Answered, render: Render, scored: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _document_fields(task: TaskResult, item: AnsweredDocument, render: Render, scored: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What was asked, of the document as scoring has left it; code of a task may change it."""
     requests = item.instance.requests[:: item.instance.draws]
     arguments = {f"gen_args_{place}": _arguments(task, request, render) for place, request in enumerate(requests)}
@@ -322,14 +322,14 @@ def _arguments(task: TaskResult, request: Request, render: Render) -> dict[str, 
 
 def _prompt(prompt: Prompt, render: Render) -> Any:
     """A prompt as its model reads it; a conversation that nobody renders as its messages."""
-    whole = uncut(prompt)
+    whole = untruncated_prompt(prompt)
     if isinstance(whole, str):
         return whole
     text = render(whole)
     return _as_messages(whole) if text is None else text
 
 
-def _hashes(item: Answered, render: Render) -> dict[str, str]:
+def _hashes(item: AnsweredDocument, render: Render) -> dict[str, str]:
     first = item.instance.requests[0]
     prompt = first.prompt if isinstance(first, (Loglikelihood, Generation)) else first.text
     plain_prompt = _prompt(prompt, render)

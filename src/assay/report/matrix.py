@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from assay.core.matrices import FEWEST_TELLING, Column, Correlation, Link, Matrix, MatrixCell, Ranking, Standing
+from assay.core.matrices import MIN_PAIRS_FOR_SIGNIFICANCE, MatrixColumn, Correlation, CorrelationPair, Matrix, MatrixCell, Ranking, Standing
 from assay.core.studies import ALPHA
 from assay.report.matrix_standings import NONE, ranks, score_text, standings
 from assay.report.names import printable
@@ -53,8 +53,8 @@ def heat_tables(matrix: Matrix) -> list[HeatTable]:
         _improvements(matrix, "bounded"),
         HeatTable(standings(matrix)),
         HeatTable(ranks(matrix)),
-        *_correlations("tasks, over models", [column.label for column in matrix.columns], matrix.task_links),
-        *_correlations("models, over tasks", matrix.models, matrix.model_links),
+        *_correlations("tasks, over models", [column.label for column in matrix.columns], matrix.task_correlations),
+        *_correlations("models, over tasks", matrix.models, matrix.model_correlations),
         HeatTable(_gaps(matrix)),
     ]
     return [table for table in found if table.section.rows]
@@ -64,12 +64,12 @@ def heat_tables(matrix: Matrix) -> list[HeatTable]:
 
 
 def _grid(
-    matrix: Matrix, columns: Sequence[Column], show: Callable[[MatrixCell, Column], tuple[str, float | None]]
+    matrix: Matrix, columns: Sequence[MatrixColumn], show: Callable[[MatrixCell, MatrixColumn], tuple[str, float | None]]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[tuple[float | None, ...]], list[tuple[str, ...]]]:
     """Headings, rows, shades and tips of models against columns; the longer side goes downwards."""
     cells = {(cell.model, cell.key): cell for cell in matrix.cells}
 
-    def one(model: str, column: Column) -> tuple[str, float | None, str]:
+    def one(model: str, column: MatrixColumn) -> tuple[str, float | None, str]:
         cell = cells.get((model, column.key))
         return (NONE, None, "") if cell is None else (*show(cell, column), _tip(cell, column))
 
@@ -88,7 +88,7 @@ def _grid(
     )
 
 
-def _tip(cell: MatrixCell, column: Column) -> str:
+def _tip(cell: MatrixCell, column: MatrixColumn) -> str:
     shown: Callable[[float | None], str] = percent if column.is_share else format_number
     estimate = cell.estimate
     n = f"n = {estimate.n}" if cell.bounds is None else f"n = {estimate.n} of {estimate.n + cell.bounds.failed}"
@@ -98,7 +98,7 @@ def _tip(cell: MatrixCell, column: Column) -> str:
 
 
 def _scores(matrix: Matrix) -> HeatTable:
-    def show(cell: MatrixCell, column: Column) -> tuple[str, float | None]:
+    def show(cell: MatrixCell, column: MatrixColumn) -> tuple[str, float | None]:
         # A scale from the lowest score of a task to its highest would mark a best one where models are tied.
         return score_text(cell.estimate, column.is_share), cell.estimate.value if column.is_share else None
 
@@ -126,8 +126,8 @@ def _splits(matrix: Matrix) -> Iterator[str]:
     """Tasks that have several columns, and why."""
     for name in dict.fromkeys(column.name for column in matrix.columns if column.is_split):
         first, *others = [column.title for column in matrix.columns if column.name == name]
-        told = f"{name} has several columns, because its models have different metrics: {', '.join((first, *others))}"
-        yield f"{told}. A – stands where a model lacks the metric; averages count {first} only."
+        note = f"{name} has several columns, because its models have different metrics: {', '.join((first, *others))}"
+        yield f"{note}. A – stands where a model lacks the metric; averages count {first} only."
 
 
 def _failed_notes(matrix: Matrix) -> Iterator[str]:
@@ -139,8 +139,8 @@ def _failed_notes(matrix: Matrix) -> Iterator[str]:
         shown: Callable[[float | None], str] = percent if columns[cell.key].is_share else format_number
         total = cell.estimate.n + cell.bounds.failed
         name = f"{cell.model}, {columns[cell.key].label}"
-        told = f"{name}: {cell.bounds.failed:,} of {total:,} documents failed and are not in the score"
-        yield f"{told}; all wrong … all right with them: {bounds_text(cell.bounds, shown)}"
+        note = f"{name}: {cell.bounds.failed:,} of {total:,} documents failed and are not in the score"
+        yield f"{note}; all wrong … all right with them: {bounds_text(cell.bounds, shown)}"
 
 
 _FORMULAS = {
@@ -154,7 +154,7 @@ def _improvements(matrix: Matrix, form: str) -> HeatTable:
     known = [abs(value) for cell in matrix.cells if (value := getattr(cell, form)) is not None]
     reach = 1.0 if form == "bounded" else max([1.0, *known])
 
-    def show(cell: MatrixCell, column: Column) -> tuple[str, float | None]:
+    def show(cell: MatrixCell, column: MatrixColumn) -> tuple[str, float | None]:
         value = getattr(cell, form)
         return _improvement(cell, form), None if value is None else (max(-1.0, min(1.0, value / reach)) + 1) / 2
 
@@ -179,7 +179,7 @@ def _improvement(cell: MatrixCell, form: str) -> str:
 # Correlations
 
 
-def _correlations(what: str, names: Sequence[str], links: Sequence[Link]) -> Iterator[HeatTable]:
+def _correlations(what: str, names: Sequence[str], links: Sequence[CorrelationPair]) -> Iterator[HeatTable]:
     known = {name for link in links if link.spearman.n for name in (link.first, link.second)}
     order = [name for name in names if name in known]
     for title, kind in (("Spearman's ρ", "spearman"), ("Kendall's τ-b", "kendall")):
@@ -210,13 +210,13 @@ def _correlation_table(
 def _correlation_note(grid: Sequence[Sequence[tuple[Correlation, float | None] | None]]) -> str:
     found = [item[0] for line in grid for item in line if item is not None]
     counts = sorted({item.n for item in found})
-    told = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
-    few = max((item.n for item in found if item.has_few and item.value is not None), default=0)
+    note = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+    few = max((item.n for item in found if item.has_too_few_pairs and item.value is not None), default=0)
     if few:
         least = p_value(2 / math.factorial(few))
-        told += f". In parentheses: n < {FEWEST_TELLING}, too few to tell, since even a perfect order of {few} has "
-        told += f"p {least}"
-    return f"{told}. * p < {ALPHA} after Holm's correction over the table. Positive: the same order of good and bad."
+        note += f". In parentheses: n < {MIN_PAIRS_FOR_SIGNIFICANCE}, too few to tell, since even a perfect order of {few} has "
+        note += f"p {least}"
+    return f"{note}. * p < {ALPHA} after Holm's correction over the table. Positive: the same order of good and bad."
 
 
 def _coefficient(item: tuple[Correlation, float | None] | None) -> str:
@@ -225,13 +225,13 @@ def _coefficient(item: tuple[Correlation, float | None] | None) -> str:
     found, adjusted = item
     if found.value is None:
         return NONE
-    if found.has_few:
+    if found.has_too_few_pairs:
         return f"({found.value:.2f})"
     return f"{found.value:.2f}" + ("*" if adjusted is not None and adjusted < ALPHA else "")
 
 
 def _coefficient_shade(found: Correlation) -> float | None:
-    return None if found.value is None or found.has_few else (found.value + 1) / 2
+    return None if found.value is None or found.has_too_few_pairs else (found.value + 1) / 2
 
 
 def _correlation_tip(found: Correlation, adjusted: float | None) -> str:
@@ -391,8 +391,8 @@ def matrix_data(matrix: Matrix) -> dict[str, Any]:
         "standings": [_standing_data(item) for item in matrix.standings],
         "common_tasks": list(matrix.common),
         "rankings": [_ranking_data(item) for item in matrix.rankings],
-        "task_correlations": [asdict(link) for link in matrix.task_links],
-        "model_correlations": [asdict(link) for link in matrix.model_links],
+        "task_correlations": [asdict(link) for link in matrix.task_correlations],
+        "model_correlations": [asdict(link) for link in matrix.model_correlations],
         "runs": [asdict(item) for item in matrix.runs],
         "steps": {model: asdict(step) for model, step in matrix.steps.items()},
         "notices": list(matrix.notices),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from assay.core.matrices import Column, Matrix
+from assay.core.matrices import MatrixColumn, Matrix
 from assay.core.scores import Estimate
 from assay.report.names import printable, shortened
 
@@ -90,7 +90,7 @@ def curves(matrix: Matrix) -> dict[str, str]:
     return found
 
 
-def _series(matrix: Matrix, column: Column) -> dict[str, Points]:
+def _series(matrix: Matrix, column: MatrixColumn) -> dict[str, Points]:
     found: dict[str, Points] = {}
     for model, step in matrix.steps.items():
         cell = matrix.at(model, column)
@@ -99,7 +99,7 @@ def _series(matrix: Matrix, column: Column) -> dict[str, Points]:
     return {name: sorted(points, key=lambda point: point[0]) for name, points in found.items()}
 
 
-def _figure(column: Column, series: dict[str, Points]) -> str:
+def _figure(column: MatrixColumn, series: dict[str, Points]) -> str:
     frame = _frame(column, list(series.values()))
     parts = [*_axes(column, frame)]
     for place, (name, points) in enumerate(series.items()):
@@ -115,7 +115,7 @@ def _figure(column: Column, series: dict[str, Points]) -> str:
     )
 
 
-def _frame(column: Column, lines: Sequence[Points]) -> _Frame:
+def _frame(column: MatrixColumn, lines: Sequence[Points]) -> _Frame:
     steps = [step for line in lines for step, _ in line]
     ends = [end for line in lines for _, estimate in line for end in _interval(estimate)]
     ends += [column.baseline] if column.baseline is not None else []
@@ -141,10 +141,10 @@ def _interval(estimate: Estimate) -> tuple[float, float]:
     return (estimate.low or 0.0, estimate.high or 0.0) if is_known else (value, value)
 
 
-def _axes(column: Column, frame: _Frame) -> list[str]:
+def _axes(column: MatrixColumn, frame: _Frame) -> list[str]:
     left, right, bottom = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    told = ", logarithmic" if frame.scores.is_log else ""
-    parts = [f'<text x="{left}" y="20" font-size="14" font-weight="600">{_text(column.title)}{told}</text>']
+    suffix = ", logarithmic" if frame.scores.is_log else ""
+    parts = [f'<text x="{left}" y="20" font-size="14" font-weight="600">{_text(column.title)}{suffix}</text>']
     for value in frame.scores.ticks():
         y = frame.y(value)
         shown = f"{100 * value:.4g} %" if column.is_share else f"{value:.4g}"

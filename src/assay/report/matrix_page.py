@@ -80,7 +80,7 @@ def page(matrix: Matrix) -> str:
 def _table(table: HeatTable) -> str:
     section = table.section
     head = "".join(f'<th scope="col">{_name(heading)}</th>' for heading in section.headings)
-    rows = "\n".join(_row(row, *_shading(table, place)) for place, row in enumerate(section.rows))
+    rows = "\n".join(_row(row, *_shading(table, index)) for index, row in enumerate(section.rows))
     legend = f'<p class="legend">{_text(table.legend)}</p>' if table.legend else ""
     notes = "\n".join(f"<p>{_text(note)}</p>" for note in section.notes)
     return f"""<section>
@@ -98,20 +98,20 @@ def _table(table: HeatTable) -> str:
 </section>"""
 
 
-def _shading(table: HeatTable, place: int) -> tuple[Sequence[str], Sequence[str]]:
+def _shading(table: HeatTable, index: int) -> tuple[Sequence[str], Sequence[str]]:
     """The colours of a row and what a pointer tells; empty for a plain table."""
     if not table.shades:
         return (), ()
     scale = _DIVERGING if table.is_diverging else _SEQUENTIAL
-    return ["" if shade is None else style(shade, scale) for shade in table.shades[place]], table.tips[place]
+    return ["" if shade is None else style(shade, scale) for shade in table.shades[index]], table.tips[index]
 
 
 def _row(row: Sequence[str], styles: Sequence[str], tips: Sequence[str]) -> str:
     name, *texts = row
     cells = [f'<th scope="row">{_name(name)}</th>']
-    for place, text in enumerate(texts):
-        colour = f' style="{styles[place]}"' if styles and styles[place] else ""
-        tip = f' title="{_text(tips[place])}"' if tips and tips[place] else ""
+    for index, text in enumerate(texts):
+        colour = f' style="{styles[index]}"' if styles and styles[index] else ""
+        tip = f' title="{_text(tips[index])}"' if tips and tips[index] else ""
         cells.append(f"<td{_kind(text, bool(styles))}{colour}{tip}>{_text(text)}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -137,9 +137,9 @@ def style(shade: float, scale: Sequence[Colour]) -> str:
 
 def mixed(shade: float, scale: Sequence[Colour]) -> Colour:
     """The colour at a place of a scale, between its two nearest marks."""
-    place = max(0.0, min(1.0, shade)) * (len(scale) - 1)
-    below = min(int(place), len(scale) - 2)
-    rest = place - below
+    index = max(0.0, min(1.0, shade)) * (len(scale) - 1)
+    below = min(int(index), len(scale) - 2)
+    rest = index - below
     red, green, blue = (round(a + (b - a) * rest) for a, b in zip(scale[below], scale[below + 1], strict=True))
     return red, green, blue
 

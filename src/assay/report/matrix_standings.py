@@ -39,8 +39,8 @@ def standings(matrix: Matrix) -> Section:
     headings, *rows = table
     notes = [*_failed_means(matrix), *_over_which(matrix), *_left_out(matrix)]
     if any(item.win_rate.tasks for item in matrix.standings):
-        told = "Win rate: the share of the other models that do worse, beyond chance or not"
-        notes.append(f"{told}; ranks tell which differences are more than chance.")
+        note = "Win rate: the share of the other models that do worse, beyond chance or not"
+        notes.append(f"{note}; ranks tell which differences are more than chance.")
     notes += _rank_notes(matrix, overall)
     return Section("Over all tasks, each counted once", headings, tuple(rows), tuple(notes))
 
@@ -86,8 +86,8 @@ def _over_which(matrix: Matrix) -> Iterator[str]:
                 models.setdefault(own, []).append(model)
         yield from _tasks_note(", ".join(names), models, matrix.tasks)
     if not _are_alike(matrix):
-        told = f"In common: the mean over what all models have, which compares them: {_listed(matrix.common)}."
-        yield told if matrix.common else "No mean compares all models: no task is common to all."
+        note = f"In common: the mean over what all models have, which compares them: {_listed(matrix.common)}."
+        yield note if matrix.common else "No mean compares all models: no task is common to all."
 
 
 _KINDS: dict[str, Callable[[Standing], tuple[str, ...]]] = {
@@ -125,8 +125,8 @@ def _failed_means(matrix: Matrix) -> Iterator[str]:
         highs = [item.high for item in bounds if item.high is not None]
         is_known = len(lows) == len(highs) == len(own)
         means = (sum(lows) / len(own), sum(highs) / len(own)) if is_known else (None, None)
-        told = bounds_text(FailureBounds(failed, *means), percent)
-        yield f"{model}: mean score with its {failed:,} failed documents all wrong … right: {told}"
+        note = bounds_text(FailureBounds(failed, *means), percent)
+        yield f"{model}: mean score with its {failed:,} failed documents all wrong … right: {note}"
 
 
 def _left_out(matrix: Matrix) -> Iterator[str]:

@@ -12,7 +12,7 @@ _LEAST_SECONDS = 1.0
 _RECENT_SECONDS = 30.0
 
 
-class Pace:
+class RateEstimator:
     """The rate of one work. It counts from the first report on: what came before, such as loading, is left out."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Pace:
         then, done_then = self._recent[0]
         return (work / seconds + max(0.0, done - done_then) / (now - then)) / 2
 
-    def left(self, total: float) -> float | None:
+    def remaining_seconds(self, total: float) -> float | None:
         """Seconds from the last report until the total is done."""
         rate = self.rate
         return max(0.0, total - self._recent[-1][1]) / rate if rate else None

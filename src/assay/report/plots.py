@@ -37,7 +37,7 @@ from assay.report.plots_sheet import (
     PALE,
     RED,
     WIDTH,
-    Key,
+    LegendKey,
     counted,
     paler,
     say_empty,
@@ -91,7 +91,7 @@ def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> Non
     with sheet(path, title, caption, 2.5 * rows + (1.0 if rows == 1 else 0.2), legends) as figure:
         panels = list(figure.subplots(rows, 1, squeeze=False, sharey=True)[:, 0])
         for row, axes in enumerate(panels):
-            _spread_row(axes, _Group(models, methods, size), tasks[row * size : (row + 1) * size], bars)
+            _spread_row(axes, _BarLayout(models, methods, size), tasks[row * size : (row + 1) * size], bars)
         highest = max((height for bar in bars for height in bar.heights()), default=1.0)
         panels[0].set_ylim(0, max(5.0, min(109.0, 112 * highest + 3)))
         panels[0].locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
@@ -100,7 +100,7 @@ def spread_chart(bars: Sequence[SpreadBar], path: str | Path, title: str) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _BarLayout:
     """How the bars of one task stand: all models side by side, all methods across a bar."""
 
     models: list[str]
@@ -130,14 +130,14 @@ class _Group:
         return min(5.0, max(3.0, 0.9 * bar / max(1, len(self.methods))))
 
 
-def _spread_row(axes: Axes, group: _Group, shown: list[str], bars: Sequence[SpreadBar]) -> None:
+def _spread_row(axes: Axes, group: _BarLayout, shown: list[str], bars: Sequence[SpreadBar]) -> None:
     for bar in bars:
         if bar.task in shown:
             _spread_bar(axes, group, shown.index(bar.task), bar)
     _spread_axes(axes, shown, group)
 
 
-def _spread_bar(axes: Axes, group: _Group, place: int, bar: SpreadBar) -> None:
+def _spread_bar(axes: Axes, group: _BarLayout, place: int, bar: SpreadBar) -> None:
     scores = bar.known()
     middle, width = group.middle(place, bar.model), 0.92 * group.width
     if bar.chance is not None:
@@ -145,23 +145,23 @@ def _spread_bar(axes: Axes, group: _Group, place: int, bar: SpreadBar) -> None:
     if not scores:
         return
     low, high = 100 * min(scores.values()), 100 * max(scores.values())
-    colour, hatch = _model_look(group.models.index(bar.model))
+    colour, hatch = _model_style(group.models.index(bar.model))
     axes.bar(middle, low, width, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
     axes.bar(middle, high - low, width, low, color=paler(colour), hatch=hatch, edgecolor="white", linewidth=0)
     for method, score in scores.items():
-        marker, tone = _method_look(group.methods.index(method))
+        marker, tone = _marker_style(group.methods.index(method))
         x = middle + group.mark(method)
         axes.plot(x, 100 * score, marker, ms=group.mark_size, mfc=tone, mec=INK, mew=0.7, zorder=5, clip_on=False)
     if bar.reach is not None:
         edge, ends = middle + 0.5 * group.width, [low, low + 100 * bar.reach]
         axes.plot([edge, edge], ends, "-_", color=INK, lw=1.1, ms=5, mew=1.1, zorder=6, clip_on=False)
-    told = f"({high - low:.1f})" if bar.is_finding is False else f"{high - low:.1f}"
-    number = axes.annotate(told, (middle, high), (0, 6), textcoords="offset points", ha="center")
+    spread_text = f"({high - low:.1f})" if bar.is_finding is False else f"{high - low:.1f}"
+    number = axes.annotate(spread_text, (middle, high), (0, 6), textcoords="offset points", ha="center")
     number.set(fontsize=8, zorder=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8})
     number.set(color=MUTED if bar.is_finding is False else INK, fontweight="bold" if bar.is_finding else "normal")
 
 
-def _spread_axes(axes: Axes, shown: Sequence[str], group: _Group) -> None:
+def _spread_axes(axes: Axes, shown: Sequence[str], group: _BarLayout) -> None:
     axes.set_xlim((group.size - 1 - group.span) / 2, (group.size - 1 + group.span) / 2)
     letters = int((WIDTH - 0.8) * 13 / group.span)
     axes.set_xticks(range(len(shown)), [broken_name(task, letters, 4) for task in shown], fontsize=8.5)
@@ -169,28 +169,28 @@ def _spread_axes(axes: Axes, shown: Sequence[str], group: _Group) -> None:
     axes.set_ylabel("score (%)")
 
 
-def _spread_legends(models: list[str], methods: list[str], bars: Sequence[SpreadBar]) -> list[list[Key]]:
-    looks = [_model_look(place) for place in range(len(models))]
+def _spread_legends(models: list[str], methods: list[str], bars: Sequence[SpreadBar]) -> list[list[LegendKey]]:
+    looks = [_model_style(place) for place in range(len(models))]
     patches = [
-        Key(model, {"facecolor": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}, patch=True)
+        LegendKey(model, {"facecolor": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}, patch=True)
         for model, (colour, hatch) in zip(models, looks, strict=True)
     ]
     marks = [
-        Key(method, {"ls": "", "marker": marker, "ms": 5, "mfc": tone, "mec": INK, "mew": 0.7})
-        for method, (marker, tone) in zip(methods, map(_method_look, range(len(methods))), strict=True)
+        LegendKey(method, {"ls": "", "marker": marker, "ms": 5, "mfc": tone, "mec": INK, "mew": 0.7})
+        for method, (marker, tone) in zip(methods, map(_marker_style, range(len(methods))), strict=True)
     ]
     if any(bar.chance is not None for bar in bars):
-        marks.append(Key("chance", {"color": INK, "ls": DASHES, "lw": 1}))
-    reach = [Key("δ by sampling alone (95 %)", {"color": INK, "ls": "-", "marker": "|", "ms": 5, "lw": 1.1})]
+        marks.append(LegendKey("chance", {"color": INK, "ls": DASHES, "lw": 1}))
+    reach = [LegendKey("δ by sampling alone (95 %)", {"color": INK, "ls": "-", "marker": "|", "ms": 5, "lw": 1.1})]
     return [patches, marks, reach if any(bar.reach is not None for bar in bars) else []]
 
 
-def _model_look(place: int) -> tuple[str, str]:
+def _model_style(place: int) -> tuple[str, str]:
     """Colour and hatching of a model; hatched where the colours begin anew."""
     return COLOURS[place % len(COLOURS)], ("", "//", "..", "xx")[place // len(COLOURS) % 4]
 
 
-def _method_look(place: int) -> tuple[str, str]:
+def _marker_style(place: int) -> tuple[str, str]:
     """Shape and filling of a method's mark."""
     return _MARKERS[place % len(_MARKERS)], _MARK_TONES[place // len(_MARKERS) % len(_MARK_TONES)]
 
@@ -223,11 +223,11 @@ def length_figure(panels: Sequence[LengthPanel], path: str | Path, title: str) -
 
 
 _LENGTH_KEYS = (
-    Key("all documents", {"ls": "", "marker": "o", "ms": 4.5, "color": GREY}),
-    Key("missed", {"ls": "", "marker": "o", "ms": 4.5, "color": RED}),
-    Key("mean of all", {"color": INK, "lw": 1.3}),
-    Key("±1.96 SD of all", {"color": INK, "lw": 1, "ls": DASHES}),
-    Key("mean of missed", {"color": RED, "lw": 1.6}),
+    LegendKey("all documents", {"ls": "", "marker": "o", "ms": 4.5, "color": GREY}),
+    LegendKey("missed", {"ls": "", "marker": "o", "ms": 4.5, "color": RED}),
+    LegendKey("mean of all", {"color": INK, "lw": 1.3}),
+    LegendKey("±1.96 SD of all", {"color": INK, "lw": 1, "ls": DASHES}),
+    LegendKey("mean of missed", {"color": RED, "lw": 1.6}),
 )
 
 
@@ -321,7 +321,7 @@ def position_chart(rows: Sequence[PositionRow], path: str | Path, title: str) ->
     lines = max(1, math.ceil(len(rows) / columns))
     caption = "A method without a bias for places picks each as often as it is right."
     caption = f"{caption} {counted([row.n for row in rows])}".strip()
-    keys = [Key("picked", {"color": BLUE}, patch=True), Key("right", {"color": PALE}, patch=True)]
+    keys = [LegendKey("picked", {"color": BLUE}, patch=True), LegendKey("right", {"color": PALE}, patch=True)]
     with sheet(path, title, caption, (3.0 if lines == 1 else 2.1) * lines, [keys]) as figure:
         grid = figure.subplots(lines, columns, squeeze=False, sharey=True).flatten()
         for place, axes in enumerate(grid):

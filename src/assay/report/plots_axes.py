@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from assay.report.figure_data import PromptColumn
 from assay.report.names import broken_name
-from assay.report.plots_sheet import COLOURS, INK, MUTED, PALE, Key, paler, say_empty, score_column, sheet
+from assay.report.plots_sheet import COLOURS, INK, MUTED, PALE, LegendKey, paler, say_empty, score_column, sheet
 from assay.report.variance import COMBINED
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class AxesRow:
 def axes_chart(rows: Sequence[AxesRow], path: str | Path, title: str) -> None:
     """Per task a dot for every level of an axis, their mean and histogram; beside them bars of variance shares."""
     colours = _colours(rows)
-    keys = [Key(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
+    keys = [LegendKey(name, {"facecolor": colour}, patch=True) for name, colour in colours.items()]
     size, span = _scale(rows)
     caption = (
         f"Dots are levels, each the mean over the levels of all other axes; bars count those within {_points(size)}; "
@@ -99,8 +99,8 @@ def _scale(rows: Sequence[AxesRow]) -> tuple[float, float]:
 
 
 def _levels(axes: Axes, row: AxesRow, size: float, span: float) -> None:
-    for place, column in enumerate(row.columns):
-        score_column(axes, place, column, size, zoomed=True)
+    for index, column in enumerate(row.columns):
+        score_column(axes, index, column, size, zoomed=True)
     names, places = [broken_name(column.name, 16) for column in row.columns], [*map(float, range(len(row.columns)))]
     if row.mean is not None:
         names, places = [*names, "mean, 95 %"], [*places, len(row.columns) - 0.1]
@@ -115,12 +115,12 @@ def _levels(axes: Axes, row: AxesRow, size: float, span: float) -> None:
     axes.set_title(broken_name(row.name, 60, 2), loc="left")
 
 
-def _mean(axes: Axes, place: float, found: tuple[float, float, float]) -> None:
+def _mean(axes: Axes, index: float, found: tuple[float, float, float]) -> None:
     """A diamond at the mean over all, with its interval and its number."""
     mean, low, high = (100 * value for value in found)
     reach = [[mean - low], [high - mean]]
-    axes.errorbar(place, mean, reach, fmt="D", ms=4.5, color=INK, capsize=4, lw=1.2, zorder=5)
-    axes.text(place + 0.08, mean, f"{mean:.1f}", va="center", color=INK, size=8)
+    axes.errorbar(index, mean, reach, fmt="D", ms=4.5, color=INK, capsize=4, lw=1.2, zorder=5)
+    axes.text(index + 0.08, mean, f"{mean:.1f}", va="center", color=INK, size=8)
 
 
 def _bars(axes: Axes, shares: Mapping[str, Mapping[str, float]], colours: Mapping[str, str]) -> None:
@@ -130,15 +130,15 @@ def _bars(axes: Axes, shares: Mapping[str, Mapping[str, float]], colours: Mappin
         say_empty(axes, "no variance" if shares else "not taken apart")
         return
     names = list(shares)
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         start = 0.0
         for source in (*colours, *(source for source in shares[name] if source not in colours)):
             share = shares[name].get(source, 0.0)
             axes.barh(
-                place, share, 0.55, start, color=colours.get(source, paler(PALE)), edgecolor="white", linewidth=0.6
+                index, share, 0.55, start, color=colours.get(source, paler(PALE)), edgecolor="white", linewidth=0.6
             )
             if share >= _LEAST_LABEL:
-                axes.text(start + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color=INK, size=8)
+                axes.text(start + share / 2, index, f"{100 * share:.0f}", ha="center", va="center", color=INK, size=8)
             start += share
     axes.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5), xlabel="share of variance (%)")
     axes.set_yticks(range(len(names)), names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assay.core.reliability import Reliability
 from assay.report.names import shortened
-from assay.report.plots_sheet import BLUE, DASHES, GREY, MUTED, PALE, RED, Key, counted, paler, sheet
+from assay.report.plots_sheet import BLUE, DASHES, GREY, MUTED, PALE, RED, LegendKey, counted, paler, sheet
 from assay.stats.means import wilson_interval
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def reliability_figure(tasks: Mapping[str, Reliability], path: str | Path, title
     caption = "Bins of equal mass. Bars and band: 95 % intervals (Wilson; the band point by point). "
     caption += counted([task.n for task in tasks.values()]) + "."
     keys = [
-        Key("accuracy in a bin", {"color": BLUE, "marker": "o", "ms": 5}),
-        Key("as sure as right", {"color": MUTED, "lw": 1, "ls": DASHES}),
-        Key("wrong among the surest", {"color": RED, "lw": 1.4}),
+        LegendKey("accuracy in a bin", {"color": BLUE, "marker": "o", "ms": 5}),
+        LegendKey("as sure as right", {"color": MUTED, "lw": 1, "ls": DASHES}),
+        LegendKey("wrong among the surest", {"color": RED, "lw": 1.4}),
     ]
     with sheet(path, title, caption, _ROW_HEIGHT * max(1, len(tasks)), [keys]) as figure:
         # One grid per task; the counts stand below the bins that they count.
@@ -69,8 +69,8 @@ def _counts(axes: Axes, task: Reliability) -> None:
     top = max(one.n for one in task.bins)
     axes.set_ylim(0, 1.45 * top)
     few = {one.n for one in task.bins}
-    told = f"{min(few):,} in each bin" if len(few) == 1 else f"{min(few):,} to {top:,} in a bin"
-    axes.text(0.01, 0.96, told, transform=axes.transAxes, va="top", fontsize=8, color=GREY)
+    label = f"{min(few):,} in each bin" if len(few) == 1 else f"{min(few):,} to {top:,} in a bin"
+    axes.text(0.01, 0.96, label, transform=axes.transAxes, va="top", fontsize=8, color=GREY)
 
 
 def _risk(axes: Axes, task: Reliability) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, OutputError
-from assay.core.needs import Need, check_needs
-from assay.core.writing import whole_file
+from assay.core.needs import RequiredPackage, check_packages
+from assay.core.writing import atomic_write
 from assay.report.figure_data import SCORE_BIN, PromptColumn
 from assay.report.files import check_file
 from assay.report.names import printable, shortened
@@ -65,7 +65,7 @@ _LOOK = {
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class LegendKey:
     """One entry of a legend: a patch of colour, or a line or mark, in matplotlib's words."""
 
     name: str
@@ -73,7 +73,7 @@ class Key:
     patch: bool = False
 
 
-def check_figure(path: str | Path, flag: str) -> Need:
+def check_figure(path: str | Path, flag: str) -> RequiredPackage:
     """Fails before a run when its figure could not be written after it; gives the package that drawing it needs.
 
     Args:
@@ -86,18 +86,18 @@ def check_figure(path: str | Path, flag: str) -> Need:
     return figure_need(flag)
 
 
-def figure_need(flag: str) -> Need:
+def figure_need(flag: str) -> RequiredPackage:
     """The package that draws all figures.
 
     Args:
         flag: the option that asks for one.
     """
-    return Need("matplotlib", flag, "report")
+    return RequiredPackage("matplotlib", flag, "report")
 
 
 @contextmanager
 def sheet(
-    path: str | Path, title: str, caption: str, height: float, legends: Sequence[Sequence[Key]]
+    path: str | Path, title: str, caption: str, height: float, legends: Sequence[Sequence[LegendKey]]
 ) -> Iterator[Figure]:
     """A figure to draw on, in the house look. It is written when the drawing is done.
 
@@ -112,7 +112,7 @@ def sheet(
     kind = target.suffix.lower().removeprefix(".")
     if kind not in _KINDS:
         raise OutputError(Fault(str(target), f'unknown kind of figure "{target.suffix}"', ".svg or .png"))
-    check_needs([figure_need("figures")])
+    check_packages([figure_need("figures")])
     import matplotlib.style
     from matplotlib.figure import Figure
 
@@ -140,7 +140,7 @@ def _write(figure: Figure, target: Path, kind: str) -> None:
     metadata = {"Date": None, "Creator": "Assay"} if kind == "svg" else {"Software": "Assay"}
     figure.savefig(drawn, format=kind, metadata=metadata)
     try:
-        with whole_file(target) as stream:
+        with atomic_write(target) as stream:
             if kind == "svg":
                 stream.write(drawn.getvalue().decode("utf-8"))
             else:
@@ -155,14 +155,14 @@ def _lines(text: str, letters: int) -> list[str]:
     return textwrap.wrap(printable(text), letters)
 
 
-def _rows(keys: Sequence[Key]) -> list[list[Key]]:
+def _rows(keys: Sequence[LegendKey]) -> list[list[LegendKey]]:
     """A legend's entries line by line, in as many columns as the longest name leaves room for."""
     longest = max((len(shortened(key.name, 40)) for key in keys), default=0)
     columns = max(1, min(len(keys), _LEGEND_LETTERS // (longest + 6)))
     return [list(keys[start : start + columns]) for start in range(0, len(keys), columns)]
 
 
-def _legend(figure: Figure, keys: Sequence[Key], top: float) -> None:
+def _legend(figure: Figure, keys: Sequence[LegendKey], top: float) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -173,7 +173,7 @@ def _legend(figure: Figure, keys: Sequence[Key], top: float) -> None:
     ordered = [row[column] for column in range(len(rows[0])) for row in rows if column < len(row)]
     legend = figure.legend(
         [Patch(**key.look) if key.patch else Line2D([], [], **key.look) for key in ordered],
-        [f"entry {place}" for place in range(len(ordered))],
+        [f"entry {index}" for index in range(len(ordered))],
         loc="upper left",
         bbox_to_anchor=(0.008, top),
         ncols=len(rows[0]),
@@ -205,12 +205,12 @@ def say_empty(axes: Axes, text: str) -> None:
 
 def paler(colour: str, share: float = 0.35) -> str:
     """A colour mixed with white."""
-    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    parts = [int(colour[index : index + 2], 16) for index in (1, 3, 5)]
     return "#" + "".join(f"{round(255 - (255 - part) * share):02X}" for part in parts)
 
 
 def score_column(
-    axes: Axes, place: int, column: PromptColumn, bin_size: float = SCORE_BIN, zoomed: bool = False
+    axes: Axes, index: int, column: PromptColumn, bin_size: float = SCORE_BIN, zoomed: bool = False
 ) -> None:
     """A dot for every score at a place of the axis, a line at their mean, and beside them their histogram with counts.
 
@@ -227,12 +227,12 @@ def score_column(
     histogram = column.groups(bin_size) if zoomed else column.histogram(bin_size)
     widths = [0.42 * count / max(histogram.values()) for count in histogram.values()]
     look: Mapping[str, Any] = {"color": paler(BLUE), "edgecolor": "white", "linewidth": 0.6}
-    axes.barh(list(histogram), widths, bin_size, place, align="edge", **look)
+    axes.barh(list(histogram), widths, bin_size, index, align="edge", **look)
     for edge, count, width in zip(histogram, histogram.values(), widths, strict=True):
-        axes.text(place + width + 0.02, edge + bin_size / 2, str(count), va="center", color=MUTED, size=7, clip_on=True)
+        axes.text(index + width + 0.02, edge + bin_size / 2, str(count), va="center", color=MUTED, size=7, clip_on=True)
     # The dots of one bin stand side by side, so that equal ones are all seen.
     ranks = [rank for count in histogram.values() for rank in range(count)]
     step = min(0.08, 0.36 / max(1, max(histogram.values()) - 1))
-    across = [place - 0.06 - step * rank for rank in ranks]
+    across = [index - 0.06 - step * rank for rank in ranks]
     axes.plot(across, [100 * score for score in scores], "o", ms=5, mfc=BLUE, mec="white", mew=0.5, zorder=4)
-    axes.hlines(100 * math.fsum(scores) / len(scores), place - 0.44, place + 0.42, INK, linewidth=1.2, zorder=3)
+    axes.hlines(100 * math.fsum(scores) / len(scores), index - 0.44, index + 0.42, INK, linewidth=1.2, zorder=3)

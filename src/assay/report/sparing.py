@@ -6,29 +6,29 @@ from collections.abc import Iterator
 
 from assay.core.results import RunResult, TaskResult
 from assay.core.scores import Estimate
-from assay.core.sparing import UNTIL_SE, Beside, Spared, Stop
+from assay.core.sparing import UNTIL_SE, AdditionalEstimate, SubsampleResult, EarlyStop
 from assay.report.names import printable
 from assay.report.tables import format_number
 
 
-def sparing_lines(result: RunResult) -> Iterator[str]:
+def subsample_lines(result: RunResult) -> Iterator[str]:
     """The sentences of every task of which a random part was asked."""
     for task in result.tasks:
-        if task.spared is not None:
-            yield from map(printable, _lines(task, task.spared))
+        if task.subsample is not None:
+            yield from map(printable, _lines(task, task.subsample))
 
 
-def _lines(task: TaskResult, spared: Spared) -> Iterator[str]:
-    for found in spared.whole:
-        yield f"{_head(task, found)}: on the task's {spared.available:,} documents {_shown(found.estimate)}"
-    for found in spared.differences:
-        told = f"with run {spared.reference} for the rest {_shown(found.estimate)}"
-        yield f"{_head(task, found)}: on the task's {spared.available:,} documents, {told}{_gain(found, spared)}"
-    if spared.stop is not None:
-        yield _stop_line(task, spared.stop)
+def _lines(task: TaskResult, subsample: SubsampleResult) -> Iterator[str]:
+    for found in subsample.whole:
+        yield f"{_head(task, found)}: on the task's {subsample.available:,} documents {_shown(found.estimate)}"
+    for found in subsample.differences:
+        described = f"with run {subsample.reference} for the rest {_shown(found.estimate)}"
+        yield f"{_head(task, found)}: on the task's {subsample.available:,} documents, {described}{_gain(found, subsample)}"
+    if subsample.stop is not None:
+        yield _stop_line(task, subsample.stop)
 
 
-def _head(task: TaskResult, found: Beside | Stop) -> str:
+def _head(task: TaskResult, found: AdditionalEstimate | EarlyStop) -> str:
     return f"{task.name}, {found.metric}" + (f" ({found.filter})" if found.filter != "none" else "")
 
 
@@ -39,17 +39,17 @@ def _shown(estimate: Estimate) -> str:
     return f"{format_number(estimate.value)} ± {format_number(estimate.stderr)}{interval} ({estimate.method})"
 
 
-def _gain(found: Beside, spared: Spared) -> str:
+def _gain(found: AdditionalEstimate, subsample: SubsampleResult) -> str:
     """How much the reference helps, if it does."""
     plain = next(
-        (one.estimate for one in spared.whole if (one.metric, one.filter) == (found.metric, found.filter)), None
+        (one.estimate for one in subsample.whole if (one.metric, one.filter) == (found.metric, found.filter)), None
     )
     if plain is None or not plain.stderr or not found.estimate.stderr:
         return ""
     return f"; its error is {found.estimate.stderr / plain.stderr:.2f} of that without it"
 
 
-def _stop_line(task: TaskResult, stop: Stop) -> str:
+def _stop_line(task: TaskResult, stop: EarlyStop) -> str:
     bounds = f"{format_number(stop.low)} … {format_number(stop.high)}"
     laps = f"{stop.laps} lap" + ("s" if stop.laps > 1 else "")
     if stop.is_reached:
@@ -58,8 +58,8 @@ def _stop_line(task: TaskResult, stop: Stop) -> str:
         head = f"{_head(task, stop)}: all {stop.most:,} documents were asked ({laps})"
     if stop.rule == UNTIL_SE:
         verdict = "is" if stop.is_reached else "is not yet"
-        told = f"the anytime-valid 95 % interval {bounds} {verdict} as narrow as"
-        return f"{head}: {told} a standard error of {stop.wanted:g} makes it"
+        described = f"the anytime-valid 95 % interval {bounds} {verdict} as narrow as"
+        return f"{head}: {described} a standard error of {stop.wanted:g} makes it"
     p = "" if stop.p is None else f" (anytime-valid p = {stop.p:.4f})"
     verdict = f"{'better' if stop.is_better else 'worse'} than run {stop.other}"
     if stop.is_better is None:

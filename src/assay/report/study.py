@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.scores import Estimate, MetricResult
-from assay.core.studies import ALPHA, NONE_PICKED, Cell, Changes, Comparison, RankChange, Spread, Study
+from assay.core.studies import ALPHA, NO_PREDICTION, StudyCell, PredictionChanges, Comparison, RankChange, Spread, Study
 from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import format_number
 from assay.scoring.verdicts import level_text
@@ -147,11 +147,11 @@ def _changes(study: Study) -> Section:
     return Section("Documents whose answer depends on the method", headings, rows)
 
 
-def _share(item: Changes) -> float | None:
+def _share(item: PredictionChanges) -> float | None:
     return len(item.changes) / item.n if item.n else None
 
 
-def _widest(item: Changes) -> str:
+def _widest(item: PredictionChanges) -> str:
     if not item.changes:
         return "–"
     pair = max(item.pairs, key=item.pairs.__getitem__)
@@ -166,7 +166,7 @@ def _changed_documents(study: Study, most: int | None) -> Section:
     for item in study.changes:
         shown = item.changes if most is None else item.changes[:most]
         for change in shown:
-            picks = [_place(change.picks[method]) if method in change.picks else "" for method in methods]
+            picks = [_choice_text(change.picks[method]) if method in change.picks else "" for method in methods]
             rows.append((change.document, item.model, item.style, *picks, ", ".join(map(str, change.right))))
         if len(shown) < len(item.changes):
             notes.append(f"{item.task}, {item.model}, {item.style}: {len(item.changes) - len(shown)} more")
@@ -174,8 +174,8 @@ def _changed_documents(study: Study, most: int | None) -> Section:
     return Section(title, ("Document", "Model", "Style", *methods, "right"), tuple(rows), tuple(notes))
 
 
-def _place(pick: int) -> str:
-    return "none" if pick == NONE_PICKED else str(pick)
+def _choice_text(pick: int) -> str:
+    return "none" if pick == NO_PREDICTION else str(pick)
 
 
 def _comparisons(study: Study) -> Section:
@@ -201,13 +201,13 @@ def _difference(item: Comparison) -> tuple[str, str, str]:
 def rank_sentence(change: RankChange) -> str:
     """What became of an order of two models, in one sentence."""
     one, other = change.one, change.other
-    told = (
+    sentence = (
         f"{change.task}: {one.first} scores {percent(one.difference)} points more than {one.second} under {one.cell} "
         f"(p {p_value(one.adjusted)}), but {percent(-(other.difference or 0.0))} less under {other.cell} "
         f"(p {p_value(other.adjusted)})."
     )
     proven = "The ranking depends on the method, beyond chance."
-    return f"{told} {proven if change.is_proven else 'The data cannot tell whether the ranking changes.'}"
+    return f"{sentence} {proven if change.is_proven else 'The data cannot tell whether the ranking changes.'}"
 
 
 def _diagnostics(study: Study) -> Section:
@@ -300,7 +300,7 @@ def study_data(study: Study) -> dict[str, Any]:
     }
 
 
-def _cell_data(cell: Cell) -> dict[str, Any]:
+def _cell_data(cell: StudyCell) -> dict[str, Any]:
     return {
         "model": cell.model,
         "task": cell.task,
@@ -313,7 +313,7 @@ def _cell_data(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _changes_data(item: Changes) -> Iterator[tuple[str, Any]]:
+def _changes_data(item: PredictionChanges) -> Iterator[tuple[str, Any]]:
     yield from {"model": item.model, "task": item.task, "style": item.style, "n": item.n}.items()
     yield "documents", [asdict(change) for change in item.changes]
     yield "pairs", [{"methods": list(pair), "documents": count} for pair, count in item.pairs.items()]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from assay.core.errors import Fault, UserError
-from assay.core.studies import Cell, Study
-from assay.report.files import Maker, Written, write_each
+from assay.core.studies import StudyCell, Study
+from assay.report.files import Maker, WrittenFiles, write_each
 from assay.report.names import file_name
 from assay.report.plots import LengthPanel, PositionRow, SpreadBar, length_figure, position_chart, spread_chart
 
@@ -19,7 +19,7 @@ def write_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str
     return written_figures(study, folder, panels, suffix).checked()
 
 
-def written_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> Written:
+def written_figures(study: Study, folder: Path, panels: Sequence[str], suffix: str) -> WrittenFiles:
     """Writes all figures: spreads over everything and per style, and per task and model those of lengths and places.
 
     Args:
@@ -38,7 +38,7 @@ def written_figures(study: Study, folder: Path, panels: Sequence[str], suffix: s
     return write_each(files)
 
 
-def _of_cells(study: Study, cells: Sequence[Cell], folder: Path, suffix: str) -> Files:
+def _of_cells(study: Study, cells: Sequence[StudyCell], folder: Path, suffix: str) -> Files:
     task, model = cells[0].task, cells[0].model
     name = file_name(f"{task}_{model}")
     lengths, places = folder / f"lengths_{name}.{suffix}", folder / f"places_{name}.{suffix}"
@@ -48,7 +48,7 @@ def _of_cells(study: Study, cells: Sequence[Cell], folder: Path, suffix: str) ->
     yield places, lambda path: position_chart(_rows(study, cells), path, picked)
 
 
-def _chosen(study: Study, panels: Sequence[str]) -> list[Cell]:
+def _chosen(study: Study, panels: Sequence[str]) -> list[StudyCell]:
     names = {name for cell in study.cells for name in (cell.name, cell.method)}
     unknown = [panel for panel in panels if panel not in names]
     if unknown:
@@ -91,7 +91,7 @@ def _bars(study: Study, style: str | None) -> list[SpreadBar]:
     return bars
 
 
-def _panel(cell: Cell, study: Study) -> LengthPanel:
+def _panel(cell: StudyCell, study: Study) -> LengthPanel:
     rows = [
         (*found, hit < 1)
         for document, hit in zip(cell.documents, cell.hits, strict=True)
@@ -101,7 +101,7 @@ def _panel(cell: Cell, study: Study) -> LengthPanel:
     return LengthPanel(cell.name, correct, wrong, missed, "characters")
 
 
-def _rows(study: Study, cells: Sequence[Cell]) -> list[PositionRow]:
+def _rows(study: Study, cells: Sequence[StudyCell]) -> list[PositionRow]:
     wanted = {(cell.task, cell.model, cell.name) for cell in cells}
     return [
         PositionRow(item.cell, _shares(item.picked), _shares(item.right), sum(item.picked))

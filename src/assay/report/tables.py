@@ -13,7 +13,7 @@ from assay.report.names import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One line of the results table, as text; `bounds` is empty where no document failed."""
 
     name: str
@@ -61,12 +61,12 @@ def prompt_lines(axes: Sequence[PromptAxis]) -> Iterator[str]:
         noun = "prompt" if len(known) == 1 else "prompts"
         if not axis.spread:
             each = " each" if len(known) > 1 else ""
-            yield printable(f"{head}: {len(known)} {noun}{without}: {axis.mean:.4f}{each}{_differing(axis)}")
+            yield printable(f"{head}: {len(known)} {noun}{without}: {axis.mean:.4f}{each}{_document_count_note(axis)}")
             continue
         yield printable(
             f"{head}: {len(known)} {noun}{without}: mean {axis.mean:.4f}{deviation}, "
             f"min {known[axis.lowest]:.4f} ({axis.lowest}), max {known[axis.highest]:.4f} ({axis.highest}), "
-            f"spread {axis.spread:.4f}{_differing(axis)}"
+            f"spread {axis.spread:.4f}{_document_count_note(axis)}"
         )
 
 
@@ -79,35 +79,35 @@ def draw_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
             continue
         total = task.denominators.total
         noun = "document" if total == 1 else "documents"
-        told = f"{total:,} {noun} × {counts.per_question:,} draws"
-        told += f", {counts.total:,} answers" + (f", {counts.failed:,} failed" if counts.failed else "")
+        described = f"{total:,} {noun} × {counts.per_question:,} draws"
+        described += f", {counts.total:,} answers" + (f", {counts.failed:,} failed" if counts.failed else "")
         for pipeline, count in counts.unparsed.items():
             where = "" if pipeline == "none" else f" ({pipeline})"
-            told += f", {count:,} without an answer{where}" if count else ""
-        names.setdefault(told, []).append(task.name)
-    for told, own in names.items():
+            described += f", {count:,} without an answer{where}" if count else ""
+        names.setdefault(described, []).append(task.name)
+    for described, own in names.items():
         more = f" and {len(own) - 1:,} more, each" if len(own) > 1 else ""
-        yield printable(f"{own[0]}{more}: {told}")
+        yield printable(f"{own[0]}{more}: {described}")
 
 
-def _differing(axis: PromptAxis) -> str:
+def _document_count_note(axis: PromptAxis) -> str:
     """Says so where the prompts were not asked about the same documents."""
     counts = [axis.documents[name] for name in axis.known]
     low, high = min(counts), max(counts)
     if low == high and axis.shared in (None, low):
         return ""
-    told = f", on {low} to {high} documents" if low < high else f", on {low} documents each"
-    return told if axis.shared in (None, low) else f"{told}, of which all prompts share {axis.shared}"
+    described = f", on {low} to {high} documents" if low < high else f", on {low} documents each"
+    return described if axis.shared in (None, low) else f"{described}, of which all prompts share {axis.shared}"
 
 
-def result_rows(result: RunResult) -> list[Row]:
+def result_rows(result: RunResult) -> list[ResultRow]:
     """All rows: top-level groups and tasks in the order of the run, members indented."""
     groups = {group.spec.name: group for group in result.groups}
     tasks = {task.name: task for task in result.tasks}
     inner = {member for group in result.groups for member in group.spec.members}
     order = [name for name in (*groups, *tasks) if name not in inner]
     shown: set[str] = set()
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     for name in order:
         rows.extend(_below(name, 0, groups, tasks, shown))
     return rows
@@ -115,7 +115,7 @@ def result_rows(result: RunResult) -> list[Row]:
 
 def _below(
     name: str, depth: int, groups: dict[str, GroupResult], tasks: dict[str, TaskResult], shown: set[str]
-) -> Iterator[Row]:
+) -> Iterator[ResultRow]:
     if name in groups:
         group = groups[name]
         yield from _group_rows(group, depth)
@@ -130,32 +130,32 @@ def _indented(alias: str, depth: int) -> str:
     return ("  " * depth + "- " if depth else "") + printable(alias)
 
 
-def _group_rows(group: GroupResult, depth: int) -> Iterator[Row]:
+def _group_rows(group: GroupResult, depth: int) -> Iterator[ResultRow]:
     name = _indented(group.spec.alias, depth)
     version = "" if group.spec.version is None else printable(str(group.spec.version))
     if not group.metrics:
-        yield Row(name, version, "", "", NOT_SCORED if group.problem is not None else "", "", "", "", "", "")
-    for place, metric in enumerate(group.metrics):
-        head = (name, version) if place == 0 else ("", "")
+        yield ResultRow(name, version, "", "", NOT_SCORED if group.problem is not None else "", "", "", "", "", "")
+    for index, metric in enumerate(group.metrics):
+        head = (name, version) if index == 0 else ("", "")
         yield _row(*head, "", metric)
 
 
-def _task_rows(task: TaskResult, depth: int) -> Iterator[Row]:
+def _task_rows(task: TaskResult, depth: int) -> Iterator[ResultRow]:
     name, version = _indented(task.card.alias, depth), printable(str(task.card.version))
     if task.problem is not None and not task.metrics:
-        yield Row(name, version, "", str(task.card.num_fewshot), NOT_SCORED, "", "–", "–", "–", "0")
-    for place, metric in enumerate((*task.metrics, *task.rates)):
-        head = (name, version, str(task.card.num_fewshot)) if place == 0 else ("", "", "")
+        yield ResultRow(name, version, "", str(task.card.num_fewshot), NOT_SCORED, "", "–", "–", "–", "0")
+    for index, metric in enumerate((*task.metrics, *task.rates)):
+        head = (name, version, str(task.card.num_fewshot)) if index == 0 else ("", "", "")
         yield _row(*head, metric)
 
 
-def _row(name: str, version: str, shots: str, metric: MetricResult) -> Row:
+def _row(name: str, version: str, shots: str, metric: MetricResult) -> ResultRow:
     estimate = metric.estimate
     direction = {True: "↑", False: "↓", None: ""}[metric.higher_is_better]
     low, high = format_number(estimate.low), format_number(estimate.high)
     interval = f"{low} … {high}" if estimate.low is not None else "–"
     pipeline = "" if metric.filter == "none" else printable(metric.filter)
-    return Row(
+    return ResultRow(
         name,
         version,
         pipeline,

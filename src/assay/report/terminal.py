@@ -25,13 +25,13 @@ from rich.text import Text
 
 from assay.core.results import Problem, RunResult
 from assay.report.names import printable
-from assay.report.pace import Pace
-from assay.report.sparing import sparing_lines
+from assay.report.pace import RateEstimator
+from assay.report.sparing import subsample_lines
 from assay.report.tables import (
     BOUNDS_HEADING,
     HEADINGS,
     NARROW_HEADINGS,
-    Row,
+    ResultRow,
     draw_lines,
     format_seconds,
     prompt_lines,
@@ -67,13 +67,13 @@ def make_console(stderr: bool = False) -> Console:
 
 
 @dataclass(slots=True)
-class _Line:
+class _ProgressLine:
     """What is known of one work that is shown: since when, how fast, and how far the bar has come."""
 
     started: float
-    last_said: float
-    work: Pace = field(default_factory=Pace)
-    tokens: Pace = field(default_factory=Pace)
+    last_printed: float
+    work: RateEstimator = field(default_factory=RateEstimator)
+    tokens: RateEstimator = field(default_factory=RateEstimator)
     share: float = 0.0
     bar: TaskID | None = None
 
@@ -112,7 +112,7 @@ class ProgressView:
         self._console = console
         self._clock = clock
         self._bars: Progress | None = None
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _ProgressLine] = {}
 
     def __enter__(self) -> ProgressView:
         if self._console.is_terminal:
@@ -170,7 +170,7 @@ class ProgressView:
         work: tuple[float, float] = (0, 0),
         failed: int = 0,
         tokens: tuple[int, int] = (0, 0),
-        told: str = "",
+        detail: str = "",
     ) -> None:
         """Some of it is done.
 
@@ -189,22 +189,22 @@ class ProgressView:
         if work_done or tokens[1]:
             line.work.add(now, work_done)
             line.tokens.add(now, tokens[0])
-        left = line.work.left(work_total)
-        count = _count(done, total, failed, tokens, line.tokens.rate) + (f", {told}" if told else "")
+        remaining_seconds = line.work.remaining_seconds(work_total)
+        count = _count(done, total, failed, tokens, line.tokens.rate) + (f", {detail}" if detail else "")
         if self._bars is not None:
             # Totals change while answers end early; a bar that goes back would be no progress.
             line.share = max(line.share, min(1.0, work_done / work_total)) if work_total else 0.0
-            self._show_bar(what, line, bool(work_total), count, None if left is None else now + left)
-        elif now - line.last_said >= _SECONDS_BETWEEN_LINES or done == total:
-            line.last_said = now
-            ending = f", ETA {format_seconds(left)}" if left else ""
+            self._show_bar(what, line, bool(work_total), count, None if remaining_seconds is None else now + remaining_seconds)
+        elif now - line.last_printed >= _SECONDS_BETWEEN_LINES or done == total:
+            line.last_printed = now
+            ending = f", ETA {format_seconds(remaining_seconds)}" if remaining_seconds else ""
             self.say(f"{what}: {count} after {format_seconds(now - line.started)}{ending}")
 
-    def _line(self, what: str) -> _Line:
+    def _line(self, what: str) -> _ProgressLine:
         now = self._clock()
-        return self._lines.setdefault(what, _Line(now, now))
+        return self._lines.setdefault(what, _ProgressLine(now, now))
 
-    def _show_bar(self, what: str, line: _Line, has_end: bool, count: str, until: float | None) -> None:
+    def _show_bar(self, what: str, line: _ProgressLine, has_end: bool, count: str, until: float | None) -> None:
         assert self._bars is not None
         total = 1.0 if has_end else None
         if line.bar is None:
@@ -237,8 +237,8 @@ def show_result(result: RunResult, console: Console) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
     for line in (*prompt_lines(result.prompts), *draw_lines(result.tasks), *_variance_lines(result)):
-        console.print(hanging(line, console.width), markup=False)
-    for line in sparing_lines(result):
+        console.print(hanging_indent(line, console.width), markup=False)
+    for line in subsample_lines(result):
         console.print(line, markup=False)
     _show_texts(result, console)
     show_notices(result.notices, console)
@@ -263,7 +263,7 @@ def show_problems(problems: Iterable[Problem], console: Console) -> None:
         console.print(printable(f"problem: {problem.text}"), style="red", markup=False, soft_wrap=True)
 
 
-def hanging(line: str, width: int) -> str:
+def hanging_indent(line: str, width: int) -> str:
     """A line that is too wide, broken so that what follows stands below it, indented."""
     indent = " " * (len(line) - len(line.lstrip()) + 2)
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
@@ -284,8 +284,8 @@ def _show_texts(result: RunResult, console: Console) -> None:
         console.print(_filled_table(headings, rows))
         return
     for name, *cells in rows:
-        told = ", ".join(f"{heading.lower()} {cell}" for heading, cell in zip(headings[1:], cells, strict=True))
-        console.print(f"{name}: {told}", markup=False)
+        detail = ", ".join(f"{heading.lower()} {cell}" for heading, cell in zip(headings[1:], cells, strict=True))
+        console.print(f"{name}: {detail}", markup=False)
 
 
 def _rescored_line(result: RunResult) -> str:
@@ -333,7 +333,7 @@ def show_sections(sections: Sequence[Section], console: Console) -> None:
         console.print()
 
 
-def _results_table(rows: Sequence[Row], width: int) -> Table | Text:
+def _results_table(rows: Sequence[ResultRow], width: int) -> Table | Text:
     """The whole table, or one with fewer and joined columns where the screen is too narrow for it."""
     headings, wide = HEADINGS, [astuple(row)[: len(HEADINGS)] for row in rows]
     if any(row.bounds for row in rows):
@@ -363,7 +363,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([cells[0] + gaps[0], *(gap + cell for cell, gap in zip(cells[1:], gaps[1:], strict=True))])
 
 
-def _narrow_cells(row: Row) -> Iterator[tuple[str, str, str, str]]:
+def _narrow_cells(row: ResultRow) -> Iterator[tuple[str, str, str, str]]:
     """A task's name on a line of its own, its metrics below it."""
     if row.name:
         yield row.name, "", "", ""

@@ -9,10 +9,10 @@ from assay.core.variance_axes import (
     DOCUMENT,
     DRAW,
     PROMPT,
-    Component,
+    VarianceComponent,
     Decomposition,
     Effect,
-    Forecast,
+    StderrForecast,
     TaskVariance,
     VarianceAxis,
 )
@@ -75,7 +75,7 @@ def _error_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
         yield f"  standard error {parts.stderr:.4f} for other {first} alone{whole}"
         return
     varied = f"{', '.join([first, *others[:-1]])} and {others[-1]}" if others else first
-    alone = "" if item.naive is None else f", {item.naive:.4f} for other documents alone"
+    alone = "" if item.documents_only_stderr is None else f", {item.documents_only_stderr:.4f} for other documents alone"
     yield f"  standard error {parts.stderr:.4f} for other {varied} than these{alone}{whole}"
 
 
@@ -104,8 +104,8 @@ def _agreement(axis: VarianceAxis) -> str:
     if axis.agreement is None or axis.agreement.value is None:
         return ""
     alpha = axis.alpha.value if axis.alpha is not None else None
-    told = "" if alpha is None else f" (α {alpha:.2f})"
-    return f"the same pick in {100 * axis.agreement.value:.0f} % of pairs{told}"
+    described = "" if alpha is None else f" (α {alpha:.2f})"
+    return f"the same pick in {100 * axis.agreement.value:.0f} % of pairs{described}"
 
 
 def _part_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
@@ -120,17 +120,17 @@ def _part_lines(item: TaskVariance, parts: Decomposition) -> Iterator[str]:
 def _advice(item: TaskVariance, parts: Decomposition, error: float) -> str:
     """What to buy more of. Twice as many of any factor are twice as many requests, so their worth can be compared."""
 
-    def lacks(forecast: Forecast) -> bool:
+    def lacks(forecast: StderrForecast) -> bool:
         return 2 * forecast.levels > item.available.get(forecast.factor, math.inf)
 
     ordered = sorted(parts.forecasts, key=lacks)  # what cannot be had comes last
     helps = [one for one in ordered if not lacks(one) and one.doubled <= _HELPS * error]
-    told = []
+    described = []
     for one in ordered:
         only = f" (there are {item.available[one.factor]:,})" if lacks(one) else ""
-        told.append(f"{one.doubled:.4f} with {2 * one.levels:,} {_plural(one.factor)}{only}")
+        described.append(f"{one.doubled:.4f} with {2 * one.levels:,} {_plural(one.factor)}{only}")
     head = f"helps most on {_plural(helps[0].factor)}" if helps else "helps little"
-    return f"  more budget {head}: standard error {', '.join(told)}"
+    return f"  more budget {head}: standard error {', '.join(described)}"
 
 
 def _plural(noun: str) -> str:
@@ -142,7 +142,7 @@ def effect_name(effect: Effect) -> str:
     return DRAW if DRAW in effect else COMBINED.join(effect)
 
 
-def _shares(components: Sequence[Component], shares: Sequence[float | None]) -> str:
+def _shares(components: Sequence[VarianceComponent], shares: Sequence[float | None]) -> str:
     pairs = [(effect_name(part.effect), share or 0.0) for part, share in zip(components, shares, strict=True)]
     shown = [f"{name} {100 * share:.0f} %" for name, share in pairs if share >= _LEAST_SHARE]
     return ", ".join([*shown, *(["others below 1 %"] if len(shown) < len(pairs) else [])])

@@ -17,7 +17,7 @@ from typing import Any
 from assay.core.arguments import parse_arguments, parse_value
 from assay.core.errors import Fault, UserError
 from assay.core.fitting import FINETUNE, FIT_KEYS
-from assay.core.matrices import Step
+from assay.core.matrices import CheckpointStep
 from assay.core.secrets import is_secret_name
 
 # The settings in which a pattern of folders may stand.
@@ -31,7 +31,7 @@ _LABELS = "labels"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelVariant:
     """One model of several.
 
     Attributes:
@@ -47,22 +47,22 @@ class Choice:
     arguments: Mapping[str, Any] | None = None
     marks: tuple[str, ...] = ()
     num_fewshot: int | None = None
-    step: Step | None = None
+    step: CheckpointStep | None = None
     fit: Mapping[str, Any] | None = None
 
 
-def choices(text: str) -> list[Choice]:
+def model_variants(text: str) -> list[ModelVariant]:
     """Every model that a text stands for."""
     name, mark, given = text.partition(":")
     if not mark:
-        return [Choice(name)]
+        return [ModelVariant(name)]
     settings = parse_arguments(given, f"model {name}")
     options = [_values(name, key, value) for key, value in settings.items()]
     steps = _steps(settings, options)
-    return [_choice(name, dict(zip(settings, picked, strict=True)), settings, steps) for picked in product(*options)]
+    return [_model_variant(name, dict(zip(settings, selected, strict=True)), settings, steps) for selected in product(*options)]
 
 
-def _steps(settings: Mapping[str, Any], options: Sequence[Sequence[Any]]) -> dict[Any, Step]:
+def _steps(settings: Mapping[str, Any], options: Sequence[Sequence[Any]]) -> dict[Any, CheckpointStep]:
     """Value → step, where one setting alone has several values and these differ in one number."""
     varied = [(key, values) for key, values in zip(settings, options, strict=True) if len(values) > 1]
     if len(varied) != 1 or varied[0][0] not in _CHECKPOINTS:
@@ -70,7 +70,7 @@ def _steps(settings: Mapping[str, Any], options: Sequence[Sequence[Any]]) -> dic
     key, values = varied[0]
     place = next((str(settings[other]) for other in _FOLDERS if other != key and other in settings), "")
     series = str(settings[key]) if key in _FOLDERS else Path(place).name
-    return {value: Step(series, number) for value, number in step_numbers(list(map(str, values))).items()}
+    return {value: CheckpointStep(series, number) for value, number in step_numbers(list(map(str, values))).items()}
 
 
 def step_numbers(names: Sequence[str]) -> dict[str, float]:
@@ -86,19 +86,19 @@ def step_numbers(names: Sequence[str]) -> dict[str, float]:
     return {name: float(found[differing[0]]) for name, found in known.items()}
 
 
-def _choice(name: str, picked: dict[str, Any], given: Mapping[str, Any], steps: Mapping[Any, Step]) -> Choice:
-    shots = picked.pop(_SHOTS, None)
+def _model_variant(name: str, selected: dict[str, Any], given: Mapping[str, Any], steps: Mapping[Any, CheckpointStep]) -> ModelVariant:
+    shots = selected.pop(_SHOTS, None)
     if shots is not None and (type(shots) is not int or shots < 0):
         raise UserError(Fault(f"model {name}", f'num_fewshot is "{shots}"', "0 or more"))
-    fit = {key: picked.pop(key) for key in FIT_KEYS if key in picked}
+    fit = {key: selected.pop(key) for key in FIT_KEYS if key in selected}
     # A folder tells itself apart: it is the model's name.
-    marks = [str(picked[key]) for key in picked if key not in _FOLDERS and picked[key] != given[key]]
+    marks = [str(selected[key]) for key in selected if key not in _FOLDERS and selected[key] != given[key]]
     marks += [f"{shots}-shot"] if shots is not None else []
     # How a row was trained is always said; of other settings of training, those in which rows differ.
     marks += [str(value) for key, value in fit.items() if key == FINETUNE]
     marks += [f"{key}={value}" for key, value in fit.items() if key != FINETUNE and value != given[key]]
-    step = next((steps[picked[key]] for key in _CHECKPOINTS if key in picked and picked[key] in steps), None)
-    return Choice(name, picked or None, tuple(marks), shots, step, fit or None)
+    step = next((steps[selected[key]] for key in _CHECKPOINTS if key in selected and selected[key] in steps), None)
+    return ModelVariant(name, selected or None, tuple(marks), shots, step, fit or None)
 
 
 def _values(model: str, key: str, value: Any) -> list[Any]:
@@ -115,7 +115,7 @@ def _folders(model: str, key: str, pattern: str) -> list[str]:
     path = Path(pattern).expanduser()
     if not glob.has_magic(pattern) or path.exists():
         return [pattern]
-    found = sorted(glob.glob(str(path)), key=natural)
+    found = sorted(glob.glob(str(path)), key=natural_sort_key)
     if not found:
         raise UserError(
             Fault(f"model {model}", f"{key}={pattern}: no folder matches", "checkpoints, as in runs/step-*")
@@ -123,7 +123,7 @@ def _folders(model: str, key: str, pattern: str) -> list[str]:
     return found
 
 
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+def natural_sort_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key by which step-9 stands before step-10."""
     parts = re.findall(r"\d+|\D+", text)
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)

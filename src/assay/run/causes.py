@@ -11,12 +11,12 @@ from typing import Any
 
 from assay.core import explanations as kinds
 from assay.core.explanations import Cause, Score
-from assay.core.protocols import Example, ShowsExamples
+from assay.core.protocols import FewShotExample, ProvidesFewShotExamples
 from assay.core.responses import NOTE_TEXTS, Failure, LabelScores, Logprob, Output, Text
-from assay.core.results import Answered, TaskResult
+from assay.core.results import AnsweredDocument, TaskResult
 from assay.run.differing import flat, request_lines, short
 from assay.run.manifest import described_scoring
-from assay.run.sides import Side, asked, is_whole, under
+from assay.run.sides import ReopenedTask, main_requests, is_whole, rescored_under
 from assay.scoring.aggregate import aggregate_task
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.scorers.methods import METHODS
@@ -32,7 +32,7 @@ _OTHER_NETWORK = {"name", "revision", "weights", "adapter", "parent", "digest"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TaskPair:
     """Two tasks to compare.
 
     Attributes:
@@ -41,14 +41,14 @@ class Pair:
         different: those of them that are asked in other words.
     """
 
-    first: Side
-    second: Side
+    first: ReopenedTask
+    second: ReopenedTask
     scores: tuple[Score, Score]
     common: Sequence[tuple[int, int]]
     different: Sequence[tuple[int, int]]
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[ReopenedTask, ReopenedTask]:
         return self.first, self.second
 
     @property
@@ -57,19 +57,19 @@ class Pair:
         return self.first.result is not None and self.second.result is not None
 
     @property
-    def asks_the_same(self) -> bool:
+    def has_same_requests(self) -> bool:
         """Whether every request of both is the same."""
-        prompts = [side.entry["prompts_fingerprint"] for side in self.sides]
+        prompts = [reopened.entry["prompts_fingerprint"] for reopened in self.sides]
         return prompts[0] == prompts[1] or (self.is_open and not self.different and _has_all(self))
 
-    def answered(self, places: tuple[int, int]) -> tuple[Answered, Answered]:
+    def answered(self, places: tuple[int, int]) -> tuple[AnsweredDocument, AnsweredDocument]:
         """A document of both, with its answers."""
         assert self.first.result is not None and self.second.result is not None
         return self.first.result.answered[places[0]], self.second.result.answered[places[1]]
 
 
-def _has_all(pair: Pair) -> bool:
-    return all(len(pair.common) == len(side.posed.documents) for side in pair.sides if side.posed is not None)
+def _has_all(pair: TaskPair) -> bool:
+    return all(len(pair.common) == len(reopened.built.documents) for reopened in pair.sides if reopened.built is not None)
 
 
 def _versus(first: Any, second: Any) -> str:
@@ -79,7 +79,7 @@ def _versus(first: Any, second: Any) -> str:
 # The model
 
 
-def model(pair: Pair) -> Cause | None:
+def model(pair: TaskPair) -> Cause | None:
     """Another model, or the same one with other settings."""
     found = pair.first.record.fingerprint.differences(pair.second.record.fingerprint)
     if not found:
@@ -87,20 +87,20 @@ def model(pair: Pair) -> Cause | None:
     names = [_FIELD_WORDS.get(name, name.removeprefix("settings.")) for name in found]
     lines = [f"{name}: {_versus(*values)}" for name, values in zip(names, found.values(), strict=True)]
     if not _OTHER_NETWORK.isdisjoint(found):
-        lines += _other_answers(pair)
+        lines += _answer_differences(pair)
     return Cause(kinds.MODEL, f"the models differ: {', '.join(names)}", tuple(lines))
 
 
-def numerics(pair: Pair) -> Cause | None:
+def numerics(pair: TaskPair) -> Cause | None:
     """The same network and requests, other numbers."""
     found = pair.first.record.fingerprint.differences(pair.second.record.fingerprint)
-    lines = _other_answers(pair) if _OTHER_NETWORK.isdisjoint(found) else []
+    lines = _answer_differences(pair) if _OTHER_NETWORK.isdisjoint(found) else []
     if not lines:
         return None
     return Cause(kinds.NUMERICS, "the same requests were answered with other numbers", tuple(lines))
 
 
-def _other_answers(pair: Pair) -> list[str]:
+def _answer_differences(pair: TaskPair) -> list[str]:
     """How the answers to identical requests differ."""
     if not pair.is_open:
         return []
@@ -115,7 +115,7 @@ def _other_answers(pair: Pair) -> list[str]:
         gaps = [_gap(one, two) for one, two in zip(mine, theirs, strict=True)]
         others += any(gap > 0 for gap in gaps)
         largest = max([largest, *gaps])
-        picks += _pick(mine) != _pick(theirs)
+        picks += _predicted_choice(mine) != _predicted_choice(theirs)
     if not others:
         return []
     return [
@@ -124,8 +124,8 @@ def _other_answers(pair: Pair) -> list[str]:
     ]
 
 
-def _main_outputs(item: Answered) -> list[Output]:
-    outputs = item.outputs[: len(asked(item.instance))]
+def _main_outputs(item: AnsweredDocument) -> list[Output]:
+    outputs = item.outputs[: len(main_requests(item.instance))]
     return [output for output in outputs if not isinstance(output, Failure)]
 
 
@@ -138,7 +138,7 @@ def _gap(first: Output, second: Output) -> float:
     return 0.0 if texts[0] == texts[1] else float("inf")
 
 
-def _pick(outputs: Sequence[Output]) -> Any:
+def _predicted_choice(outputs: Sequence[Output]) -> Any:
     totals = [output.total for output in outputs if isinstance(output, Logprob)]
     if len(totals) > 1:
         return totals.index(max(totals))
@@ -151,11 +151,11 @@ def _pick(outputs: Sequence[Output]) -> Any:
 # The data
 
 
-def dataset(pair: Pair) -> Cause | None:
+def dataset(pair: TaskPair) -> Cause | None:
     """Other documents, or fewer of them, or some that failed."""
-    entries = [side.entry for side in pair.sides]
+    entries = [reopened.entry for reopened in pair.sides]
     prints = [entry["documents_fingerprint"] for entry in entries]
-    scored = [side.summary.get("denominators", {}).get("scored", _scored(side)) for side in pair.sides]
+    scored = [reopened.summary.get("denominators", {}).get("scored", _scored(reopened)) for reopened in pair.sides]
     if prints[0] == prints[1] and scored[0] == scored[1]:
         return None
     lines = []
@@ -163,8 +163,8 @@ def dataset(pair: Pair) -> Cause | None:
         ("documents asked", [entry["documents"] for entry in entries]),
         ("documents scored", scored),
         ("documents in the split", [entry["documents_available"] for entry in entries]),
-        ("limit", [side.spec.limit for side in pair.sides]),
-        ("samples", [(side.spec.samples or {}).get(side.name) for side in pair.sides]),
+        ("limit", [reopened.spec.limit for reopened in pair.sides]),
+        ("samples", [(reopened.spec.samples or {}).get(reopened.name) for reopened in pair.sides]),
         ("fingerprint", [value[:12] for value in prints]),
     ):
         lines += [f"{name}: {_versus(*values)}"] if values[0] != values[1] else []
@@ -173,22 +173,22 @@ def dataset(pair: Pair) -> Cause | None:
     return Cause(kinds.DATASET, text, tuple(lines), _points_of_documents(pair))
 
 
-def _scored(side: Side) -> int | None:
-    return None if side.result is None else side.result.denominators.scored
+def _scored(reopened: ReopenedTask) -> int | None:
+    return None if reopened.result is None else reopened.result.denominators.scored
 
 
-def _points_of_documents(pair: Pair) -> float | None:
+def _points_of_documents(pair: TaskPair) -> float | None:
     """The difference less the difference on what both scored."""
     if pair.first.result is None or pair.second.result is None or not pair.common:
         return None
     common = [tuple(item.document.id for item in pair.answered(places)) for places in pair.common]
-    done = [{sample.document_id for sample in side.samples} for side in (pair.first.result, pair.second.result)]
+    done = [{sample.document_id for sample in reopened.samples} for reopened in (pair.first.result, pair.second.result)]
     both = [ids for ids in common if ids[0] in done[0] and ids[1] in done[1]]
     parts = []
-    for place, side in enumerate(pair.sides):
+    for place, reopened in enumerate(pair.sides):
         whole, part = (
-            _value(side.result, pair.scores[place]),
-            _value_on(side, pair.scores[place], {i[place] for i in both}),
+            _value(reopened.result, pair.scores[place]),
+            _value_on(reopened, pair.scores[place], {i[place] for i in both}),
         )
         if whole is None or part is None:
             return None
@@ -203,11 +203,11 @@ def _value(result: TaskResult | None, score: Score) -> float | None:
     return found[0].estimate.value if found else None
 
 
-def _value_on(side: Side, score: Score, ids: set[int]) -> float | None:
-    if side.result is None or side.scoring is None:
+def _value_on(reopened: ReopenedTask, score: Score, ids: set[int]) -> float | None:
+    if reopened.result is None or reopened.scoring is None:
         return None
-    samples = [sample for sample in side.result.samples if sample.document_id in ids and sample.filter == score.filter]
-    metrics = aggregate_task(side.scoring, samples, 0, f"task {side.name}")
+    samples = [sample for sample in reopened.result.samples if sample.document_id in ids and sample.filter == score.filter]
+    metrics = aggregate_task(reopened.scoring, samples, 0, f"task {reopened.name}")
     found = [m for m in metrics if (m.metric, m.filter) == (score.metric, score.filter)]
     return found[0].estimate.value if found else None
 
@@ -215,14 +215,14 @@ def _value_on(side: Side, score: Score, ids: set[int]) -> float | None:
 # What is asked
 
 
-def definition(pair: Pair) -> Cause | None:
+def definition(pair: TaskPair) -> Cause | None:
     """Other words in the task file, or other settings of the run that change what is asked."""
-    first, second = (_definition(side) for side in pair.sides)
-    settings = [] if pair.asks_the_same else [_settings(side) for side in pair.sides]
+    first, second = (_definition(reopened) for reopened in pair.sides)
+    settings = [] if pair.has_same_requests else [_settings(reopened) for reopened in pair.sides]
     if settings:
         first, second = {**first, **settings[0]}, {**second, **settings[1]}
-    if pair.first.posed is not None and pair.second.posed is not None:
-        first["output_type"], second["output_type"] = pair.first.posed.task.card.kind, pair.second.posed.task.card.kind
+    if pair.first.built is not None and pair.second.built is not None:
+        first["output_type"], second["output_type"] = pair.first.built.task.card.kind, pair.second.built.task.card.kind
     names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
     if not names:
         return None
@@ -235,32 +235,32 @@ def definition(pair: Pair) -> Cause | None:
     return Cause(kinds.DEFINITION, text, tuple(lines), name=name)
 
 
-def _opened(pair: Pair) -> Sequence[tuple[int, int]]:
+def _opened(pair: TaskPair) -> Sequence[tuple[int, int]]:
     return pair.common if pair.is_open else ()
 
 
-def _definition(side: Side) -> dict[str, Any]:
-    config = {key: value for key, value in side.config.items() if key not in (*_SCORING_KEYS, *_NAMES)}
-    return {"num_fewshot": side.entry.get("num_fewshot"), **flat(config)}
+def _definition(reopened: ReopenedTask) -> dict[str, Any]:
+    config = {key: value for key, value in reopened.config.items() if key not in (*_SCORING_KEYS, *_NAMES)}
+    return {"num_fewshot": reopened.entry.get("num_fewshot"), **flat(config)}
 
 
-def _settings(side: Side) -> dict[str, Any]:
+def _settings(reopened: ReopenedTask) -> dict[str, Any]:
     """Settings of a run that can change requests and that no definition shows."""
-    options = side.spec.options
-    found = {**flat({"chat": side.spec.to_json()["options"]["chat"]}), "like": options.like}
-    if side.entry.get("num_fewshot"):
+    options = reopened.spec.options
+    found = {**flat({"chat": reopened.spec.to_json()["options"]["chat"]}), "like": options.like}
+    if reopened.entry.get("num_fewshot"):
         found["fewshot_seed"] = options.fewshot_seed
-    if side.entry.get("config", {}).get("output_type") == "generate_until":
+    if reopened.entry.get("config", {}).get("output_type") == "generate_until":
         found["sampling_seed"] = options.sampling_seed
     return found
 
 
-def examples(pair: Pair) -> Cause | None:
+def examples(pair: TaskPair) -> Cause | None:
     """Other few-shot examples before the first document that is asked otherwise."""
     if not pair.different or not pair.is_open:
         return None
     items = pair.answered(pair.different[0])
-    shown = [_examples(side, item) for side, item in zip(pair.sides, items, strict=True)]
+    shown = [_examples(reopened, item) for reopened, item in zip(pair.sides, items, strict=True)]
     size = max(map(len, shown))
     rows = [tuple(row[place] if place < len(row) else None for row in shown) for place in range(size)]
     lines = [
@@ -274,28 +274,28 @@ def examples(pair: Pair) -> Cause | None:
     return Cause(kinds.EXAMPLES, where, tuple(lines))
 
 
-def _examples(side: Side, item: Answered) -> Sequence[Example]:
-    task = None if side.posed is None else side.posed.task
-    return task.examples(item.document) if isinstance(task, ShowsExamples) else ()
+def _examples(reopened: ReopenedTask, item: AnsweredDocument) -> Sequence[FewShotExample]:
+    task = None if reopened.built is None else reopened.built.task
+    return task.examples(item.document) if isinstance(task, ProvidesFewShotExamples) else ()
 
 
-def _example(example: Example | None) -> str:
+def _example(example: FewShotExample | None) -> str:
     return "none" if example is None else f"{example.origin}[{example.place}]"
 
 
-def prompts(pair: Pair) -> Cause | None:
+def prompts(pair: TaskPair) -> Cause | None:
     """Other requests for the same documents."""
     if not pair.is_open:
-        entries = [side.entry for side in pair.sides]
+        entries = [reopened.entry for reopened in pair.sides]
         same_data = entries[0]["documents_fingerprint"] == entries[1]["documents_fingerprint"]
-        if pair.asks_the_same or not same_data:
+        if pair.has_same_requests or not same_data:
             return None
         return Cause(kinds.PROMPTS, "the same documents are asked in other words")
     if not pair.different:
         return None
     same = len(pair.common) - len(pair.different)
     first, second = pair.answered(pair.different[0])
-    lines = request_lines(asked(first.instance), asked(second.instance))
+    lines = request_lines(main_requests(first.instance), main_requests(second.instance))
     text = f"{same:,} of {len(pair.common):,} common documents have identical requests; the first that differs is"
     return Cause(kinds.PROMPTS, f"{text} document {first.document.id}", tuple(lines))
 
@@ -303,18 +303,18 @@ def prompts(pair: Pair) -> Cause | None:
 # What the model met
 
 
-def truncation(pair: Pair) -> Cause | None:
+def truncation(pair: TaskPair) -> Cause | None:
     """Prompts that were cut in one run and not in the other."""
-    counts = [_denominators(side) for side in pair.sides]
+    counts = [_denominators(reopened) for reopened in pair.sides]
     cut = [count.get("truncated", 0) for count in counts]
     if cut[0] == cut[1]:
         return None
     return Cause(kinds.TRUNCATION, f"documents cut to fit the model: {cut[0]:,} → {cut[1]:,}")
 
 
-def notes(pair: Pair) -> Cause | None:
+def notes(pair: TaskPair) -> Cause | None:
     """Oddities of prompts and answers that a model noted, such as a second BOS."""
-    first, second = (_denominators(side).get("notes", {}) for side in pair.sides)
+    first, second = (_denominators(reopened).get("notes", {}) for reopened in pair.sides)
     names = [name for name in {**first, **second} if first.get(name, 0) != second.get(name, 0)]
     if not names:
         return None
@@ -322,35 +322,35 @@ def notes(pair: Pair) -> Cause | None:
     return Cause(kinds.NOTES, f"the model noted other things: {', '.join(names)}", tuple(lines))
 
 
-def _denominators(side: Side) -> Mapping[str, Any]:
-    if side.result is None:
-        found: Mapping[str, Any] = side.summary.get("denominators", {})
+def _denominators(reopened: ReopenedTask) -> Mapping[str, Any]:
+    if reopened.result is None:
+        found: Mapping[str, Any] = reopened.summary.get("denominators", {})
         return found
-    counts = side.result.denominators
+    counts = reopened.result.denominators
     return {"truncated": counts.truncated, "notes": counts.notes}
 
 
 # How answers become numbers
 
 
-def extraction(pair: Pair) -> Cause | None:
+def extraction(pair: TaskPair) -> Cause | None:
     """Other filters between the text and the answer that is scored."""
-    steps = [_scoring(side)["filters"].get(score.filter) for side, score in zip(pair.sides, pair.scores, strict=True)]
+    steps = [_scoring(reopened)["filters"].get(score.filter) for reopened, score in zip(pair.sides, pair.scores, strict=True)]
     if steps[0] == steps[1] or None in steps:
         return None
     lines = [f"{score.filter}: {short(part)}" for score, part in zip(pair.scores, steps, strict=True)]
-    lines += _other_readings(pair)
+    lines += _extraction_differences(pair)
     points, shown = _counterfactual(pair, by_filter=True)
     return Cause(kinds.EXTRACTION, "the answers are taken from the texts by other filters", (*lines, *shown), points)
 
 
-def _other_readings(pair: Pair) -> list[str]:
+def _extraction_differences(pair: TaskPair) -> list[str]:
     """Documents whose texts are the same while the answers found in them are not."""
     if pair.first.result is None or pair.second.result is None:
         return []
     read = [
-        {sample.document_id: sample.filtered for sample in side.samples if sample.filter == score.filter}
-        for side, score in zip((pair.first.result, pair.second.result), pair.scores, strict=True)
+        {sample.document_id: sample.filtered for sample in reopened.samples if sample.filter == score.filter}
+        for reopened, score in zip((pair.first.result, pair.second.result), pair.scores, strict=True)
     ]
     found, total = [], 0
     for places in pair.common:
@@ -364,14 +364,14 @@ def _other_readings(pair: Pair) -> list[str]:
     return [f"{len(found):,} of {total:,} equal texts give another answer", *found[:1]] if found else []
 
 
-def normalisation(pair: Pair) -> Cause | None:
+def normalisation(pair: TaskPair) -> Cause | None:
     """Another metric, or the same one with other settings."""
-    first, second = (_rule(side, score.metric) for side, score in zip(pair.sides, pair.scores, strict=True))
+    first, second = (_rule(reopened, score.metric) for reopened, score in zip(pair.sides, pair.scores, strict=True))
     names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
     if not names:
         return None
     lines = [f"{name}: {_versus(first.get(name), second.get(name))}" for name in names if name != "metric"]
-    lines += [f"{score.metric}: {_meaning(score.metric)}" for score in dict.fromkeys(pair.scores) if "metric" in names]
+    lines += [f"{score.metric}: {_metric_description(score.metric)}" for score in dict.fromkeys(pair.scores) if "metric" in names]
     points, shown = _counterfactual(pair, by_filter=False)
     text = f"the metrics differ: {_versus(pair.scores[0].metric, pair.scores[1].metric)}"
     if "metric" not in names:
@@ -379,43 +379,43 @@ def normalisation(pair: Pair) -> Cause | None:
     return Cause(kinds.NORMALISATION, text, (*lines, *shown), points)
 
 
-def _rule(side: Side, metric: str) -> dict[str, Any]:
+def _rule(reopened: ReopenedTask, metric: str) -> dict[str, Any]:
     """A metric with its settings; what a task leaves open is as the metric itself has it."""
-    scoring = _scoring(side)
+    scoring = _scoring(reopened)
     usual = {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
     return {"metric": metric, "code": scoring["process"], **usual, **scoring["metrics"].get(metric, {})}
 
 
-def _scoring(side: Side) -> Mapping[str, Any]:
+def _scoring(reopened: ReopenedTask) -> Mapping[str, Any]:
     empty: Mapping[str, Any] = {"metrics": {}, "filters": {}, "process": None}
-    today = empty if side.scoring is None else described_scoring(side.scoring)
-    found: Mapping[str, Any] = side.entry.get("scoring", today)
+    today = empty if reopened.scoring is None else described_scoring(reopened.scoring)
+    found: Mapping[str, Any] = reopened.entry.get("scoring", today)
     return found
 
 
-def _meaning(metric: str) -> str:
+def _metric_description(metric: str) -> str:
     for method in METHODS.values():
         if method.metric == metric:
             return f"picks by {method.description}" if method.name == "raw" else f"log-likelihood {method.description}"
     return metric_definition(metric).description if metric in METRICS else "code of the task"
 
 
-def _counterfactual(pair: Pair, by_filter: bool) -> tuple[float | None, list[str]]:
+def _counterfactual(pair: TaskPair, by_filter: bool) -> tuple[float | None, list[str]]:
     """Each run's answers scored the other's way; the points that this makes of the second score."""
     lines, points = [], None
-    if len({side.scoring.scorer for side in pair.sides if side.scoring is not None}) != 1:
+    if len({reopened.scoring.scorer for reopened in pair.sides if reopened.scoring is not None}) != 1:
         return None, []  # other shapes of question: the one's metrics cannot read the other's answers
     for own, other in ((1, 0), (0, 1)):
-        side, model_side, score = pair.sides[own], pair.sides[other], pair.scores[other]
-        metric = (side if by_filter else model_side).metric(pair.scores[own if by_filter else other].metric)
-        pipeline = model_side.pipeline(score.filter) if by_filter else side.pipeline(pair.scores[own].filter)
-        result = None if metric is None else under(side, metric, pipeline)
-        before = _value(side.result, pair.scores[own])
+        reopened, model_reopened, score = pair.sides[own], pair.sides[other], pair.scores[other]
+        metric = (reopened if by_filter else model_reopened).metric(pair.scores[own if by_filter else other].metric)
+        pipeline = model_reopened.pipeline(score.filter) if by_filter else reopened.pipeline(pair.scores[own].filter)
+        result = None if metric is None else rescored_under(reopened, metric, pipeline)
+        before = _value(reopened.result, pair.scores[own])
         if result is None or before is None or not result.metrics or result.metrics[0].estimate.value is None:
             continue
         value = result.metrics[0].estimate.value
         name = score.filter if by_filter else score.metric
-        lines.append(f"answers of run {side.record.id} under {name}: {value:.4f} instead of {before:.4f}")
+        lines.append(f"answers of run {reopened.record.id} under {name}: {value:.4f} instead of {before:.4f}")
         points = before - value if own == 1 else points
     return points, lines
 
@@ -423,38 +423,38 @@ def _counterfactual(pair: Pair, by_filter: bool) -> tuple[float | None, list[str
 # Around the run
 
 
-def environment(pair: Pair) -> Cause | None:
+def environment(pair: TaskPair) -> Cause | None:
     """Other versions of packages, another machine or engine."""
-    first, second = (_environment(side) for side in pair.sides)
+    first, second = (_environment(reopened) for reopened in pair.sides)
     names = [name for name in first if name in second and first[name] != second[name]]
     lines = tuple(f"{name}: {_versus(first[name], second[name])}" for name in names)
     return Cause(kinds.ENVIRONMENT, "the runs were made in different environments", lines) if lines else None
 
 
-def _environment(side: Side) -> dict[str, Any]:
-    manifest, packages = side.record.manifest, side.record.manifest.get("packages", {})
+def _environment(reopened: ReopenedTask) -> dict[str, Any]:
+    manifest, packages = reopened.record.manifest, reopened.record.manifest.get("packages", {})
     found = {name: manifest[name] for name in _MACHINE if name in manifest}
     found.update({name: packages[name] for name in _PACKAGES if name in packages})
-    engine = (side.record.summary or {}).get("model_run", {}).get("engine")
+    engine = (reopened.record.summary or {}).get("model_run", {}).get("engine")
     return {**found, **({"engine": engine} if engine else {})}
 
 
-def record(pair: Pair) -> Cause | None:
+def record(pair: TaskPair) -> Cause | None:
     """Recorded numbers that the same answers do not give any more."""
     lines, points = [], 0.0
-    for sign, side, score in zip((1, -1), pair.sides, pair.scores, strict=True):
-        today = _value(side.result, score)
+    for sign, reopened, score in zip((1, -1), pair.sides, pair.scores, strict=True):
+        today = _value(reopened.result, score)
         then = score.estimate.value
         if today is not None and then is not None and abs(today - then) > 1e-9:
-            version = side.record.manifest.get("assay_version")
-            counts = f"{score.estimate.n:,} documents then, {_scored(side):,} today"
-            lines.append(f"run {side.record.id}: {then:.6g} by version {version}, {today:.6g} today ({counts})")
+            version = reopened.record.manifest.get("assay_version")
+            counts = f"{score.estimate.n:,} documents then, {_scored(reopened):,} today"
+            lines.append(f"run {reopened.record.id}: {then:.6g} by version {version}, {today:.6g} today ({counts})")
             points += sign * (today - then)
     text = "the recorded answers do not give the recorded score any more"
     return Cause(kinds.RECORD, text, tuple(lines), points) if lines else None
 
 
-FINDERS: tuple[Callable[[Pair], Cause | None], ...] = (
+FINDERS: tuple[Callable[[TaskPair], Cause | None], ...] = (
     model,
     dataset,
     definition,
@@ -470,7 +470,7 @@ FINDERS: tuple[Callable[[Pair], Cause | None], ...] = (
 )
 
 
-def find_causes(pair: Pair) -> list[Cause]:
+def find_causes(pair: TaskPair) -> list[Cause]:
     """Everything that differs, in the order in which it acts."""
     found: Iterable[Cause | None] = (find(pair) for find in FINDERS)
     return [cause for cause in found if cause is not None]

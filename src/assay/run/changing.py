@@ -10,16 +10,16 @@ from assay.core.comparisons import BYPASS
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError
 from assay.core.formats import Question
-from assay.core.protocols import Example, HasFormat, ShowsExamples, Task
-from assay.core.requests import LONGEST, Instance, RollingLoglikelihood, Windows
+from assay.core.protocols import FewShotExample, HasFormat, ProvidesFewShotExamples, Task
+from assay.core.requests import LONGEST_WINDOWS, Instance, RollingLoglikelihood, Windows
 from assay.core.specs import MetricSpec, Scoring, TaskCard, TextOptions
-from assay.tasks.corpora import KIND, TextTask, asked_windows
+from assay.tasks.corpora import KIND, TextTask, resolve_windows
 from assay.tasks.harness.rescored import ALL, changed_scoring
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 
 
 @dataclass(frozen=True, slots=True)
-class Rescored:
+class RescoredTask:
     """A task of any make with another scoring. It asks what it always asks."""
 
     task: Task
@@ -32,18 +32,18 @@ class Rescored:
     def documents(self) -> Sequence[Document]:
         return self.task.documents()
 
-    def pose(self, document: Document) -> Instance:
-        return self.task.pose(document)
+    def build(self, document: Document) -> Instance:
+        return self.task.build(document)
 
     def question(self, document: Document) -> Question | None:
         return self.task.question(document) if isinstance(self.task, HasFormat) else None
 
-    def examples(self, document: Document) -> Sequence[Example]:
-        return self.task.examples(document) if isinstance(self.task, ShowsExamples) else ()
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
+        return self.task.examples(document) if isinstance(self.task, ProvidesFewShotExamples) else ()
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed:
+class WindowedTask:
     """A task of any make whose whole texts are read in the run's windows."""
 
     task: Task
@@ -62,28 +62,28 @@ class Windowed:
     def documents(self) -> Sequence[Document]:
         return self.task.documents()
 
-    def pose(self, document: Document) -> Instance:
-        instance = self.task.pose(document)
+    def build(self, document: Document) -> Instance:
+        instance = self.task.build(document)
         changed = tuple(
             replace(request, windows=self.windows) if isinstance(request, RollingLoglikelihood) else request
             for request in instance.requests
         )
         return replace(instance, requests=changed)
 
-    def examples(self, document: Document) -> Sequence[Example]:
-        return self.task.examples(document) if isinstance(self.task, ShowsExamples) else ()
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
+        return self.task.examples(document) if isinstance(self.task, ProvidesFewShotExamples) else ()
 
 
 def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...]:
     """The tasks of a run that says how texts are cut. Those of task files and of texts have it already."""
-    windows = asked_windows(texts)
-    if windows == LONGEST:
+    windows = resolve_windows(texts)
+    if windows == LONGEST_WINDOWS:
         return tuple(tasks)
     if not any(task.card.kind == KIND for task in tasks):
         flag = "--stride" if texts.window is None else "--window"
         raise UserError(Fault(flag, "no task of this run reads whole texts", f"a task with output_type: {KIND}"))
     return tuple(
-        task if isinstance(task, (HarnessTask, TextTask)) or task.card.kind != KIND else Windowed(task, windows)
+        task if isinstance(task, (LmEvalTask, TextTask)) or task.card.kind != KIND else WindowedTask(task, windows)
         for task in tasks
     )
 
@@ -96,7 +96,7 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
         changes: `metric_list` and the like, as `tasks.changes` makes them.
         metrics: metric → shapes that it scores.
     """
-    is_done = isinstance(task, HarnessTask) or changes.get("where_fitting")
+    is_done = isinstance(task, LmEvalTask) or changes.get("where_fitting")
     if is_done or not changes or task.scoring.process is not None:
         return task
     scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, metrics)
@@ -105,14 +105,14 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
         names = ", ".join(f'"{entry["metric"]}"' for entry in changes.get("metric_list", ()))
         advice = f"Name them where the task is made, @assay.task(…, metrics=[{names}]), and run it anew"
         raise UserError(Fault(f"task {task.card.name}", found, "metrics that need no further request", advice))
-    return Rescored(task, scoring)
+    return RescoredTask(task, scoring)
 
 
 def unscored_task(task: Task) -> Task:
     """A task that is asked and recorded only. Those of task files and of texts have it already."""
     if all(spec.name == BYPASS for spec in task.scoring.metrics):
         return task
-    return Rescored(task, Scoring(task.scoring.scorer, (MetricSpec(BYPASS),)))
+    return RescoredTask(task, Scoring(task.scoring.scorer, (MetricSpec(BYPASS),)))
 
 
 def check_metrics(tasks: Sequence[Task], scoring: Mapping[str, Any], metrics: Mapping[str, frozenset[str]]) -> None:

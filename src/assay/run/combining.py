@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from assay.core.comparisons import BYPASS
 from assay.core.results import GroupResult, TaskResult
 from assay.core.scores import MetricResult
-from assay.tasks.profiles.book import Combined
+from assay.tasks.profiles.book import BestOfVariants
 
 _MOST_NAMES = 12
 
@@ -24,7 +24,7 @@ class _Best:
 
 
 def best_of(
-    combined: Sequence[Combined], tasks: Sequence[TaskResult], groups: Sequence[GroupResult]
+    combined: Sequence[BestOfVariants], tasks: Sequence[TaskResult], groups: Sequence[GroupResult]
 ) -> tuple[str, ...]:
     """A line for everything that a tool reports as the best of its variants, by the metric that comes first."""
     metrics: dict[str, Sequence[MetricResult]] = {task.name: task.metrics for task in tasks}
@@ -33,7 +33,7 @@ def best_of(
     return tuple(line for line in lines if line)
 
 
-def _best(item: Combined, metrics: Mapping[str, Sequence[MetricResult]]) -> _Best | None:
+def _best(item: BestOfVariants, metrics: Mapping[str, Sequence[MetricResult]]) -> _Best | None:
     """None where a variant has no score."""
     found = {variant: metrics[name][0] for variant, name in item.variants.items() if metrics.get(name)}
     values = {variant: metric.estimate.value for variant, metric in found.items()}
@@ -44,7 +44,7 @@ def _best(item: Combined, metrics: Mapping[str, Sequence[MetricResult]]) -> _Bes
     return _Best(known[best], best.upper(), found[best].metric, tuple(variant.upper() for variant in known))
 
 
-def _line(item: Combined, metrics: Mapping[str, Sequence[MetricResult]]) -> str:
+def _line(item: BestOfVariants, metrics: Mapping[str, Sequence[MetricResult]]) -> str:
     best = _best(item, metrics)
     if best is None:
         return ""
@@ -52,14 +52,14 @@ def _line(item: Combined, metrics: Mapping[str, Sequence[MetricResult]]) -> str:
     return f"{item.tool}: {item.name}: max({names}) = {best.value:.4f}, from {best.variant} ({best.metric})"
 
 
-def _mean_line(item: Combined, metrics: Mapping[str, Sequence[MetricResult]]) -> str:
+def _mean_line(item: BestOfVariants, metrics: Mapping[str, Sequence[MetricResult]]) -> str:
     """The mean of each member's best; none where a member has no score."""
     found = {member.name: best for member in item.members if (best := _best(member, metrics)) is not None}
     if len(found) < len(item.members):
         return ""
     mean = sum(best.value for best in found.values()) / len(found)
-    told = [f"{name} {best.value:.4f} ({best.variant})" for name, best in found.items()]
-    more = f" and {len(told) - _MOST_NAMES} more" if len(told) > _MOST_NAMES else ""
-    tasks = "1 task" if len(told) == 1 else f"{len(told)} tasks"
-    listed = ", ".join(told[:_MOST_NAMES]) + more
+    entries = [f"{name} {best.value:.4f} ({best.variant})" for name, best in found.items()]
+    more = f" and {len(entries) - _MOST_NAMES} more" if len(entries) > _MOST_NAMES else ""
+    tasks = "1 task" if len(entries) == 1 else f"{len(entries)} tasks"
+    listed = ", ".join(entries[:_MOST_NAMES]) + more
     return f"{item.tool}: {item.name}: mean of the best of {tasks} = {mean:.4f}: {listed}"

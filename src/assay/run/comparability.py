@@ -14,9 +14,9 @@ import numpy as np
 
 from assay.core.comparisons import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
 from assay.run.differing import flat, short
-from assay.scoring.matching import Matched
+from assay.scoring.matching import MatchedPair
 from assay.scoring.registry import METRICS, metric_definition
-from assay.stats.bootstrap import numbered
+from assay.stats.bootstrap import cluster_indices
 from assay.store.runs import RunRecord
 
 # Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.
@@ -74,7 +74,7 @@ class RecordedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RunDifference:
     """One thing that differs, and the axis it lies on."""
 
     axis: str
@@ -90,13 +90,13 @@ class Overlap:
         expects_the_same: whether their right answers are the same.
     """
 
-    asks_the_same: bool
-    expects_the_same: bool
+    has_same_requests: bool
+    has_same_targets: bool
 
 
 def differences(
     first: RecordedTask, second: RecordedTask, metric: str, filter: str, overlap: Overlap | None = None
-) -> list[Difference]:
+) -> list[RunDifference]:
     """Everything that differs besides the documents.
 
     Args:
@@ -108,37 +108,37 @@ def differences(
     """
     if overlap is None:
         same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
-        overlap = Overlap(same, _expect_the_same(first, second))
+        overlap = Overlap(same, _have_same_targets(first, second))
     found = [] if first.model == second.model else _model(first.record, second.record)
     found += _version(first, second)
-    prompts = [] if overlap.asks_the_same else _prompts(first, second)
+    prompts = [] if overlap.has_same_requests else _prompts(first, second)
     found += prompts
     # But for examples, other prompts may number or word the same answers otherwise: their definitions are told then.
-    if not overlap.expects_the_same and all(item.axis == SHOTS for item in prompts):
+    if not overlap.has_same_targets and all(item.axis == SHOTS for item in prompts):
         names = _changed(*map(_target, (first, second)))  # none where only the code behind a name has changed
-        found += [Difference(SCORING, "right answers" + (f": {_listed(names)}" if names else ""))]
+        found += [RunDifference(SCORING, "right answers" + (f": {_listed(names)}" if names else ""))]
     return found + _scoring(first, second, metric, filter)
 
 
-def differing_clusters(first: RecordedTask, second: RecordedTask, match: Matched) -> list[Difference]:
+def cluster_differences(first: RecordedTask, second: RecordedTask, match: MatchedPair) -> list[RunDifference]:
     """Whether both have clusters, and other ones: the test could be by either."""
-    one, other = match.first.kept.clusters, match.second.kept.clusters
+    one, other = match.first.recorded.clusters, match.second.recorded.clusters
     if one is None or other is None or (isinstance(match.mine, range) and one == other):
         return []
-    mine = numbered([one[place] for place in match.mine], len(match.mine))
-    theirs = numbered([other[place] for place in match.theirs], len(match.theirs))
+    mine = cluster_indices([one[place] for place in match.mine], len(match.mine))
+    theirs = cluster_indices([other[place] for place in match.theirs], len(match.theirs))
     if np.array_equal(mine, theirs):
         return []
     names = [task.record.spec.get("cluster") for task in (first, second)]
-    told = f": {names[0] or 'own'} → {names[1] or 'own'}" if names[0] != names[1] else ""
-    return [Difference(SCORING, f"clusters{told}; the test is by those of {match.first.label}")]
+    detail = f": {names[0] or 'own'} → {names[1] or 'own'}" if names[0] != names[1] else ""
+    return [RunDifference(SCORING, f"clusters{detail}; the test is by those of {match.first.label}")]
 
 
-def _expect_the_same(first: RecordedTask, second: RecordedTask) -> bool:
+def _have_same_targets(first: RecordedTask, second: RecordedTask) -> bool:
     """By the digests of right answers; by their templates where a record is older than these, or documents differ."""
     digests = [task.entry.get("targets_fingerprint") for task in (first, second)]
-    is_told = None not in digests and first.entry["documents_fingerprint"] == second.entry["documents_fingerprint"]
-    return digests[0] == digests[1] if is_told else _target(first) == _target(second)
+    is_recorded = None not in digests and first.entry["documents_fingerprint"] == second.entry["documents_fingerprint"]
+    return digests[0] == digests[1] if is_recorded else _target(first) == _target(second)
 
 
 def _target(task: RecordedTask) -> dict[str, Any]:
@@ -146,21 +146,21 @@ def _target(task: RecordedTask) -> dict[str, Any]:
     return {"doc_to_target": config.get("doc_to_target")}
 
 
-def _model(first: RunRecord, second: RunRecord) -> list[Difference]:
+def _model(first: RunRecord, second: RunRecord) -> list[RunDifference]:
     if first.model != second.model:
-        return [Difference(MODEL, f"model: {short(first.model)} → {short(second.model)}")]
+        return [RunDifference(MODEL, f"model: {short(first.model)} → {short(second.model)}")]
     fields = first.fingerprint.differences(second.fingerprint)
-    return [Difference(MODEL, f"model: {_listed([name.removeprefix('settings.') for name in fields])}")]
+    return [RunDifference(MODEL, f"model: {_listed([name.removeprefix('settings.') for name in fields])}")]
 
 
-def _version(first: RecordedTask, second: RecordedTask) -> list[Difference]:
+def _version(first: RecordedTask, second: RecordedTask) -> list[RunDifference]:
     versions = [task.entry.get("version") for task in (first, second)]
     if versions[0] == versions[1]:
         return []
-    return [Difference(VERSION, f"version of the task: {short(versions[0])} → {short(versions[1])}")]
+    return [RunDifference(VERSION, f"version of the task: {short(versions[0])} → {short(versions[1])}")]
 
 
-def _prompts(first: RecordedTask, second: RecordedTask) -> list[Difference]:
+def _prompts(first: RecordedTask, second: RecordedTask) -> list[RunDifference]:
     """Why the prompts differ: few-shot examples, the style, or anything else."""
     found = []
     shots = [task.entry.get("num_fewshot") for task in (first, second)]
@@ -169,16 +169,16 @@ def _prompts(first: RecordedTask, second: RecordedTask) -> list[Difference]:
     examples = [key for key in keys if key.startswith(_SHOT_KEYS)]
     examples += _changed(*(_part(task, _SHOT_OPTIONS) for task in (first, second))) if any(shots) else []
     if shots[0] != shots[1]:
-        found.append(Difference(SHOTS, f"num_fewshot: {shots[0]} → {shots[1]}"))
+        found.append(RunDifference(SHOTS, f"num_fewshot: {shots[0]} → {shots[1]}"))
     elif examples:
-        found.append(Difference(SHOTS, f"few-shot examples: {_listed(examples)}"))
+        found.append(RunDifference(SHOTS, f"few-shot examples: {_listed(examples)}"))
     styles = [_style(task) for task in (first, second)]
     if styles[0] != styles[1]:
-        found.append(Difference(STYLE, f"style: {styles[0]} → {styles[1]}"))
+        found.append(RunDifference(STYLE, f"style: {styles[0]} → {styles[1]}"))
     rest = [key for key in keys if not key.startswith(_SHOT_KEYS) and key.split(".")[0] not in (*_SILENT, "style")]
     rest += _changed(*({**flat(_part(task, _OPTIONS)), "draws": task.draws} for task in (first, second)))
     if rest or not found:
-        found.append(Difference(PROMPTS, f"prompts: {_listed(rest)}" if rest else "prompts"))
+        found.append(RunDifference(PROMPTS, f"prompts: {_listed(rest)}" if rest else "prompts"))
     return found
 
 
@@ -195,12 +195,12 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     return [key for key in {**first, **second} if first.get(key) != second.get(key)]
 
 
-def _scoring(first: RecordedTask, second: RecordedTask, metric: str, filter: str) -> list[Difference]:
+def _scoring(first: RecordedTask, second: RecordedTask, metric: str, filter: str) -> list[RunDifference]:
     rules = [_rule(task, metric, filter) for task in (first, second)]
     names = [] if None in rules else _changed(rules[0] or {}, rules[1] or {})
     directions = [task.directions(metric, filter) for task in (first, second)]
     names += ["higher_is_better"] if all(directions) and directions[0] != directions[1] else []
-    return [Difference(SCORING, f"scoring of {metric}: {_listed(names)}")] if names else []
+    return [RunDifference(SCORING, f"scoring of {metric}: {_listed(names)}")] if names else []
 
 
 def _rule(task: RecordedTask, metric: str, filter: str) -> dict[str, Any] | None:

@@ -15,33 +15,33 @@ from assay.core.comparisons import (
     CUSTOM,
     STYLE,
     Agreement,
-    CompareWish,
+    CompareOptions,
     DocumentValues,
     OverallScore,
     PairedScore,
     RunComparison,
     System,
-    Table,
+    RankTable,
     Uncompared,
 )
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
 from assay.core.protocols import Task
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
-from assay.run.comparability import Overlap, RecordedTask, differences, differing_clusters
+from assay.run.comparability import Overlap, RecordedTask, differences, cluster_differences
 from assay.run.events import Listener
 from assay.run.manifest import right_answer
-from assay.run.questions import picks_agreement, with_questions
-from assay.run.remarks import bounds_of, remarks_on
+from assay.run.questions import prediction_agreement, with_questions
+from assay.run.remarks import bounds_of, pair_remarks
 from assay.run.reopen import as_argument, python_call
-from assay.run.sides import Side, asked, load_sides, paired_documents
-from assay.run.systems import AT, check_wish, find_systems, points_as_sizes, wanted_pairs
-from assay.scoring.comparing import Compared, are_alike, at_tested_levels, compare_all, is_comparable
-from assay.scoring.keeping import kept_values
-from assay.scoring.matching import Entry, Matched, matched
+from assay.run.sides import ReopenedTask, main_requests, reopen_tasks, paired_documents
+from assay.run.systems import AT, check_options, find_systems, points_as_sizes, wanted_pairs
+from assay.scoring.comparing import PairedComparison, are_compatible, with_adjusted_intervals, compare_pairs, is_comparable
+from assay.scoring.keeping import document_values
+from assay.scoring.matching import SystemEntry, MatchedPair, match_documents
 from assay.scoring.overall import overall_scores
 from assay.scoring.redrawing import replicates_for
-from assay.scoring.verdicts import conclusion, judged, ranked, table
+from assay.scoring.verdicts import conclusion, with_verdicts, rank_systems, ranking_table
 from assay.stats.bootstrap import smallest_p
 from assay.stats.pooled import group_estimate
 from assay.store.runs import FINISHED, RunRecord
@@ -51,23 +51,23 @@ _MOST_FAULTS = 8
 
 
 @dataclass(slots=True)
-class _Desk:
+class _ComparisonContext:
     """What the steps share: the store, the wish, task objects, reopened runs, and what is to be told."""
 
     store: Store
-    wish: CompareWish
+    wish: CompareOptions
     listener: Listener
     given: Sequence[Task] = ()
     notices: list[str] = field(default_factory=list)
     uncompared: list[Uncompared] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    opened: dict[str, dict[str, Side]] = field(default_factory=dict)
+    opened: dict[str, dict[str, ReopenedTask]] = field(default_factory=dict)
 
-    def side(self, task: RecordedTask) -> Side:
+    def reopened(self, task: RecordedTask) -> ReopenedTask:
         """The task, reopened; its `reason` says why where that fails."""
         if task.record.id not in self.opened:
             names = list(task.record.tasks)
-            self.opened[task.record.id] = load_sides(self.store, task.record, names, self.listener, self.given)
+            self.opened[task.record.id] = reopen_tasks(self.store, task.record, names, self.listener, self.given)
         return self.opened[task.record.id][task.name]
 
     def notice(self, text: str) -> None:
@@ -86,7 +86,7 @@ class _Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _TaskColumn:
     """A task of several systems: what to call it, and each system's own."""
 
     title: str
@@ -94,19 +94,19 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _MetricGroup:
     """One metric of a column: every system's documents, and the pairs."""
 
     title: str
     metric: str
     filter: str
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SystemEntry]
     pairs: Sequence[tuple[str, str]]
     is_first: bool
 
 
 def compare(
-    store: Store, runs: Sequence[str], wish: CompareWish, listener: Listener, given: Sequence[Task] = ()
+    store: Store, runs: Sequence[str], wish: CompareOptions, listener: Listener, given: Sequence[Task] = ()
 ) -> RunComparison:
     """Two or more runs.
 
@@ -117,54 +117,54 @@ def compare(
         listener: is told what happens.
         given: task objects, for runs of such.
     """
-    check_wish(wish)
-    desk = _Desk(store, wish, listener, given)
+    check_options(wish)
+    context = _ComparisonContext(store, wish, listener, given)
     systems, records = find_systems(store, runs, wish.baseline)
     for record in {record.id: record for record in records.values()}.values():
         if record.status != FINISHED:
-            desk.notice(f"run {record.id} is {record.status}: documents that it did not score are left out")
+            context.notice(f"run {record.id} is {record.status}: documents that it did not score are left out")
     pairs = wanted_pairs(systems, wish.baseline is not None)
-    groups = [group for column in _columns(desk, systems, records) for group in _groups(desk, column, pairs)]
-    found = [_compared(desk, columns) for columns in groups]
-    if desk.faults:
-        raise DataError(*_few(desk.faults))
+    groups = [group for column in _columns(context, systems, records) for group in _groups(context, column, pairs)]
+    found = [_compared(context, columns) for columns in groups]
+    if context.faults:
+        raise DataError(*_first_faults(context.faults))
     if not any(found):
-        raise DataError(Fault("compare", "nothing could be compared", next="; ".join(desk.notices)))
-    return _concluded(desk, systems, [group for _, group in groups], found)
+        raise DataError(Fault("compare", "nothing could be compared", next="; ".join(context.notices)))
+    return _concluded(context, systems, [group for _, group in groups], found)
 
 
 # Which systems, which tasks, which metrics
 
 
-def _columns(desk: _Desk, systems: Sequence[System], records: Mapping[str, RunRecord]) -> list[_Column]:
+def _columns(context: _ComparisonContext, systems: Sequence[System], records: Mapping[str, RunRecord]) -> list[_TaskColumn]:
     """The tasks that two systems or more have."""
     own = {system.label: _tasks(system, records[system.label]) for system in systems}
     if all(len(names) == 1 for names in own.values()):
         titles = list(dict.fromkeys(names[0] for names in own.values()))
-        _check_patterns(desk.wish.tasks, titles)
+        _check_patterns(context.wish.tasks, titles)
         tasks = {label: RecordedTask(records[label], names[0]) for label, names in own.items()}
-        return [_Column(" / ".join(titles), tasks)]
-    keyed = {label: _keyed(names, STYLE in desk.wish.across) for label, names in own.items()}
+        return [_TaskColumn(" / ".join(titles), tasks)]
+    keyed = {label: _tasks_by_title(names, STYLE in context.wish.across) for label, names in own.items()}
     titles = list(dict.fromkeys(key for names in keyed.values() for key in names))
-    _check_patterns(desk.wish.tasks, titles)
+    _check_patterns(context.wish.tasks, titles)
     found = []
     for title in titles:
         having = {label: RecordedTask(records[label], names[title]) for label, names in keyed.items() if title in names}
-        if not _is_wanted(desk.wish, [title]):
+        if not _is_wanted(context.wish, [title]):
             continue
         if len(having) < len(own):
             lacking = ", ".join(label for label in own if label not in having)
-            desk.leave_out(title, None, f"{lacking} did not run it")
+            context.leave_out(title, None, f"{lacking} did not run it")
         if len(having) > 1:
-            found.append(_Column(title, having))
-    return found or _no_task(desk, titles)
+            found.append(_TaskColumn(title, having))
+    return found or _no_task(context, titles)
 
 
 def _tasks(system: System, record: RunRecord) -> list[str]:
     return [system.task] if system.task is not None else list(record.tasks)
 
 
-def _keyed(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
+def _tasks_by_title(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
     """Title → task. Across styles, a task in whatever style has the name of the task."""
     bare = [name.partition(AT)[0] for name in names]
     return {
@@ -173,7 +173,7 @@ def _keyed(names: Sequence[str], is_across_styles: bool) -> dict[str, str]:
     }
 
 
-def _is_wanted(wish: CompareWish, names: Sequence[str]) -> bool:
+def _is_wanted(wish: CompareOptions, names: Sequence[str]) -> bool:
     return not wish.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in wish.tasks)
 
 
@@ -188,66 +188,66 @@ def _check_patterns(patterns: Sequence[str], titles: Sequence[str]) -> None:
         raise UnknownName(*faults)
 
 
-def _no_task(desk: _Desk, titles: Sequence[str]) -> list[_Column]:
-    if desk.wish.tasks:
-        wanted = desk.wish.tasks[0]
+def _no_task(context: _ComparisonContext, titles: Sequence[str]) -> list[_TaskColumn]:
+    if context.wish.tasks:
+        wanted = context.wish.tasks[0]
         found = f'no two runs have a task "{wanted}"{did_you_mean(wanted, titles)}'
         raise UnknownName(Fault("--tasks", found, ", ".join(titles)))
     advice = "Name one of each: assay compare RUN@TASK RUN@TASK"
     raise UnknownName(Fault("compare", f"the runs have no task in common: {', '.join(titles)}", "", advice))
 
 
-def _groups(desk: _Desk, column: _Column, pairs: Sequence[tuple[str, str]]) -> list[tuple[_Column, _Group]]:
+def _groups(context: _ComparisonContext, column: _TaskColumn, pairs: Sequence[tuple[str, str]]) -> list[tuple[_TaskColumn, _MetricGroup]]:
     """The column's metrics, with the documents of every system that reports them."""
     own = [pair for pair in pairs if pair[0] in column.tasks and pair[1] in column.tasks]
-    reported = {label: _reported(desk, task) for label, task in column.tasks.items()}
+    reported = {label: _reported(context, task) for label, task in column.tasks.items()}
     if sum(map(bool, reported.values())) < 2 and any("problem" in task.summary for task in column.tasks.values()):
         return []  # left out already, with the reason
-    kept = {label: desk.store.values.of_run(item.record.id, item.name) for label, item in column.tasks.items()}
+    recorded = {label: context.store.values.of_run(item.record.id, item.name) for label, item in column.tasks.items()}
     found = []
-    for place, (metric, filter) in enumerate(_metrics(desk, column.title, list(reported.values()))):
+    for index, (metric, filter) in enumerate(_metrics(context, column.title, list(reported.values()))):
         entries = {}
         lacking = [label for label, names in reported.items() if (metric, filter) not in names]
         if lacking:
-            desk.leave_out(
+            context.leave_out(
                 column.title, metric, f"{_names([(metric, filter)])} is not reported by {', '.join(lacking)}"
             )
         for label, task in column.tasks.items():
-            values = None if label in lacking else _values(desk, column, task, kept[label], (metric, filter))
+            values = None if label in lacking else _values(context, column, task, recorded[label], (metric, filter))
             if values is not None:
-                entries[label] = Entry(label, replace(values, task=column.title))
+                entries[label] = SystemEntry(label, replace(values, task=column.title))
         usable = [(one, two) for one, two in own if one in entries and two in entries]
         if usable:
-            found.append((column, _Group(column.title, metric, filter, entries, usable, place == 0)))
+            found.append((column, _MetricGroup(column.title, metric, filter, entries, usable, index == 0)))
     return found
 
 
-def _metrics(desk: _Desk, title: str, reported: Sequence[Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
+def _metrics(context: _ComparisonContext, title: str, reported: Sequence[Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
     """The metrics to compare, each with its pipeline: those wanted, or the first that two systems report."""
     every = list(dict.fromkeys(pair for own in reported for pair in own))
     shared = [pair for pair in every if sum(pair in own for own in reported) > 1]
     if not shared:
-        desk.leave_out(title, None, f"no metric and filter in common: {_names(every)}")
+        context.leave_out(title, None, f"no metric and filter in common: {_names(every)}")
         return []
-    if not desk.wish.metrics:
+    if not context.wish.metrics:
         if every[0] != shared[0]:
-            desk.notice(f"{title}: only one run reports {_names(every[:1])}; {_names(shared[:1])} is compared")
+            context.notice(f"{title}: only one run reports {_names(every[:1])}; {_names(shared[:1])} is compared")
         return shared[:1]
     found: list[tuple[str, str]] = []
-    for name in desk.wish.metrics:
+    for name in context.wish.metrics:
         wanted, _, filter = name.partition(",")
         fitting = [pair for pair in shared if pair[0] == wanted and filter in ("", pair[1])]
         if name == ALL:
             found += shared
             for pair in every:
                 if pair not in shared:
-                    desk.leave_out(title, pair[0], f"only one run reports {_names([pair])}")
+                    context.leave_out(title, pair[0], f"only one run reports {_names([pair])}")
         elif fitting:
             found.append(fitting[0])
             if len(fitting) > 1:
-                desk.notice(f"{title}: {_names(fitting[:1])} is compared; there is {_names(fitting[1:])}, too")
+                context.notice(f"{title}: {_names(fitting[:1])} is compared; there is {_names(fitting[1:])}, too")
         else:
-            desk.leave_out(title, wanted, f'no two runs report the metric "{name}"; they have {_names(every)}')
+            context.leave_out(title, wanted, f'no two runs report the metric "{name}"; they have {_names(every)}')
     return list(dict.fromkeys(found))
 
 
@@ -255,34 +255,34 @@ def _names(pairs: Sequence[tuple[str, str]]) -> str:
     return ", ".join(metric if filter == "none" else f"{metric},{filter}" for metric, filter in pairs) or "none"
 
 
-def _reported(desk: _Desk, task: RecordedTask) -> list[tuple[str, str]]:
+def _reported(context: _ComparisonContext, task: RecordedTask) -> list[tuple[str, str]]:
     listed = task.summary.get("metrics")
     if listed or (listed is not None and "problem" not in task.summary):
         return [(item["metric"], item["filter"]) for item in listed]
-    side = desk.side(task)
-    if side.result is None and listed is not None:
-        told = task.summary["problem"]["text"]
-        desk.leave_out(task.name, None, f"run {task.record.id} could not score it: {told}")
-    return [] if side.result is None else [(item.metric, item.filter) for item in side.result.metrics]
+    reopened = context.reopened(task)
+    if reopened.result is None and listed is not None:
+        explanation = task.summary["problem"]["text"]
+        context.leave_out(task.name, None, f"run {task.record.id} could not score it: {explanation}")
+    return [] if reopened.result is None else [(item.metric, item.filter) for item in reopened.result.metrics]
 
 
 def _values(
-    desk: _Desk, column: _Column, task: RecordedTask, kept: Sequence[DocumentValues], name: tuple[str, str]
+    context: _ComparisonContext, column: _TaskColumn, task: RecordedTask, recorded: Sequence[DocumentValues], name: tuple[str, str]
 ) -> DocumentValues | None:
     """A reported metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
     metric, _ = name
-    own = [item for item in kept if (item.metric, item.filter) == name]
+    own = [item for item in recorded if (item.metric, item.filter) == name]
     if not own:
-        side = desk.side(task)
-        if side.result is None or side.scoring is None:
-            reason = f"its documents' values were not kept, and it cannot be reopened: {side.told}"
-            desk.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
+        reopened = context.reopened(task)
+        if reopened.result is None or reopened.scoring is None:
+            reason = f"its documents' values were not kept, and it cannot be reopened: {reopened.explanation}"
+            context.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
             return None
-        again = kept_values(side.scoring, side.result, with_texts=True)
+        again = document_values(reopened.scoring, reopened.result, with_texts=True)
         own = [item for item in again if (item.metric, item.filter) == name]
     if not own or not is_comparable(own[0].aggregation):
         reason = f"cannot be compared: {_reason(own[0].aggregation if own else CUSTOM)}"
-        desk.leave_out(column.title, metric, reason, f"{task.name}, {metric}: {reason}")
+        context.leave_out(column.title, metric, reason, f"{task.name}, {metric}: {reason}")
         return None
     return own[0]
 
@@ -300,37 +300,37 @@ def _reason(aggregation: str) -> str:
 class _Pairing:
     """Two systems' documents, what differs between their runs, and what is to be remarked."""
 
-    match: Matched
+    match: MatchedPair
     differing: tuple[str, ...]
     remarks: tuple[str, ...]
     undefined: tuple[int, int]
 
 
-def _compared(desk: _Desk, group: tuple[_Column, _Group]) -> list[Compared]:
+def _compared(context: _ComparisonContext, group: tuple[_TaskColumn, _MetricGroup]) -> list[PairedComparison]:
     """The group's pairs. What is not comparable is a fault, unless it was allowed."""
     column, own = group
-    found = [_paired(desk, column, own, first, second) for first, second in own.pairs]
+    found = [_paired(context, column, own, first, second) for first, second in own.pairs]
     pairings = [pairing for pairing in found if pairing is not None]
-    if desk.faults:
+    if context.faults:
         return []
     done = []
-    compared = compare_all([pairing.match for pairing in pairings], _direction(desk, column, own), desk.wish)
+    compared = compare_pairs([pairing.match for pairing in pairings], _direction(context, column, own), context.wish)
     for item, pairing in zip(compared, pairings, strict=True):
-        for fault in points_as_sizes(desk.wish, item.score, pairing.match):
-            desk.refuse(fault)
+        for fault in points_as_sizes(context.wish, item.score, pairing.match):
+            context.refuse(fault)
         tasks = column.tasks[item.score.first], column.tasks[item.score.second]
-        score = _with_counts(desk, column, replace(item.score, differing=pairing.differing), pairing)
-        score = replace(score, remarks=(*pairing.remarks, *remarks_on(score, pairing.match, tasks)))
-        if desk.wish.picks:
-            score = _with_picks(desk, column, score, pairing.match)
-        if desk.wish.flips:
-            score = _with_flips(desk, column, score)
+        score = _with_counts(context, column, replace(item.score, differing=pairing.differing), pairing)
+        score = replace(score, remarks=(*pairing.remarks, *pair_remarks(score, pairing.match, tasks)))
+        if context.wish.picks:
+            score = _with_prediction_agreement(context, column, score, pairing.match)
+        if context.wish.flips:
+            score = _with_flips(context, column, score)
         done.append(replace(item, score=score, is_style=not all(task.has_prompt for task in tasks)))
     return done
 
 
-def _with_counts(desk: _Desk, column: _Column, score: PairedScore, pairing: _Pairing) -> PairedScore:
-    first, second = (_missing(desk, column.tasks[label]) for label in (score.first, score.second))
+def _with_counts(context: _ComparisonContext, column: _TaskColumn, score: PairedScore, pairing: _Pairing) -> PairedScore:
+    first, second = (_missing(context, column.tasks[label]) for label in (score.first, score.second))
     counted = replace(
         score, failed=(first[0], second[0]), unanswered=(first[1], second[1]), undefined=pairing.undefined
     )
@@ -338,134 +338,134 @@ def _with_counts(desk: _Desk, column: _Column, score: PairedScore, pairing: _Pai
     return replace(counted, bounds=bounds_of(counted, pairing.match, tasks))
 
 
-def _missing(desk: _Desk, task: RecordedTask) -> tuple[int, int]:
+def _missing(context: _ComparisonContext, task: RecordedTask) -> tuple[int, int]:
     """How many documents failed, as recorded; of a run that did not get to its end, how many have no answer."""
     counts = task.summary.get("denominators")
     if counts is not None:
         return int(counts["failed"]), 0
-    side = desk.opened.get(task.record.id, {}).get(task.name)
-    return 0, 0 if side is None or side.result is None else side.result.denominators.failed
+    reopened = context.opened.get(task.record.id, {}).get(task.name)
+    return 0, 0 if reopened is None or reopened.result is None else reopened.result.denominators.failed
 
 
-def _with_flips(desk: _Desk, column: _Column, score: PairedScore) -> PairedScore:
+def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedScore) -> PairedScore:
     """The pair with the questions of its listed documents, or a remark that says why none are listed."""
     if score.flips:
-        return with_questions(score, desk.side(column.tasks[score.first]))
+        return with_questions(score, context.reopened(column.tasks[score.first]))
     if not score.n or score.wins == score.losses == 0:
         return score
-    told = f"no documents are listed: {score.metric} is made of all together, none has a value of its own"
-    return replace(score, remarks=(*score.remarks, told))
+    explanation = f"no documents are listed: {score.metric} is made of all together, none has a value of its own"
+    return replace(score, remarks=(*score.remarks, explanation))
 
 
-def _with_picks(desk: _Desk, column: _Column, score: PairedScore, match: Matched) -> PairedScore:
+def _with_prediction_agreement(context: _ComparisonContext, column: _TaskColumn, score: PairedScore, match: MatchedPair) -> PairedScore:
     """The pair with the agreement of its picks, or a remark that says why there is none."""
-    sides = desk.side(column.tasks[score.first]), desk.side(column.tasks[score.second])
+    sides = context.reopened(column.tasks[score.first]), context.reopened(column.tasks[score.second])
     documents = [
-        (match.first.kept.documents[mine], match.second.kept.documents[theirs])
+        (match.first.recorded.documents[mine], match.second.recorded.documents[theirs])
         for mine, theirs in zip(match.mine, match.theirs, strict=True)
     ]
-    found = picks_agreement(sides, documents, match.clusters, score, desk.wish.seed)
+    found = prediction_agreement(sides, documents, match.clusters, score, context.wish.seed)
     if isinstance(found, Agreement):
         return replace(score, picks=found)
     return replace(score, remarks=(*score.remarks, f"picks cannot be compared: {found}"))
 
 
-def _paired(desk: _Desk, column: _Column, group: _Group, first: str, second: str) -> _Pairing | None:
+def _paired(context: _ComparisonContext, column: _TaskColumn, group: _MetricGroup, first: str, second: str) -> _Pairing | None:
     """Two systems' documents in common; None, and a fault, where they are not comparable."""
     one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
     overlap: Overlap | None = None
     remarks: tuple[str, ...] = ()
     if one.entry["documents_fingerprint"] != other.entry["documents_fingerprint"]:
-        common, overlap, remarks = _common(desk, one, other)
-        if common is None and not desk.wish.force:
+        common, overlap, remarks = _common(context, one, other)
+        if common is None and not context.wish.force:
             return None
     own, theirs = group.entries[first], group.entries[second]
     where = f"{first} and {second}, {column.title}"
-    if not are_alike(own.kept.aggregation, theirs.kept.aggregation):  # no test knows both, whatever is forced
-        told = f"one run makes {group.metric} by {own.kept.aggregation}, the other by {theirs.kept.aggregation}"
-        desk.refuse(Fault(where, told, "the same aggregation"))
+    if not are_compatible(own.recorded.aggregation, theirs.recorded.aggregation):  # no test knows both, whatever is forced
+        explanation = f"one run makes {group.metric} by {own.recorded.aggregation}, the other by {theirs.recorded.aggregation}"
+        context.refuse(Fault(where, explanation, "the same aggregation"))
         return None
-    match = matched(own, theirs, common)
-    found = differences(one, other, group.metric, group.filter, overlap) + differing_clusters(one, other, match)
-    refused = [item for item in found if item.axis not in desk.wish.across]
-    if refused and not desk.wish.force:
+    match = match_documents(own, theirs, common)
+    found = differences(one, other, group.metric, group.filter, overlap) + cluster_differences(one, other, match)
+    refused = [item for item in found if item.axis not in context.wish.across]
+    if refused and not context.wish.force:
         texts = "; ".join(f"{item.text} ({item.axis})" for item in refused)
-        axes = ",".join(dict.fromkeys((*desk.wish.across, *(item.axis for item in refused))))
+        axes = ",".join(dict.fromkeys((*context.wish.across, *(item.axis for item in refused))))
         advice = f"If that is the point, add --across {axes}; --force compares whatever differs"
-        desk.refuse(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(desk.wish), advice))
+        context.refuse(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(context.wish), advice))
         return None
     return _Pairing(match, tuple(item.text for item in found), remarks, _undefined(own, theirs, common))
 
 
-def _undefined(first: Entry, second: Entry, common: Mapping[int, int] | None) -> tuple[int, int]:
+def _undefined(first: SystemEntry, second: SystemEntry, common: Mapping[int, int] | None) -> tuple[int, int]:
     """Documents in common that have a value in one of the two only: how many lack it in the first, in the second."""
     if first.is_known and second.is_known:
         return 0, 0
-    links = {document: document for document in first.kept.documents} if common is None else common
-    theirs = {document: place for document, other in links.items() if (place := second.places.get(other)) is not None}
+    links = {document: document for document in first.recorded.documents} if common is None else common
+    theirs = {document: index for document, other in links.items() if (index := second.places.get(other)) is not None}
     known = [
-        (bool(first.has_value[place]), bool(second.has_value[theirs[document]]))
-        for place, document in enumerate(first.kept.documents)
+        (bool(first.has_value[index]), bool(second.has_value[theirs[document]]))
+        for index, document in enumerate(first.recorded.documents)
         if document in theirs
     ]
     return known.count((False, True)), known.count((True, False))
 
 
-def _axes(wish: CompareWish) -> str:
+def _axes(wish: CompareOptions) -> str:
     return " and ".join(wish.across) + " only" if wish.across else "nothing"
 
 
 def _common(
-    desk: _Desk, one: RecordedTask, other: RecordedTask
+    context: _ComparisonContext, one: RecordedTask, other: RecordedTask
 ) -> tuple[dict[int, int] | None, Overlap | None, tuple[str, ...]]:
     """The documents in common by their content, and whether they ask and expect the same."""
-    sides = desk.side(one), desk.side(other)
+    sides = context.reopened(one), context.reopened(other)
     counts = f"{one.entry['documents']:,} and {other.entry['documents']:,} asked"
     where = f"runs {one.record.id} and {other.record.id}, {one.name}"
-    first, second = sides[0].posed, sides[1].posed
+    first, second = sides[0].built, sides[1].built
     if first is None or second is None:
-        reasons = "; ".join(dict.fromkeys(side.reason for side in sides if side.reason))
+        reasons = "; ".join(dict.fromkeys(reopened.reason for reopened in sides if reopened.reason))
         found = f"their documents are not the same ({counts}), and which are cannot be found: {reasons}"
-        advice = f"{_back(desk, sides)}; or --force pairs documents by their place in the split"
-        if not desk.wish.force:
-            desk.refuse(Fault(where, found, "the same documents", advice))
+        advice = f"{_recovery_advice(context, sides)}; or --force pairs documents by their place in the split"
+        if not context.wish.force:
+            context.refuse(Fault(where, found, "the same documents", advice))
         return None, None, ("the documents are not the same; they were paired by their place in the split",)
     places = paired_documents(*sides)
     if not places:
         advice = "Runs on other data say nothing about each other document by document"
-        desk.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
+        context.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
     common = {first.documents[mine].id: second.documents[theirs].id for mine, theirs in places}
-    posed = [(first.instances[mine], second.instances[theirs]) for mine, theirs in places]
+    built = [(first.instances[mine], second.instances[theirs]) for mine, theirs in places]
     same = Overlap(
-        all(asked(mine) == asked(theirs) for mine, theirs in posed),
-        all(right_answer(mine) == right_answer(theirs) for mine, theirs in posed),
+        all(main_requests(mine) == main_requests(theirs) for mine, theirs in built),
+        all(right_answer(mine) == right_answer(theirs) for mine, theirs in built),
     )
     return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
 
 
-def _back(desk: _Desk, sides: tuple[Side, Side]) -> str:
+def _recovery_advice(context: _ComparisonContext, sides: tuple[ReopenedTask, ReopenedTask]) -> str:
     """What brings back the documents of two runs."""
-    if not any(side.needs_object for side in sides):
+    if not any(reopened.needs_object for reopened in sides):
         return "Put the data back"
-    lacking = [side for own in sides for side in desk.opened[own.record.id].values() if side.needs_object]
-    names = [*(item.card.name for item in desk.given), *(task_family(side.name) for side in lacking)]
-    runs = [side.record for side in sides]
-    return f"From Python: {python_call('compare', desk.store, runs, as_argument(names))}"
+    lacking = [reopened for own in sides for reopened in context.opened[own.record.id].values() if reopened.needs_object]
+    names = [*(item.card.name for item in context.given), *(task_family(reopened.name) for reopened in lacking)]
+    runs = [reopened.record for reopened in sides]
+    return f"From Python: {python_call('compare', context.store, runs, as_argument(names))}"
 
 
-def _direction(desk: _Desk, column: _Column, group: _Group) -> bool | None:
+def _direction(context: _ComparisonContext, column: _TaskColumn, group: _MetricGroup) -> bool | None:
     """Whether higher is better. None where systems that are compared all the same do not agree on it."""
     tasks = [column.tasks[label] for label in group.entries]
     found = set().union(*(task.directions(group.metric, group.filter) for task in tasks))
     if found:
         return found.pop() if len(found) == 1 else None
-    result = desk.side(tasks[0]).result
+    result = context.reopened(tasks[0]).result
     return None if result is None else result.metric(group.metric, group.filter).higher_is_better
 
 
-def _few(faults: Sequence[Fault]) -> list[Fault]:
+def _first_faults(faults: Sequence[Fault]) -> list[Fault]:
     more = len(faults) - _MOST_FAULTS
     return [
         *faults[:_MOST_FAULTS],
@@ -477,51 +477,51 @@ def _few(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _concluded(
-    desk: _Desk, systems: Sequence[System], groups: Sequence[_Group], found: Sequence[Sequence[Compared]]
+    context: _ComparisonContext, systems: Sequence[System], groups: Sequence[_MetricGroup], found: Sequence[Sequence[PairedComparison]]
 ) -> RunComparison:
-    pairs = judged(at_tested_levels([item for own in found for item in own], desk.wish), desk.wish)
+    pairs = with_verdicts(with_adjusted_intervals([item for own in found for item in own], context.wish), context.wish)
     tests = sum(pair.p is not None for pair in pairs)
     names = {(own.title, own.metric, own.filter): own for own in groups}
-    stuck = sum(_is_stuck(pair, names[pair.task, pair.metric, pair.filter], desk.wish.alpha) for pair in pairs)
+    stuck = sum(_is_beyond_resolution(pair, names[pair.task, pair.metric, pair.filter], context.wish.alpha) for pair in pairs)
     if stuck:
-        told = f"in {stuck:,} comparisons no redrawn set is on the other side of 0, and even that is not enough"
-        desk.notice(f"{told} after correction over {tests:,} tests: compare fewer runs or metrics, or to a --baseline")
+        explanation = f"in {stuck:,} comparisons no redrawn set is on the other side of 0, and even that is not enough"
+        context.notice(f"{explanation} after correction over {tests:,} tests: compare fewer runs or metrics, or to a --baseline")
     firsts = [own for group, own in zip(groups, found, strict=True) if group.is_first]
-    overall = overall_scores(desk.wish, firsts)
+    overall = overall_scores(context.wish, firsts)
     tables = [*_tables(systems, groups, pairs), *_overall_table(systems, groups, overall)]
     return RunComparison(
-        wish=desk.wish,
+        wish=context.wish,
         systems=tuple(systems),
         pairs=tuple(pairs),
         overall=tuple(overall),
         tables=tuple(tables),
         tests=tests,
-        notices=tuple(desk.notices),
+        notices=tuple(context.notices),
         verdict=conclusion(pairs, overall),
-        uncompared=tuple(desk.uncompared),
+        uncompared=tuple(context.uncompared),
     )
 
 
-def _is_stuck(pair: PairedScore, group: _Group, alpha: float) -> bool:
+def _is_beyond_resolution(pair: PairedScore, group: _MetricGroup, alpha: float) -> bool:
     """Whether a difference is as sure as redrawn sets can make it, and still not found."""
     if pair.p is None or pair.adjusted is None or not pair.p < alpha <= pair.adjusted:
         return False
-    replicates = replicates_for(group.entries[pair.first].kept.aggregation)
+    replicates = replicates_for(group.entries[pair.first].recorded.aggregation)
     return pair.test.endswith("bootstrap") and pair.p <= smallest_p(replicates, pair.clusters or pair.n)
 
 
-def _tables(systems: Sequence[System], groups: Sequence[_Group], pairs: Sequence[PairedScore]) -> list[Table]:
+def _tables(systems: Sequence[System], groups: Sequence[_MetricGroup], pairs: Sequence[PairedScore]) -> list[RankTable]:
     found = []
     for group in groups:
         own = [p for p in pairs if (p.task, p.metric, p.filter) == (group.title, group.metric, group.filter)]
         labels = [system.label for system in systems if system.label in group.entries]
         scores: dict[str, Estimate] = {label: group.entries[label].estimate for label in labels}
-        made = table(labels, scores, own)
+        made = ranking_table(labels, scores, own)
         found += [made] if made is not None else []
     return found
 
 
-def _overall_table(systems: Sequence[System], groups: Sequence[_Group], overall: Sequence[OverallScore]) -> list[Table]:
+def _overall_table(systems: Sequence[System], groups: Sequence[_MetricGroup], overall: Sequence[OverallScore]) -> list[RankTable]:
     """Ranks over all tasks, where three systems or more were compared on the same ones."""
     labels = [system.label for system in systems]
     tasks = {score.tasks for score in overall}
@@ -530,10 +530,10 @@ def _overall_table(systems: Sequence[System], groups: Sequence[_Group], overall:
     (names,) = tasks
     own = [group for group in groups if group.is_first and group.title in names]
     scores = {label: _mean(own, label) for label in labels}
-    return [Table(None, "mean", "none", ranked(labels, scores, overall, better=True))]
+    return [RankTable(None, "mean", "none", rank_systems(labels, scores, overall, better=True))]
 
 
-def _mean(groups: Sequence[_Group], label: str) -> Estimate:
+def _mean(groups: Sequence[_MetricGroup], label: str) -> Estimate:
     """Every task counted once; ways of asking one have the same documents."""
     estimates = [group.entries[label].estimate for group in groups]
     families = [task_family(group.title) for group in groups]

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.core.comparisons import LEAST_ALPHA, DetectWish
+from assay.core.comparisons import MIN_ALPHA, DetectOptions
 from assay.core.errors import Fault, UserError
 from assay.core.specs import MetricSpec
-from assay.run.posing import PosedTask
-from assay.scoring.keeping import MEANS
+from assay.run.posing import BuiltTask
+from assay.scoring.keeping import MEAN_AGGREGATIONS
 from assay.scoring.registry import METRICS, metric_definition
 from assay.stats.power import (
     detectable_outcomes,
     documents_needed,
-    fewest_to_show,
+    min_documents,
     minimum_detectable_effect,
     outcomes_needed,
 )
@@ -41,45 +41,45 @@ class Detection:
     detectable: float | None
 
 
-def check_detection(wish: DetectWish) -> None:
+def check_detection(detect: DetectOptions) -> None:
     """Every assumption that means nothing, at once."""
     faults = []
-    if not 0 < wish.difference < (1 if wish.deviation is None else float("inf")):
-        faults.append(Fault("--detect", f"{wish.difference:g}", "a difference above 0 and below 1", "0.02 is 2 points"))
-    if not LEAST_ALPHA <= wish.alpha < 0.5:
-        faults.append(Fault("--alpha", f"{wish.alpha:g}", f"a number from {LEAST_ALPHA:g} to 0.5, such as 0.05"))
-    if wish.discordance is not None and not 0 < wish.discordance <= 1:
-        faults.append(Fault("--discordance", f"{wish.discordance:g}", "a share of documents, above 0 and at most 1"))
-    if wish.deviation is not None and not 0 < wish.deviation < float("inf"):
-        faults.append(Fault("--sd", f"{wish.deviation:g}", "a standard deviation above 0"))
-    if not -1 <= wish.correlation < 1:
-        faults.append(Fault("--correlation", f"{wish.correlation:g}", "a number from -1 to below 1"))
-    if wish.discordance is not None and (wish.deviation is not None or wish.correlation):
+    if not 0 < detect.difference < (1 if detect.deviation is None else float("inf")):
+        faults.append(Fault("--detect", f"{detect.difference:g}", "a difference above 0 and below 1", "0.02 is 2 points"))
+    if not MIN_ALPHA <= detect.alpha < 0.5:
+        faults.append(Fault("--alpha", f"{detect.alpha:g}", f"a number from {MIN_ALPHA:g} to 0.5, such as 0.05"))
+    if detect.discordance is not None and not 0 < detect.discordance <= 1:
+        faults.append(Fault("--discordance", f"{detect.discordance:g}", "a share of documents, above 0 and at most 1"))
+    if detect.deviation is not None and not 0 < detect.deviation < float("inf"):
+        faults.append(Fault("--sd", f"{detect.deviation:g}", "a standard deviation above 0"))
+    if not -1 <= detect.correlation < 1:
+        faults.append(Fault("--correlation", f"{detect.correlation:g}", "a number from -1 to below 1"))
+    if detect.discordance is not None and (detect.deviation is not None or detect.correlation):
         found = "given together with --sd or --correlation"
         faults.append(Fault("--discordance", found, "either: both say how much a document's difference varies"))
     if faults:
         raise UserError(*faults)
-    if wish.deviation is None and wish.variance < wish.difference and (wish.discordance or wish.correlation):
-        option = "--correlation" if wish.discordance is None else "--discordance"
-        found = f"two runs that differ on {100 * wish.variance:g} % of the documents"
-        raise UserError(Fault(option, found, f"{100 * wish.difference:g} % or more, the difference of --detect"))
+    if detect.deviation is None and detect.variance < detect.difference and (detect.discordance or detect.correlation):
+        option = "--correlation" if detect.discordance is None else "--discordance"
+        found = f"two runs that differ on {100 * detect.variance:g} % of the documents"
+        raise UserError(Fault(option, found, f"{100 * detect.difference:g} % or more, the difference of --detect"))
 
 
-def detection(posed: PosedTask, wish: DetectWish) -> Detection:
+def detection(built: BuiltTask, detect: DetectOptions) -> Detection:
     """The documents that a task needs for the wished difference, and the difference that it shows."""
-    n = len(posed.documents)
-    metric = next((own.name for own in posed.task.scoring.metrics if _aggregation(own) in MEANS), None)
+    n = len(built.documents)
+    metric = next((own.name for own in built.task.scoring.metrics if _aggregation(own) in MEAN_AGGREGATIONS), None)
     if metric is None:
-        return Detection(None, None, posed.available, None, None)
-    if wish.deviation is None:
-        needed = outcomes_needed(wish.difference, wish.variance, alpha=wish.alpha)
-        least = detectable_outcomes(wish.variance, n, alpha=wish.alpha)
+        return Detection(None, None, built.available, None, None)
+    if detect.deviation is None:
+        needed = outcomes_needed(detect.difference, detect.variance, alpha=detect.alpha)
+        least = detectable_outcomes(detect.variance, n, alpha=detect.alpha)
     else:
-        exact = documents_needed(wish.difference, wish.variance, alpha=wish.alpha)
-        needed = None if exact is None else max(exact, fewest_to_show(wish.alpha))
-        least = minimum_detectable_effect(wish.variance, n, alpha=wish.alpha)
-        least = least if n >= fewest_to_show(wish.alpha) else None
-    return Detection(metric, needed, posed.available, needed is not None and needed <= n, least)
+        exact = documents_needed(detect.difference, detect.variance, alpha=detect.alpha)
+        needed = None if exact is None else max(exact, min_documents(detect.alpha))
+        least = minimum_detectable_effect(detect.variance, n, alpha=detect.alpha)
+        least = least if n >= min_documents(detect.alpha) else None
+    return Detection(metric, needed, built.available, needed is not None and needed <= n, least)
 
 
 def _aggregation(metric: MetricSpec) -> object:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.core.requests import Generation, Loglikelihood, Prompt, Request, uncut
+from assay.core.requests import Generation, Loglikelihood, Prompt, Request, untruncated_prompt
 
 _LONGEST_VALUE = 120
 _LONGEST_LINE = 160
@@ -43,10 +43,10 @@ def request_lines(first: Sequence[Request], second: Sequence[Request]) -> list[s
     if not first or not second or first[0].kind != second[0].kind or len(first) != len(second):
         kinds = [f"{len(requests)} {requests[0].kind if requests else 'requests'}" for requests in (first, second)]
         return [f"requests: {kinds[0]} → {kinds[1]}", *_text_diff(_text(first[0]), _text(second[0]))]
-    place = next(place for place, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
-    lines = _text_diff(_text(first[place]), _text(second[place]))
+    index = next(index for index, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
+    lines = _text_diff(_text(first[index]), _text(second[index]))
     lines += _continuations(first, second)
-    one, two = first[place], second[place]
+    one, two = first[index], second[index]
     if isinstance(one, Generation) and isinstance(two, Generation):
         for name in ("stop", "max_tokens", "sampling", "draw"):
             mine, theirs = getattr(one, name), getattr(two, name)
@@ -59,7 +59,7 @@ def _text(request: Request) -> str:
 
 
 def _prompt(prompt: Prompt) -> str:
-    whole = uncut(prompt)
+    whole = untruncated_prompt(prompt)
     return whole if isinstance(whole, str) else "\n".join(f"<{part.role}> {part.text}" for part in whole)
 
 

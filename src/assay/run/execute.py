@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.core.answers import check_answer, shown
-from assay.core.protocols import Measures, Model, Progress
+from assay.core.protocols import ReportsWorkload, Model, Progress
 from assay.core.responses import Failure, Output, Response
-from assay.plan.planning import Plan
+from assay.plan.planning import RequestPlan
 from assay.run.events import Listener, Progressed
 from assay.store.responses import ResponseWriter
 
 _SECONDS_BETWEEN_EVENTS = 0.1
 _SLOW_ANSWER_SECONDS = 0.002
-_STREAK_OF_A_FAST_MODEL = 1000
-_HANDED_OVER_AT_ONCE = 64
+_FAST_MODEL_STREAK = 1000
+_FLUSH_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +40,32 @@ class Executed:
     unit: str = "work"
 
 
-def execute(plan: Plan, model: Model, writer: ResponseWriter, listener: Listener) -> Executed:
+def execute(plan: RequestPlan, model: Model, writer: ResponseWriter, listener: Listener) -> Executed:
     """Asks everything that is missing. Answers are safe in the store when the writer is left."""
     if not plan.missing:
         return Executed({}, {}, 0, 0.0)
-    meter = _Meter(plan.works, listener, isinstance(model, Measures))
-    if isinstance(model, Measures):
-        model.watch(meter.heed)
-    desk = _Desk(plan, writer)
-    with _Keeper(writer) as keeper:
-        for place, response in desk.received(model.respond(desk.requests)):
+    meter = _Meter(plan.works, listener, isinstance(model, ReportsWorkload))
+    if isinstance(model, ReportsWorkload):
+        model.watch(meter.on_progress)
+    collector = _AnswerCollector(plan, writer)
+    with _ResponseBuffer(writer) as buffer:
+        for index, response in collector.received(model.respond(collector.requests)):
             now = time.perf_counter()
             if response is not None:
-                keeper.keep(response, now)
-            meter.advance(place, len(desk.failures), now)
-    answers = desk.settled()
-    return Executed(answers, desk.failures, *meter.finish(len(desk.failures)))
+                buffer.keep(response, now)
+            meter.advance(index, len(collector.failures), now)
+    answers = collector.settled()
+    return Executed(answers, collector.failures, *meter.finish(len(collector.failures)))
 
 
-class _Desk:
+class _AnswerCollector:
     """Where answers come in: each is checked, and assigned to its request by the place that the model gives it.
 
     A request that is answered twice, and differently, has no answer. A place that was not asked for shows that the
     model counts in another way: which answer belongs to which request is then unknown, so none of them is kept.
     """
 
-    def __init__(self, plan: Plan, writer: ResponseWriter) -> None:
+    def __init__(self, plan: RequestPlan, writer: ResponseWriter) -> None:
         self.keys, self.requests = list(plan.missing), list(plan.missing.values())
         self.answers: dict[bytes, Output | Failure] = {}
         self.failures: dict[bytes, Failure] = {}
@@ -82,54 +82,54 @@ class _Desk:
             return
         for item in stream:
             try:
-                place, answer = item
-                is_new = is_open[place] if place >= 0 else None
+                index, answer = item
+                is_new = is_open[index] if index >= 0 else None
             except (TypeError, ValueError, IndexError):
                 is_new = None
             if is_new:
-                is_open[place] = 0
-                key = keys[place]
-                answers[key] = checked = check_answer(answer, requests[place])
+                is_open[index] = 0
+                key = keys[index]
+                answers[key] = checked = check_answer(answer, requests[index])
                 if isinstance(checked, Failure):
                     self.failures[key] = checked
-                    yield place, None
+                    yield index, None
                 else:
-                    yield place, Response(key, checked)
+                    yield index, Response(key, checked)
             elif is_new is None:
                 expected = f"(place, answer), places 0 to {len(keys) - 1}"
                 self._misnumbered = f"respond yielded {shown(item)}; expected {expected}"
                 return
             else:
-                self._compare(place, answer)
+                self._compare(index, answer)
 
     def settled(self) -> dict[bytes, Output | Failure]:
         """The answers with a failure for each request that has none, after taking back what must not be stored."""
         if self._misnumbered:
             self._withdrawn = [key for key in self.answers if key not in self.failures]
-            told = f"{self._misnumbered}. No answer can be assigned to its request, so none is kept"
-            self.failures.update(dict.fromkeys(self.keys, Failure("misnumbered", told, retryable=False)))
+            message = f"{self._misnumbered}. No answer can be assigned to its request, so none is kept"
+            self.failures.update(dict.fromkeys(self.keys, Failure("misnumbered", message, retryable=False)))
         else:
-            for place, still_open in enumerate(self._is_open):
+            for index, still_open in enumerate(self._is_open):
                 if still_open:
                     failure = Failure("no_answer", "the model ended without answering this request")
-                    self.failures[self.keys[place]] = failure
+                    self.failures[self.keys[index]] = failure
         if self._withdrawn:
-            self._writer.withdraw(self._withdrawn)
+            self._writer.discard(self._withdrawn)
         self.answers.update(self.failures)
         return self.answers
 
-    def _compare(self, place: int, answer: object) -> None:
+    def _compare(self, index: int, answer: object) -> None:
         """A second answer to a request: the same once more does no harm."""
-        key = self.keys[place]
-        first, second = self.answers[key], check_answer(answer, self.requests[place])
+        key = self.keys[index]
+        first, second = self.answers[key], check_answer(answer, self.requests[index])
         if first == second or key in self.failures:
             return
-        told = f"answered twice: first {shown(first)}, then {shown(second)}; expected one answer per request"
-        self.failures[key] = Failure("answered_twice", told)
+        message = f"answered twice: first {shown(first)}, then {shown(second)}; expected one answer per request"
+        self.failures[key] = Failure("answered_twice", message)
         self._withdrawn.append(key)
 
 
-class _Keeper:
+class _ResponseBuffer:
     """Hands answers to the writer so that a kill loses none that was worth waiting for.
 
     After a slow answer it waits for the commit before the model goes on. The rest of a batch follows at once and is
@@ -148,25 +148,25 @@ class _Keeper:
         if now - self._last > _SLOW_ANSWER_SECONDS:
             # While the writer was busy, the pause was for it and not for the model.
             was_idle, self._streak = self._writer.is_idle, 0
-            self._hand_over()
+            self._flush()
             if was_idle:
-                self._writer.settle()
+                self._writer.flush()
                 now = time.perf_counter()
         else:
             self._streak += 1
-            if self._streak < _STREAK_OF_A_FAST_MODEL or len(self._pending) >= _HANDED_OVER_AT_ONCE:
-                self._hand_over()
+            if self._streak < _FAST_MODEL_STREAK or len(self._pending) >= _FLUSH_SIZE:
+                self._flush()
         self._last = now
 
-    def _hand_over(self) -> None:
+    def _flush(self) -> None:
         self._writer.put(self._pending)
         self._pending = []
 
-    def __enter__(self) -> _Keeper:
+    def __enter__(self) -> _ResponseBuffer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._hand_over()
+        self._flush()
 
 
 class _Meter:
@@ -184,7 +184,7 @@ class _Meter:
         self._started = self._last = time.perf_counter()
         self._report()
 
-    def heed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """What the model says of its progress. The first time, it has just been loaded: the clock starts anew."""
         if self._is_over:
             return  # someone else asks the model, after this run
@@ -198,11 +198,11 @@ class _Meter:
         self._reached = replace(progress, done=done, tokens=tokens)
         self._report_at_times(now)
 
-    def advance(self, place: int, failed: int, now: float) -> None:
+    def advance(self, index: int, failed: int, now: float) -> None:
         """One more request is answered."""
         self._count += 1
         self._failed = failed
-        self._done += self._works[place]
+        self._done += self._works[index]
         self._report_at_times(now)
 
     def finish(self, failed: int) -> tuple[float, float, int, str]:

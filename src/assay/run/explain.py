@@ -13,10 +13,10 @@ from assay.core.errors import Fault, UnknownName, did_you_mean
 from assay.core.explanations import Cause, Explanation, Score, TaskExplanation, points_text
 from assay.core.protocols import Task
 from assay.core.scores import Estimate
-from assay.run.causes import Pair, find_causes
+from assay.run.causes import TaskPair, find_causes
 from assay.run.events import Listener
-from assay.run.sides import Side, asked, load_sides, paired_documents, values_of
-from assay.run.tokens import Opening, token_cause
+from assay.run.sides import ReopenedTask, main_requests, reopen_tasks, paired_documents, values_of
+from assay.run.tokens import ModelAccess, token_cause
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 
@@ -73,11 +73,11 @@ def explain(
     """
     first, second = (store.runs.get(run) for run in runs)
     pairs = _pairs(first, second, tasks)
-    sides = [load_sides(store, first, [one for one, _ in pairs], listener, given)]
+    sides = [reopen_tasks(store, first, [one for one, _ in pairs], listener, given)]
     # A run compared with itself, or with another task of itself, is reopened once more: it is the rare case.
-    sides.append(load_sides(store, second, [two for _, two in pairs], listener, given))
-    opening = Opening(store, listener) if shows_tokens else None
-    found = [_explained(_pair(sides[0][one], sides[1][two], metrics), opening) for one, two in pairs]
+    sides.append(reopen_tasks(store, second, [two for _, two in pairs], listener, given))
+    access = ModelAccess(store, listener) if shows_tokens else None
+    found = [_explained(_pair(sides[0][one], sides[1][two], metrics), access) for one, two in pairs]
     return Explanation((first.id, second.id), (_model(first), _model(second)), tuple(found))
 
 
@@ -110,44 +110,44 @@ def _pairs(first: RunRecord, second: RunRecord, tasks: tuple[str, str] | None) -
     return common
 
 
-def _pair(first: Side, second: Side, metrics: tuple[str, str] | None) -> Pair:
+def _pair(first: ReopenedTask, second: ReopenedTask, metrics: tuple[str, str] | None) -> TaskPair:
     wanted = metrics or (None, None)
     scores = _score(first, wanted[0]), _score(second, wanted[1])
     common = paired_documents(first, second)
     different = []
-    if first.posed is not None and second.posed is not None:
-        one, two = first.posed.instances, second.posed.instances
-        different = [places for places in common if asked(one[places[0]]) != asked(two[places[1]])]
-    return Pair(first, second, scores, common, different)
+    if first.built is not None and second.built is not None:
+        one, two = first.built.instances, second.built.instances
+        different = [places for places in common if main_requests(one[places[0]]) != main_requests(two[places[1]])]
+    return TaskPair(first, second, scores, common, different)
 
 
-def _score(side: Side, metric: str | None) -> Score:
+def _score(reopened: ReopenedTask, metric: str | None) -> Score:
     """The number to compare: as recorded, or as the answers give it for a run without a record of it."""
-    scores = side.recorded_scores() or side.scores()
+    scores = reopened.recorded_scores() or reopened.scores()
     if metric is None:
-        return scores[0] if scores else Score(side.name, "", "", _NO_ESTIMATE)
+        return scores[0] if scores else Score(reopened.name, "", "", _NO_ESTIMATE)
     found = [score for score in scores if score.metric == metric]
     if not found:
         known = [score.metric for score in scores]
-        where = f"run {side.record.id}, task {side.name}"
-        advice = f"See: assay rescore {side.record.id} --metrics +{metric}"
+        where = f"run {reopened.record.id}, task {reopened.name}"
+        advice = f"See: assay rescore {reopened.record.id} --metrics +{metric}"
         expected = ", ".join(dict.fromkeys(known))
         raise UnknownName(Fault(where, f'reports no metric "{metric}"{did_you_mean(metric, known)}', expected, advice))
     return found[0]
 
 
-def _explained(pair: Pair, opening: Opening | None) -> TaskExplanation:
+def _explained(pair: TaskPair, access: ModelAccess | None) -> TaskExplanation:
     causes = find_causes(pair)
     remarks = _remarks(pair)
-    if opening is not None:
-        token, remark = token_cause(pair, opening)
+    if access is not None:
+        token, remark = token_cause(pair, access)
         causes = _inserted(causes, token)
         remarks += [remark] if remark else []
-    causes, without = _acting(pair, causes)
+    causes, without = _relevant_causes(pair, causes)
     first, second = pair.scores
     values = first.estimate.value, second.estimate.value
     difference = None if values[0] is None or values[1] is None else values[1] - values[0]
-    causes, joint = _weighed(causes, difference)
+    causes, joint = _with_remainder(causes, difference)
     common, better, worse = _flips(pair)
     ending = _conclusion(pair, causes, difference, joint)
     return TaskExplanation(
@@ -163,24 +163,24 @@ def _inserted(causes: list[Cause], cause: Cause | None) -> list[Cause]:
     return [c for c in causes if c.kind in earlier] + [cause] + [c for c in causes if c.kind not in earlier]
 
 
-def _remarks(pair: Pair) -> list[str]:
+def _remarks(pair: TaskPair) -> list[str]:
     known = "so its documents and prompts are known by their digests only"
-    sides = {side.record.id: side for side in pair.sides if side.reason}
+    sides = {reopened.record.id: reopened for reopened in pair.sides if reopened.reason}
     verbs = {
-        run: "cannot be scored" if "problem" in side.summary else "cannot be asked again" for run, side in sides.items()
+        run: "cannot be scored" if "problem" in reopened.summary else "cannot be asked again" for run, reopened in sides.items()
     }
-    return [f"run {run} {verbs[run]}, {known}: {side.told}" for run, side in sides.items()]
+    return [f"run {run} {verbs[run]}, {known}: {reopened.explanation}" for run, reopened in sides.items()]
 
 
-def _acting(pair: Pair, causes: list[Cause]) -> tuple[list[Cause], list[str]]:
+def _relevant_causes(pair: TaskPair, causes: list[Cause]) -> tuple[list[Cause], list[str]]:
     """The causes that can act; an environment cannot where both runs have the very same answers."""
-    is_shared = pair.asks_the_same and pair.first.record.fingerprint.digest == pair.second.record.fingerprint.digest
+    is_shared = pair.has_same_requests and pair.first.record.fingerprint.digest == pair.second.record.fingerprint.digest
     idle = [cause for cause in causes if cause.kind == kinds.ENVIRONMENT and is_shared]
     remarks = [f"{cause.text}, but share their answers: {'; '.join(cause.evidence)}" for cause in idle]
     return [cause for cause in causes if cause not in idle], remarks
 
 
-def _weighed(causes: list[Cause], difference: float | None) -> tuple[list[Cause], float | None]:
+def _with_remainder(causes: list[Cause], difference: float | None) -> tuple[list[Cause], float | None]:
     """The causes with the rest of the difference given to the one kind whose share is not known; else the rest."""
     if difference is None:
         return causes, None
@@ -194,7 +194,7 @@ def _weighed(causes: list[Cause], difference: float | None) -> tuple[list[Cause]
     return [replace(cause, points=rest) if cause is open_ones[0] else cause for cause in causes], None
 
 
-def _flips(pair: Pair) -> tuple[int | None, int | None, int | None]:
+def _flips(pair: TaskPair) -> tuple[int | None, int | None, int | None]:
     """Documents that both scored, and how many are better and worse in the second run."""
     if pair.first.result is None or pair.second.result is None:
         return None, None, None
@@ -206,11 +206,11 @@ def _flips(pair: Pair) -> tuple[int | None, int | None, int | None]:
     return len(both), sum(b > a for a, b in both), sum(b < a for a, b in both)
 
 
-def _conclusion(pair: Pair, causes: Sequence[Cause], difference: float | None, joint: float | None) -> str:
+def _conclusion(pair: TaskPair, causes: Sequence[Cause], difference: float | None, joint: float | None) -> str:
     acting = [cause for cause in causes if cause.kind in _FAMILIES]
     named = _listed(list(map(_name, acting)))
     if not acting:
-        return _nothing(causes, difference)
+        return _no_cause_text(causes, difference)
     if difference is None:
         return f"One of the two scores is missing; what differs is {named}."
     if abs(difference) <= _SMALL:
@@ -230,7 +230,7 @@ def _name(cause: Cause) -> str:
     return cause.name or _WORDS[cause.kind]
 
 
-def _nothing(causes: Sequence[Cause], difference: float | None) -> str:
+def _no_cause_text(causes: Sequence[Cause], difference: float | None) -> str:
     if not causes and (difference is None or abs(difference) <= _SMALL):
         return "Nothing differs: the same model, documents, requests and scoring."
     if causes:

@@ -16,16 +16,16 @@ from assay.core.errors import DataError, Fault, ModelError, UserError
 from assay.core.fitting import (
     ACCURACY,
     BALANCED,
-    WATCHED_FOR,
+    VALIDATION_METRIC_FOR,
     FitListener,
     FitProgress,
     FitSpec,
-    Lesson,
-    digest_lessons,
-    undecided,
+    TrainingExample,
+    digest_training_examples,
+    metric_unavailable_reason,
 )
 from assay.core.identity import digest
-from assay.core.protocols import Advises, Model, Task, Teaches, Trainable
+from assay.core.protocols import ReportsNotices, Model, Task, ProvidesTrainingExamples, Trainable
 from assay.core.secrets import redacted_text
 from assay.core.specs import ModelSettings
 from assay.models.registry import full_arguments, open_model
@@ -46,7 +46,7 @@ _FEWEST_TO_HOLD_OUT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModelDestination:
     """Where a trained model goes; None for what follows from its parent and tasks."""
 
     name: str | None = None
@@ -54,35 +54,35 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Curriculum:
+class _TrainingData:
     """What is learnt from and what is validated on, with what the user should know of it.
 
     Attributes:
         evaluated: how many of either are, with their right answers, among the documents that the tasks evaluate.
     """
 
-    lessons: tuple[Lesson, ...]
-    checks: tuple[Lesson, ...]
+    training_examples: tuple[TrainingExample, ...]
+    validation: tuple[TrainingExample, ...]
     notices: tuple[str, ...] = ()
     evaluated: tuple[int, int] = (0, 0)
 
     def data(self) -> dict[str, object]:
         return {
-            "lessons": len(self.lessons),
-            "lessons_digest": digest_lessons(self.lessons),
+            "lessons": len(self.training_examples),
+            "lessons_digest": digest_training_examples(self.training_examples),
             "lessons_evaluated": self.evaluated[0],
-            "checks": len(self.checks),
-            "checks_digest": digest_lessons(self.checks),
+            "checks": len(self.validation),
+            "checks_digest": digest_training_examples(self.validation),
             "checks_evaluated": self.evaluated[1],
         }
 
 
 def fit(
     session: Session,
-    wish: FitSpec,
+    fit_spec: FitSpec,
     tasks: Sequence[Wanted] = (),
     model: Model | None = None,
-    place: Place | None = None,
+    place: ModelDestination | None = None,
 ) -> FittedModel:
     """Trains the specification's model on the tasks' training documents.
 
@@ -93,7 +93,7 @@ def fit(
         model: a model object; the specification's model is opened when None.
         place: name and folder of the new model.
     """
-    where = place or Place()
+    where = place or ModelDestination()
     if where.name is not None and not is_nameable(where.name):
         found = f'"{where.name}" is a model\'s name already, or no name for a folder'
         raise UserError(Fault("--name", found, "letters, digits, - and _"))
@@ -101,27 +101,27 @@ def fit(
         chosen = resolve_tasks(session.spec, tasks, open_catalog(session.spec.include_path)).tasks
         parent = model if model is not None else opened_model(session.spec, session.listener, session.store)
     try:
-        return _fitted(session, wish, chosen, parent, where)
+        return _fitted(session, fit_spec, chosen, parent, where)
     finally:
         if model is None:
             parent.close()
 
 
-def _fitted(session: Session, wish: FitSpec, tasks: Sequence[Task], parent: Model, place: Place) -> FittedModel:
+def _fitted(session: Session, fit_spec: FitSpec, tasks: Sequence[Task], parent: Model, place: ModelDestination) -> FittedModel:
     trainable = _trainable(parent)
     with session.stage("lessons", ", ".join(task.card.name for task in tasks)):
-        curriculum = _curriculum(tasks, wish, parent.capabilities.learns)
-    wish, told = _watching(wish, tasks, curriculum.checks)
-    for notice in (*curriculum.notices, *told):
+        training_data = _training_data(tasks, fit_spec, parent.capabilities.learns)
+    fit_spec, messages = _with_metric(fit_spec, tasks, training_data.validation)
+    for notice in (*training_data.notices, *messages):
         session.listener(Noticed(notice))
-    data, settings = curriculum.data(), wish.settings.to_json()
+    data, settings = training_data.data(), fit_spec.settings.to_json()
     key = digest([_VERSION, parent.fingerprint.digest, data["lessons_digest"], data["checks_digest"], settings])
-    known = _known(session, key, place)
+    known = _already_trained(session, key, place)
     if known is not None:
         session.listener(Noticed(f'"{known.name}" was trained so before and is used as it is'))
         return known
     names = tuple(task.card.name for task in tasks)
-    name = place.name or _name(session, names, wish, key)
+    name = place.name or _name(session, names, fit_spec, key)
     record = FittedModel(
         name=name,
         key=key,
@@ -131,13 +131,13 @@ def _fitted(session: Session, wish: FitSpec, tasks: Sequence[Task], parent: Mode
         fingerprint={},
         tasks=names,
         data=data,
-        settings={**settings, "mix": wish.mix, "limit": wish.limit, "check_limit": wish.check_limit},
+        settings={**settings, "mix": fit_spec.mix, "limit": fit_spec.limit, "check_limit": fit_spec.check_limit},
         report={},
     )
     session.store.fitted.check(record)  # a name that another model has is told before an hour of training
     with session.stage("fit", name):
-        listener = _listening(session, wish)
-        report = trainable.fit(curriculum.lessons, curriculum.checks, wish.settings, Path(record.folder), listener)
+        listener = _fit_listener(session, fit_spec)
+        report = trainable.fit(training_data.training_examples, training_data.validation, fit_spec.settings, Path(record.folder), listener)
     for notice in report.notices:
         session.listener(Noticed(notice))
     found = _with_fingerprint(replace(record, report=report.to_json()))
@@ -168,7 +168,7 @@ def _trainable(model: Model) -> Trainable:
     raise ModelError(Fault(name, "cannot be trained", expected))
 
 
-def _known(session: Session, key: str, place: Place) -> FittedModel | None:
+def _already_trained(session: Session, key: str, place: ModelDestination) -> FittedModel | None:
     """A model of the same key whose files are there; under the wanted name or in the wanted folder where one is."""
     for found in session.store.fitted.of_key(key):
         is_wanted = place.name in (None, found.name) and place.folder in (None, Path(found.folder))
@@ -177,9 +177,9 @@ def _known(session: Session, key: str, place: Place) -> FittedModel | None:
     return None
 
 
-def _listening(session: Session, wish: FitSpec) -> FitListener:
+def _fit_listener(session: Session, fit_spec: FitSpec) -> FitListener:
     def listen(progress: FitProgress) -> None:
-        session.listener(Trained(progress, wish.settings.watched))
+        session.listener(Trained(progress, fit_spec.settings.validation_metric))
 
     return listen
 
@@ -187,12 +187,12 @@ def _listening(session: Session, wish: FitSpec) -> FitListener:
 # Names and folders
 
 
-def _name(session: Session, tasks: Sequence[str], wish: FitSpec, key: str) -> str:
+def _name(session: Session, tasks: Sequence[str], fit_spec: FitSpec, key: str) -> str:
     spec = session.spec
     parent = Path(redacted_text(str(spec.model_args.get("pretrained", spec.model)))).name
     learnt = "-".join(tasks) if len(tasks) <= 3 else f"{len(tasks)}-tasks"
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in f"{parent}-{learnt}")
-    return f"{plain.lstrip('.-')[:80]}-{wish.settings.method}-{key[:8]}"
+    return f"{plain.lstrip('.-')[:80]}-{fit_spec.settings.method}-{key[:8]}"
 
 
 def _models_folder(session: Session) -> Path:
@@ -204,76 +204,76 @@ def _models_folder(session: Session) -> Path:
 # Lessons
 
 
-def _watching(wish: FitSpec, tasks: Sequence[Task], checks: Sequence[Lesson]) -> tuple[FitSpec, list[str]]:
+def _with_metric(fit_spec: FitSpec, tasks: Sequence[Task], validation: Sequence[TrainingExample]) -> tuple[FitSpec, list[str]]:
     """The wish with the metric that decides which weights are kept: the first one of the tasks unless one is named."""
-    if wish.settings.metric is not None or not checks:
-        return wish, []
+    if fit_spec.settings.metric is not None or not validation:
+        return fit_spec, []
     firsts = dict.fromkeys(task.scoring.metrics[0].name for task in tasks if task.scoring.metrics)
-    watched = {WATCHED_FOR.get(name) for name in firsts}
-    found = next(iter(watched)) if len(watched) == 1 else None
-    if found is not None and undecided(found, checks) is None:
-        return replace(wish, settings=replace(wish.settings, metric=found)), []
+    validation_metric = {VALIDATION_METRIC_FOR.get(name) for name in firsts}
+    found = next(iter(validation_metric)) if len(validation_metric) == 1 else None
+    if found is not None and metric_unavailable_reason(found, validation) is None:
+        return replace(fit_spec, settings=replace(fit_spec.settings, metric=found)), []
     names = ", ".join(firsts)
     differ = f"the tasks' first metrics differ ({names})"
-    reason = differ if len(watched) > 1 else f"{names} is not computed while training"
-    told = [f"checkpoints are chosen by {ACCURACY}: {reason}"] if firsts else []
-    return replace(wish, settings=replace(wish.settings, metric=ACCURACY)), told
+    reason = differ if len(validation_metric) > 1 else f"{names} is not computed while training"
+    messages = [f"checkpoints are chosen by {ACCURACY}: {reason}"] if firsts else []
+    return replace(fit_spec, settings=replace(fit_spec.settings, metric=ACCURACY)), messages
 
 
-def _curriculum(tasks: Sequence[Task], wish: FitSpec, kinds: frozenset[str]) -> _Curriculum:
-    lessons, checks, notices = [], [], []
-    evaluated = {lesson for task in tasks if isinstance(task, Teaches) for lesson in task.lessons(_EVALUATED, kinds)}
+def _training_data(tasks: Sequence[Task], fit_spec: FitSpec, kinds: frozenset[str]) -> _TrainingData:
+    training_examples, validation, notices = [], [], []
+    evaluated = {training_example for task in tasks if isinstance(task, ProvidesTrainingExamples) for training_example in task.training_examples(_EVALUATED, kinds)}
     for task in tasks:
-        own, held, told = _task_lessons(task, wish, kinds)
-        lessons.append(own)
-        checks.extend(held)
-        notices.extend([*told, *_repeated(task.card.name, own, held, evaluated)])
-    counts = [sum(lesson in evaluated for lesson in group) for group in (itertools.chain(*lessons), checks)]
-    if wish.mix == BALANCED:
-        most = max(map(len, lessons))
-        lessons = [[own[place % len(own)] for place in range(most)] for own in lessons]
-    every = tuple(lesson for own in lessons for lesson in own)
-    return _Curriculum(every, tuple(checks), tuple(notices), (counts[0], counts[1]))
+        own, held, messages = _task_training_examples(task, fit_spec, kinds)
+        training_examples.append(own)
+        validation.extend(held)
+        notices.extend([*messages, *_overlap_notices(task.card.name, own, held, evaluated)])
+    counts = [sum(training_example in evaluated for training_example in group) for group in (itertools.chain(*training_examples), validation)]
+    if fit_spec.mix == BALANCED:
+        most = max(map(len, training_examples))
+        training_examples = [[own[place % len(own)] for place in range(most)] for own in training_examples]
+    every = tuple(training_example for own in training_examples for training_example in own)
+    return _TrainingData(every, tuple(validation), tuple(notices), (counts[0], counts[1]))
 
 
-def _repeated(
-    task: str, lessons: Sequence[Lesson], checks: Sequence[Lesson], evaluated: Collection[Lesson]
+def _overlap_notices(
+    task: str, training_examples: Sequence[TrainingExample], validation: Sequence[TrainingExample], evaluated: Collection[TrainingExample]
 ) -> Iterator[str]:
     """A line where documents that training uses are evaluated, too."""
     effects = {
-        _TRAINING: (lessons, "a score on these is recall"),
-        _VALIDATION: (checks, "the weights that do best on these are kept, which flatters their score"),
+        _TRAINING: (training_examples, "a score on these is recall"),
+        _VALIDATION: (validation, "the weights that do best on these are kept, which flatters their score"),
     }
     for part, (own, effect) in effects.items():
-        count = sum(lesson in evaluated for lesson in own)
+        count = sum(training_example in evaluated for training_example in own)
         if count:
             yield f"{task}: {part}: {count} of {len(own)} documents stand in the evaluated split, too: {effect}"
 
 
-def _task_lessons(task: Task, wish: FitSpec, kinds: frozenset[str]) -> tuple[list[Lesson], list[Lesson], list[str]]:
+def _task_training_examples(task: Task, fit_spec: FitSpec, kinds: frozenset[str]) -> tuple[list[TrainingExample], list[TrainingExample], list[str]]:
     """The lessons and validation lessons of a task.
 
     Where it has no split to validate on besides the one that is evaluated, a share of the lessons is kept back.
     """
-    name, settings = task.card.name, wish.settings
-    if not isinstance(task, Teaches):
+    name, settings = task.card.name, fit_spec.settings
+    if not isinstance(task, ProvidesTrainingExamples):
         raise DataError(Fault(f"task {name}", "has no training documents: it is written in Python", "a task file"))
-    lessons = list(task.lessons(_TRAINING, kinds))
-    checks = list(task.lessons(_VALIDATION, kinds))
-    notices = list(task.notices()) if isinstance(task, Advises) else []
-    chance = random.Random(f"{settings.seed} {name}")
-    if not checks and settings.holdout and len(lessons) >= _FEWEST_TO_HOLD_OUT:
-        count = max(1, round(len(lessons) * settings.holdout))
-        held = set(chance.sample(range(len(lessons)), count))
-        checks = [lesson for place, lesson in enumerate(lessons) if place in held]
-        lessons = [lesson for place, lesson in enumerate(lessons) if place not in held]
-        notices.append(f"{name}: {count} of {count + len(lessons)} training documents are kept back for validation")
-    lessons, checks = _drawn(lessons, wish.limit, chance), _drawn(checks, wish.check_limit, chance)
-    return lessons, checks, notices
+    training_examples = list(task.training_examples(_TRAINING, kinds))
+    validation = list(task.training_examples(_VALIDATION, kinds))
+    notices = list(task.notices()) if isinstance(task, ReportsNotices) else []
+    generator = random.Random(f"{settings.seed} {name}")
+    if not validation and settings.holdout and len(training_examples) >= _FEWEST_TO_HOLD_OUT:
+        count = max(1, round(len(training_examples) * settings.holdout))
+        held = set(generator.sample(range(len(training_examples)), count))
+        validation = [training_example for place, training_example in enumerate(training_examples) if place in held]
+        training_examples = [training_example for place, training_example in enumerate(training_examples) if place not in held]
+        notices.append(f"{name}: {count} of {count + len(training_examples)} training documents are kept back for validation")
+    training_examples, validation = _sampled(training_examples, fit_spec.limit, generator), _sampled(validation, fit_spec.check_limit, generator)
+    return training_examples, validation, notices
 
 
-def _drawn(lessons: list[Lesson], most: int | None, chance: random.Random) -> list[Lesson]:
-    if most is None or most >= len(lessons):
-        return lessons
-    kept = set(chance.sample(range(len(lessons)), most))
-    return [lesson for place, lesson in enumerate(lessons) if place in kept]
+def _sampled(training_examples: list[TrainingExample], most: int | None, generator: random.Random) -> list[TrainingExample]:
+    if most is None or most >= len(training_examples):
+        return training_examples
+    kept = set(generator.sample(range(len(training_examples)), most))
+    return [training_example for place, training_example in enumerate(training_examples) if place in kept]

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.core.comparisons import DetectWish
-from assay.core.protocols import Measures, Model, Workload
+from assay.core.comparisons import DetectOptions
+from assay.core.protocols import ReportsWorkload, Model, Workload
 from assay.core.requests import Request
-from assay.plan.planning import Plan
-from assay.run.posing import PosedTask
+from assay.plan.planning import RequestPlan
+from assay.run.posing import BuiltTask
 from assay.run.session import Session, prepared
 from assay.tasks.selection import Wanted
 
@@ -69,12 +69,12 @@ class PlanReport:
     seconds: float | None
     seconds_from: str | None
     tasks: tuple[TaskPlan, ...]
-    detect: DetectWish | None = None
+    detect: DetectOptions | None = None
     memory: int | None = None
 
 
 def forecast(
-    session: Session, tasks: Sequence[Wanted], model: Model | None, detect: DetectWish | None = None
+    session: Session, tasks: Sequence[Wanted], model: Model | None, detect: DetectOptions | None = None
 ) -> PlanReport:
     """Resolves, poses and plans a run, and measures what is left to ask. No weights are loaded.
 
@@ -112,12 +112,12 @@ def forecast(
 
 
 def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
-    if not isinstance(model, Measures):
+    if not isinstance(model, ReportsWorkload):
         return None
     return model.workload(missing) if missing else Workload(0, 0, 0, 0.0, 0.0)
 
 
-def _seconds(session: Session, model: Model, plan: Plan, load: Workload | None) -> tuple[float | None, str | None]:
+def _seconds(session: Session, model: Model, plan: RequestPlan, load: Workload | None) -> tuple[float | None, str | None]:
     """How long the missing requests would take, and how that is known: what the model did before is the best guide."""
     size, unit = (load.operations, "operations") if load else (sum(plan.works), "work")
     speed = session.store.runs.speed(model.fingerprint, unit)
@@ -128,13 +128,13 @@ def _seconds(session: Session, model: Model, plan: Plan, load: Workload | None) 
     return None, None
 
 
-def _detection(posed: PosedTask, detect: DetectWish) -> Detection:
+def _detection(posed: BuiltTask, detect: DetectOptions) -> Detection:
     from assay.run.detecting import detection
 
     return detection(posed, detect)
 
 
-def _task_plans(posed: Sequence[PosedTask], plan: Plan, detect: DetectWish | None) -> list[TaskPlan]:
+def _task_plans(posed: Sequence[BuiltTask], plan: RequestPlan, detect: DetectOptions | None) -> list[TaskPlan]:
     seen: set[bytes] = set()
     found = []
     for item in posed:

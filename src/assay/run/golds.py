@@ -15,15 +15,15 @@ from assay.core.errors import DataError, Fault
 from assay.core.requests import Instance
 from assay.core.results import TaskResult
 from assay.core.specs import LM_EVAL, RunSpec, Scoring
-from assay.run.posing import PosedTask
+from assay.run.posing import BuiltTask
 from assay.tasks.harness.definition import TaskDefinition
 from assay.tasks.harness.pose import INVALID_GOLD
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.harness.values import listed_choices, template_choices
 
 # Shapes whose scorers look for the place of the right choice, and that of a choice's label that is written.
 _SHAPES = ("multiple_choice", "rotated_choice", "label_scores", "generate_until")
-_ANYWAY = "assay run --predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
+_WORKAROUND = "assay run --predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
 _LONGEST = 200
 # A choice that is one column's name in braces.
 _COLUMN = re.compile(r"\s*\{\{\s*([\w.]+)\s*\}\}\s*")
@@ -35,16 +35,16 @@ def has_invalid_gold(instance: Instance) -> bool:
     golds = instance.gold if isinstance(instance.gold, tuple) else (instance.gold,)
     places = [gold for gold in golds if isinstance(gold, int)]
     if places or not golds:
-        return not any(0 <= place < size for place in places)
+        return not any(0 <= index < size for index in places)
     # The right label of a generated answer is a text; where there is none, the target is still a place.
     return type(instance.target) is int and not -size <= instance.target < size
 
 
-def check_golds(posed: Sequence[PosedTask], spec: RunSpec) -> None:
+def check_golds(built: Sequence[BuiltTask], spec: RunSpec) -> None:
     """Refuses tasks in which no document can be answered rightly, with the first example of each."""
     if spec.options.like == LM_EVAL:
         return
-    faults = [fault for item in posed if _reads_golds(item.task.scoring) for fault in _faults(item)]
+    faults = [fault for item in built if _reads_golds(item.task.scoring) for fault in _faults(item)]
     if faults:
         raise DataError(*faults)
 
@@ -54,21 +54,21 @@ def _reads_golds(scoring: Scoring) -> bool:
     return scoring.scorer in _SHAPES and scoring.process is None and is_scored
 
 
-def _faults(posed: PosedTask) -> Iterator[Fault]:
-    task = posed.task
-    choices = _written_choices(task.definition) if isinstance(task, HarnessTask) else []
-    if isinstance(task, HarnessTask) and (found := template_choices(choices)):
-        where, told = task.definition.file.where("doc_to_choice"), f"lists the choice {found[0]!r}, a template"
-        yield Fault(where, f"{told} that is not filled in", "the choices as one template", _as_template(choices))
-    elif posed.instances and _is_hopeless(posed):
+def _faults(built: BuiltTask) -> Iterator[Fault]:
+    task = built.task
+    choices = _written_choices(task.definition) if isinstance(task, LmEvalTask) else []
+    if isinstance(task, LmEvalTask) and (found := template_choices(choices)):
+        where, message = task.definition.file.where("doc_to_choice"), f"lists the choice {found[0]!r}, a template"
+        yield Fault(where, f"{message} that is not filled in", "the choices as one template", _as_template(choices))
+    elif built.instances and _has_no_valid_target(built):
         where = f"task {task.card.name}"
-        if isinstance(task, HarnessTask):
+        if isinstance(task, LmEvalTask):
             keys = ("doc_to_target",) if task.definition.format is None else ("format",)
             where = f"{task.definition.file.where(*keys)}, {where}"
-        told = "no document has a right answer among its choices, so every model scores 0"
-        found_text = f"{told}: {_example(posed)} and the choices {_shown(list(posed.instances[0].choices))}"
+        message = "no document has a right answer among its choices, so every model scores 0"
+        found_text = f"{message}: {_example(built)} and the choices {_shown(list(built.instances[0].choices))}"
         expected = "the text of a choice, or its place counted from 0"
-        yield Fault(where, found_text, expected, _advice(task, posed.instances[0]))
+        yield Fault(where, found_text, expected, _advice(task, built.instances[0]))
 
 
 def _written_choices(definition: TaskDefinition) -> list[Any]:
@@ -77,9 +77,9 @@ def _written_choices(definition: TaskDefinition) -> list[Any]:
     return listed_choices(definition.file.data.get("doc_to_choice") if is_read else definition.rendering.choice)
 
 
-def _example(posed: PosedTask) -> str:
+def _example(built: BuiltTask) -> str:
     """The first document with its target; with its fields where a style or a format found no place."""
-    first, document = posed.instances[0], posed.documents[0]
+    first, document = built.instances[0], built.documents[0]
     if first.target == INVALID_GOLD:
         return f"document {first.document_id} is {_shown(dict(document.fields))}"
     return f"document {first.document_id} has the target {_shown(first.target)}"
@@ -90,31 +90,31 @@ def _as_template(choices: Sequence[Any]) -> str:
     names = [_COLUMN.fullmatch(choice) if isinstance(choice, str) else None for choice in choices]
     inner = [found[1] if found else repr(choice) for found, choice in zip(names, choices, strict=True)]
     example = "a, b" if any("{" in part for part in inner) else ", ".join(inner)
-    told = f'A list is taken as it is. Write doc_to_choice: "{{{{[{example}]}}}}"'
-    return f"{told}. --like lm-eval scores the braces, as lm-eval does"
+    message = f'A list is taken as it is. Write doc_to_choice: "{{{{[{example}]}}}}"'
+    return f"{message}. --like lm-eval scores the braces, as lm-eval does"
 
 
-def _is_hopeless(posed: PosedTask) -> bool:
+def _has_no_valid_target(built: BuiltTask) -> bool:
     """Whether no document of the split can be right; a limit does not decide it."""
-    if not all(instance.choices and has_invalid_gold(instance) for instance in posed.instances):
+    if not all(instance.choices and has_invalid_gold(instance) for instance in built.instances):
         return False
-    asked = {instance.document_id for instance in posed.instances}
-    others = (document for document in posed.task.documents() if document.id not in asked)
-    return all(has_invalid_gold(posed.task.pose(document)) for document in others)
+    asked = {instance.document_id for instance in built.instances}
+    others = (document for document in built.task.documents() if document.id not in asked)
+    return all(has_invalid_gold(built.task.build(document)) for document in others)
 
 
 def _advice(task: Any, first: Instance) -> str:
     """What is the matter, as far as the first document tells."""
     target = first.target
-    if _has_own_template(task.card.config) and _is_place(target) and str(target) in first.choices:
+    if _has_own_template(task.card.config) and _is_index(target) and str(target) in first.choices:
         name = "doc_to_target: COLUMN"
         return f"A template's digits are read as a place. For the text of a choice name the column alone ({name})"
     if target == INVALID_GOLD:
-        return f"Is the split unlabelled, or are its labels other words than the choices? {_ANYWAY}"
+        return f"Is the split unlabelled, or are its labels other words than the choices? {_WORKAROUND}"
     is_unlabelled = target in (None, "", "-1") or (isinstance(target, (int, float)) and target < 0)
     if is_unlabelled:
-        return f"Is the split unlabelled? Name another one. {_ANYWAY}"
-    return _ANYWAY
+        return f"Is the split unlabelled? Name another one. {_WORKAROUND}"
+    return _WORKAROUND
 
 
 def _shown(value: Any) -> str:
@@ -129,11 +129,11 @@ def _has_own_template(config: Any) -> bool:
     return is_own and isinstance(written, str) and "{" in written
 
 
-def _is_place(target: Any) -> bool:
+def _is_index(target: Any) -> bool:
     return isinstance(target, int) and not isinstance(target, bool)
 
 
-def place_notices(result: TaskResult) -> Iterator[str]:
+def index_target_notices(result: TaskResult) -> Iterator[str]:
     """Targets of digits that are read as places although each is the text of a choice, too.
 
     Where one of them is not, such as a 0 among the choices 1 to 5, places are surely meant.
@@ -141,12 +141,12 @@ def place_notices(result: TaskResult) -> Iterator[str]:
     if not _has_own_template(result.card.config):
         return
     instances = [item.instance for item in result.answered if item.instance.choices]
-    if not all(_is_place(item.target) and str(item.target) in item.choices for item in instances):
+    if not all(_is_index(item.target) and str(item.target) in item.choices for item in instances):
         return
     moved = [item for item in instances if str(item.target) not in item.choices[item.target : item.target + 1]]
     if moved:
         first = moved[0]
         read = _shown(first.choices[first.target]) if first.target < len(first.choices) else "no choice"
-        told = f"the target is the text of a choice, but a template's digits are read as a place ({len(moved)} of"
+        message = f"the target is the text of a choice, but a template's digits are read as a place ({len(moved)} of"
         example = f"document {first.document_id}: {first.target} means {read}"
-        yield f"{told} {len(instances)}; {example}); for the text, name the column alone in doc_to_target"
+        yield f"{message} {len(instances)}; {example}); for the text, name the column alone in doc_to_target"

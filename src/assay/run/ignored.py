@@ -13,11 +13,11 @@ from assay.core.requests import Demonstrated, Generation, Instance, Prompt, Requ
 from assay.core.results import TaskResult
 from assay.core.specs import RunSpec, TaskOptions, TextOptions
 from assay.core.variance_axes import base_name
-from assay.run.changing import Rescored, Windowed
+from assay.run.changing import RescoredTask, WindowedTask
 from assay.tasks.corpora import KIND, TextTask
 from assay.tasks.harness.rescored import ALL
-from assay.tasks.harness.task import HarnessTask
-from assay.tasks.heads import AskedOfHeads
+from assay.tasks.harness.task import LmEvalTask
+from assay.tasks.heads import HeadTask
 
 _MOST_NAMES = 5
 _OF_CLASS = "class"
@@ -31,10 +31,10 @@ def ignored_notices(tasks: Sequence[Task], results: Sequence[TaskResult], spec: 
     found: dict[tuple[str, str], dict[str, None]] = {}
     for task, result in zip(tasks, results, strict=True):
         first = result.answered[0].instance if result.answered else None
-        for line in _of_task(task, first, options):
+        for line in _ignored_by_task(task, first, options):
             found.setdefault(line, {})[base_name(task.card.name)] = None
     lines = [f"{flag} has no effect on {_listed(list(names))}: {why}" for (flag, why), names in found.items()]
-    return lines + list(_of_all(tasks, spec))
+    return lines + list(_ignored_by_all(tasks, spec))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -42,7 +42,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {more} more"
 
 
-def _of_task(task: Task, first: Instance | None, options: TaskOptions) -> Iterator[tuple[str, str]]:
+def _ignored_by_task(task: Task, first: Instance | None, options: TaskOptions) -> Iterator[tuple[str, str]]:
     yield from _example_options(task, options)
     if first is not None:
         yield from _prompt_options(task, first, options)
@@ -56,7 +56,7 @@ def _example_options(task: Task, options: TaskOptions) -> Iterator[tuple[str, st
     asked, why = options.num_fewshot or 0, _no_examples(task)
     if asked and not task.card.num_fewshot and why is None:
         why = "num_fewshot: 0 in a task file wins over the run's number, as in lm-eval"
-    if asked and why is not None and not isinstance(task, AskedOfHeads):  # which says so itself
+    if asked and why is not None and not isinstance(task, HeadTask):  # which says so itself
         yield f"--num_fewshot {asked}", why
     if options.fewshot_sampler is not None and (why is not None or not task.card.num_fewshot):
         yield "--fewshot_sampler", why or "no examples are shown"
@@ -66,28 +66,28 @@ def _no_examples(task: Task) -> str | None:
     """Why a task of this kind shows no examples of the run's; None where it does."""
     if task.card.kind == KIND:
         return "whole texts are read without examples"
-    return None if _is_of_file(task) else _OWN_PROMPTS
+    return None if _is_from_task_file(task) else _OWN_PROMPTS
 
 
-def _is_of_file(task: Task) -> bool:
+def _is_from_task_file(task: Task) -> bool:
     """Whether a task takes examples, conversations and generation settings from the run: one of a task file does."""
-    while isinstance(task, (Rescored, Windowed, AskedOfHeads)):
+    while isinstance(task, (RescoredTask, WindowedTask, HeadTask)):
         task = task.task
-    return isinstance(task, HarnessTask) or task.card.kind == _OF_CLASS
+    return isinstance(task, LmEvalTask) or task.card.kind == _OF_CLASS
 
 
 def _prompt_options(task: Task, first: Instance, options: TaskOptions) -> Iterator[tuple[str, str]]:
     prompts = [request.prompt for request in first.requests if hasattr(request, "prompt")]
     why = _OWN_PROMPTS
     if not prompts:
-        is_head = isinstance(task, AskedOfHeads)
+        is_head = isinstance(task, HeadTask)
         why = ("a head reads the fields" if is_head else "whole texts are read") + ", without a prompt"
     system = options.chat.system
     if system and not any(system.strip() in text for prompt in prompts for text in _texts(prompt)):
         yield "--system_instruction", why
     if options.chat.apply and all(isinstance(prompt, (str, Demonstrated)) for prompt in prompts):
         yield "--apply_chat_template", why
-    if options.generation and not _is_of_file(task):
+    if options.generation and not _is_from_task_file(task):
         yield "--gen_kwargs", "a Python task has generation settings of its own"
     elif options.generation and not any(map(_is_generated, first.requests)):
         yield "--gen_kwargs", "no text is generated"
@@ -103,10 +103,10 @@ def _texts(prompt: Prompt) -> list[str]:
     return [prompt.opening] if isinstance(prompt, Demonstrated) else [message.text for message in prompt]
 
 
-def _of_all(tasks: Sequence[Task], spec: RunSpec) -> Iterator[str]:
+def _ignored_by_all(tasks: Sequence[Task], spec: RunSpec) -> Iterator[str]:
     """Options that are for some kinds of tasks, where the run has none of them."""
     options, texts, default = spec.options, spec.options.texts, TextOptions()
-    definitions = [task.definition for task in tasks if isinstance(task, HarnessTask)]
+    definitions = [task.definition for task in tasks if isinstance(task, LmEvalTask)]
     is_of_columns = (texts.text_column, texts.domain_column) != (default.text_column, default.domain_column)
     if is_of_columns and not any(isinstance(task, TextTask) for task in tasks):
         yield "--text_column and --domain_column have no effect: no task of this run is text:PATH"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from assay.core.reporting import Report
+from assay.core.reporting import ProgressCallback
 from assay.run.events import Listener, Progressed
 
 _QUIET_SECONDS = 2.0
@@ -13,7 +13,7 @@ _LEAST_REST = 1.0
 _SECONDS_BETWEEN_EVENTS = 0.25
 
 
-def after_a_while(listener: Listener, clock: Callable[[], float] = time.monotonic) -> Report:
+def delayed_report(listener: Listener, clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
     """A report that becomes events when the work has lasted two seconds and goes on, a few times a second."""
     started: dict[str, float] = {}
     heard: dict[str, float] = {}

@@ -18,10 +18,10 @@ from assay.core.requests import Instance
 from assay.core.secrets import redacted, redacted_command
 from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.core.version import __version__
-from assay.run.posing import PosedTask
+from assay.run.posing import BuiltTask
 
 
-def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[PosedTask]) -> dict[str, Any]:
+def make_manifest(spec: RunSpec, fingerprint: Fingerprint, built: Sequence[BuiltTask]) -> dict[str, Any]:
     """The manifest of a run."""
     return {
         "date": time.time(),
@@ -32,7 +32,7 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
         "command": redacted_command(sys.argv),
         "spec": redacted(spec.to_json()),
         "model": fingerprint.to_json(),
-        "tasks": described_tasks(posed, spec),
+        "tasks": described_tasks(built, spec),
         "seeds": spec.to_json()["seeds"],
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -43,26 +43,26 @@ def make_manifest(spec: RunSpec, fingerprint: Fingerprint, posed: Sequence[Posed
     }
 
 
-def described_tasks(posed: Sequence[PosedTask], spec: RunSpec) -> dict[str, Any]:
+def described_tasks(built: Sequence[BuiltTask], spec: RunSpec) -> dict[str, Any]:
     """The manifest's word on every task: definition, scoring, and digests of what was asked."""
-    return {item.task.card.name: _task(item, spec) for item in posed}
+    return {item.task.card.name: _task(item, spec) for item in built}
 
 
-def _task(posed: PosedTask, spec: RunSpec) -> dict[str, Any]:
-    card = posed.task.card
-    is_drawn = spec.sparing.sample is not None or spec.sparing.may_stop
+def _task(built: BuiltTask, spec: RunSpec) -> dict[str, Any]:
+    card = built.task.card
+    is_drawn = spec.sparing.sample is not None or spec.sparing.may_stop_early
     return {
-        **({"sample": [document.id for document in posed.documents]} if is_drawn else {}),
+        **({"sample": [document.id for document in built.documents]} if is_drawn else {}),
         "version": card.version,
         "source": card.source,
         "num_fewshot": card.num_fewshot,
-        "documents": len(posed.documents),
-        "documents_available": posed.available,
-        "documents_fingerprint": posed.fingerprint,
-        "prompts_fingerprint": posed.keys.prompts,
-        "targets_fingerprint": digest_all(map(right_answer, posed.instances)),
+        "documents": len(built.documents),
+        "documents_available": built.available,
+        "documents_fingerprint": built.fingerprint,
+        "prompts_fingerprint": built.keys.prompts,
+        "targets_fingerprint": digest_all(map(right_answer, built.instances)),
         "config": redacted(card.config),
-        "scoring": redacted(described_scoring(posed.task.scoring)),
+        "scoring": redacted(described_scoring(built.task.scoring)),
     }
 
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 
 from assay.core.errors import DataError, Fault, ModelError, StoreError, TaskFileError, UserError, did_you_mean
 from assay.core.identity import digest_all
-from assay.core.matrices import Gap, Matrix, MatrixCell, ModelRun
+from assay.core.matrices import MissingCell, Matrix, MatrixCell, ModelRun
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult, TaskResult
-from assay.core.scores import MetricResult, added
+from assay.core.scores import MetricResult, sum_denominators
 from assay.core.specs import GroupSpec
-from assay.core.studies import Question
+from assay.core.studies import ChoiceQuestion
 from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
 from assay.run.fit import fit
-from assay.run.methods import Subject, named_notices, told_notices
+from assay.run.methods import EvaluatedModel, named_notices, run_notices
 from assay.run.notices import LIMITED
 from assay.run.opening import opened_model
 from assay.run.resolve import (
-    asked_tasks,
+    tasks_for_model,
     check_model,
     check_tasks,
     checked_scorers,
@@ -35,7 +35,7 @@ from assay.run.resolve import (
 )
 from assay.run.session import Session, run
 from assay.scoring import study
-from assay.scoring.aggregate import aggregate_groups, clusters_of, leaves_of
+from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
 from assay.scoring.matrix import make_matrix
 from assay.scoring.matrix_columns import shown_cells
 from assay.scoring.scorers.methods import METHODS
@@ -48,7 +48,7 @@ _ACCURACIES = frozenset({"exact_match", *(method.metric for method in METHODS.va
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class _MatrixUnit:
     """What has a column: a task, or a group that reports a score. With its tasks by their names in the run."""
 
     name: str
@@ -57,17 +57,17 @@ class _Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _MatrixRow:
     """What became of one model."""
 
     cells: tuple[MatrixCell, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[MissingCell, ...] = ()
     runs: tuple[ModelRun, ...] = ()
     notices: tuple[str, ...] = ()
 
 
 def fill_matrix(
-    subjects: Sequence[Subject], tasks: Sequence[Wanted], metrics: Sequence[str], store: Store, listener: Listener
+    evaluated_models: Sequence[EvaluatedModel], tasks: Sequence[Wanted], metrics: Sequence[str], store: Store, listener: Listener
 ) -> Matrix:
     """Runs every model over all tasks, one model after the other.
 
@@ -79,22 +79,22 @@ def fill_matrix(
         listener: is told what happens.
     """
     # Faults of tasks concern all models alike: they are raised before any model is opened.
-    catalog = open_catalog(subjects[0].spec.include_path)
-    selections = [with_metrics(resolve_tasks(item.spec, tasks, catalog), item.spec.options) for item in subjects]
-    check_tasks(selections[0].tasks, subjects[0].spec.options)
+    catalog = open_catalog(evaluated_models[0].spec.include_path)
+    selections = [with_metrics(resolve_tasks(item.spec, tasks, catalog), item.spec.options) for item in evaluated_models]
+    check_tasks(selections[0].tasks, evaluated_models[0].spec.options)
     checked_scorers(selections[0].tasks)
     _check_metrics(metrics, selections[0].tasks)
     units = _units(selections[0])
     rows = []
-    for place, (subject, selection) in enumerate(zip(subjects, selections, strict=True), 1):
-        listener(StageStarted("model", f"{subject.label} ({place} of {len(subjects)})"))
-        make = _row if subject.fit is None else _fitted_row
-        rows.append(make(subject, selection, units, Session(subject.spec, store, listener)))
+    for place, (evaluated_model, selection) in enumerate(zip(evaluated_models, selections, strict=True), 1):
+        listener(StageStarted("model", f"{evaluated_model.label} ({place} of {len(evaluated_models)})"))
+        make = _row if evaluated_model.fit is None else _fitted_row
+        rows.append(make(evaluated_model, selection, units, Session(evaluated_model.spec, store, listener)))
     names = [unit.name for unit in units]
     shown = shown_cells(names, [cell for row in rows for cell in row.cells], metrics)
-    notices = named_notices({item.label: _joined(row.notices) for item, row in zip(subjects, rows, strict=True)})
+    notices = named_notices({item.label: _joined(row.notices) for item, row in zip(evaluated_models, rows, strict=True)})
     matrix = make_matrix(
-        [subject.label for subject in subjects],
+        [evaluated_model.label for evaluated_model in evaluated_models],
         names,
         shown.cells,
         [*(gap for row in rows for gap in row.gaps), *shown.gaps],
@@ -102,14 +102,14 @@ def fill_matrix(
         [*notices, *shown.notices],
         _SEED,
     )
-    return replace(matrix, steps={subject.label: subject.step for subject in subjects if subject.step is not None})
+    return replace(matrix, steps={evaluated_model.label: evaluated_model.step for evaluated_model in evaluated_models if evaluated_model.step is not None})
 
 
 def _joined(notices: Iterable[str]) -> list[str]:
     """Every notice once; tasks that were asked in part, by runs of their own, in one line."""
-    told = list(dict.fromkeys(notices))
-    limited = [name for text in told if text.startswith(LIMITED) for name in text.removeprefix(LIMITED).split(", ")]
-    others = [text for text in told if not text.startswith(LIMITED)]
+    listed = list(dict.fromkeys(notices))
+    limited = [name for text in listed if text.startswith(LIMITED) for name in text.removeprefix(LIMITED).split(", ")]
+    others = [text for text in listed if not text.startswith(LIMITED)]
     return [*others, LIMITED + ", ".join(dict.fromkeys(limited))] if limited else others
 
 
@@ -125,24 +125,24 @@ def _check_metrics(metrics: Sequence[str], tasks: Sequence[Task]) -> None:
         raise UserError(Fault("--metric", f"no task reports {found}", "one of " + ", ".join(known), advice))
 
 
-def _units(selection: Selection) -> list[_Unit]:
+def _units(selection: Selection) -> list[_MatrixUnit]:
     """Groups that report a score and stand in no other such group, and tasks that stand in none, in order."""
     by_name = {group.name: group for group in selection.groups}
     inner = {member for group in selection.groups for member in group.members}
     order = {task.card.name: place for place, task in enumerate(selection.tasks)}
-    found: dict[str, _Unit] = {}
+    found: dict[str, _MatrixUnit] = {}
     for name in (*by_name, *order):
         if name not in inner:
             found.update((unit.name, unit) for unit in _below(name, by_name))
     return sorted(found.values(), key=lambda unit: order[unit.tasks[0]])
 
 
-def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_Unit]:
+def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_MatrixUnit]:
     group = groups.get(name)
     if group is None:
-        yield _Unit(name, (name,))
+        yield _MatrixUnit(name, (name,))
     elif group.metrics:
-        yield _Unit(name, leaves_of(name, groups), group)
+        yield _MatrixUnit(name, leaf_tasks(name, groups), group)
     else:
         for member in group.members:
             yield from _below(member, groups)
@@ -151,56 +151,56 @@ def _below(name: str, groups: Mapping[str, GroupSpec]) -> Iterator[_Unit]:
 # One model
 
 
-def _row(subject: Subject, selection: Selection, units: Sequence[_Unit], session: Session) -> _Row:
+def _row(evaluated_model: EvaluatedModel, selection: Selection, units: Sequence[_MatrixUnit], session: Session) -> _MatrixRow:
     """Runs one model. Whatever goes wrong with it is the reason of its gaps; store and data are not its fault."""
     try:
-        model = subject.model or opened_model(subject.spec, session.listener, session.store)
+        model = evaluated_model.model or opened_model(evaluated_model.spec, session.listener, session.store)
         try:
-            refused = _refused(model, selection.tasks, subject)
-            able = [task for task in selection.tasks if task.card.name not in refused]
-            result = _asked(able, model, session, not refused) if able else None
+            unsupported = _unsupported_tasks(model, selection.tasks, evaluated_model)
+            able = [task for task in selection.tasks if task.card.name not in unsupported]
+            result = _evaluated_run(able, model, session, not unsupported) if able else None
         finally:
-            if subject.model is None:
+            if evaluated_model.model is None:
                 model.close()
     except (StoreError, DataError, TaskFileError):
         raise
     except UserError as error:
         reason = "; ".join(str(fault) for fault in error.faults)
-        return _Row(gaps=tuple(Gap(subject.label, unit.name, reason) for unit in units))
+        return _MatrixRow(gaps=tuple(MissingCell(evaluated_model.label, unit.name, reason) for unit in units))
     except Exception as error:  # a plugin or a device may raise anything, and the other models still have their turn
         reason = f"{type(error).__name__}: {error}"
-        return _Row(gaps=tuple(Gap(subject.label, unit.name, reason) for unit in units))
-    found = [item for unit in units for item in _cells(subject.label, unit, result, refused)]
-    return _Row(
+        return _MatrixRow(gaps=tuple(MissingCell(evaluated_model.label, unit.name, reason) for unit in units))
+    found = [item for unit in units for item in _cells(evaluated_model.label, unit, result, unsupported)]
+    return _MatrixRow(
         tuple(item for item in found if isinstance(item, MatrixCell)),
-        tuple(item for item in found if isinstance(item, Gap)),
-        () if result is None else (ModelRun(subject.label, result.run_id, result.store, result.counts),),
+        tuple(item for item in found if isinstance(item, MissingCell)),
+        () if result is None else (ModelRun(evaluated_model.label, result.run_id, result.store, result.counts),),
         () if result is None else tuple(_notices(result)),
     )
 
 
-def _fitted_row(subject: Subject, selection: Selection, units: Sequence[_Unit], session: Session) -> _Row:
+def _fitted_row(evaluated_model: EvaluatedModel, selection: Selection, units: Sequence[_MatrixUnit], session: Session) -> _MatrixRow:
     """Trains the model, for every column by itself or once for all, and runs what came of it."""
-    groups = [units] if subject.fits_together else [[unit] for unit in units]
-    rows = [_trained(subject, selection, group, session) for group in groups]
-    return _Row(
+    groups = [units] if evaluated_model.fits_together else [[unit] for unit in units]
+    rows = [_trained(evaluated_model, selection, group, session) for group in groups]
+    return _MatrixRow(
         *(tuple(item for row in rows for item in getattr(row, name)) for name in ("cells", "gaps", "runs", "notices"))
     )
 
 
-def _trained(subject: Subject, selection: Selection, units: Sequence[_Unit], session: Session) -> _Row:
+def _trained(evaluated_model: EvaluatedModel, selection: Selection, units: Sequence[_MatrixUnit], session: Session) -> _MatrixRow:
     """One training, and the cells that it is for. What cannot be learnt leaves them empty, with the reason."""
-    assert subject.fit is not None
+    assert evaluated_model.fit is not None
     names = {name for unit in units for name in unit.tasks}
     tasks = tuple(task for task in selection.tasks if task.card.name in names)
     try:
-        fitted = fit(session, subject.fit, tasks, subject.model)
+        fitted = fit(session, evaluated_model.fit, tasks, evaluated_model.model)
     except StoreError:
         raise
     except UserError as error:
         reason = "; ".join(str(fault) for fault in error.faults)
-        return _Row(gaps=tuple(Gap(subject.label, unit.name, reason) for unit in units))
-    spec, chosen = subject.spec, subject.spec.samples
+        return _MatrixRow(gaps=tuple(MissingCell(evaluated_model.label, unit.name, reason) for unit in units))
+    spec, chosen = evaluated_model.spec, evaluated_model.spec.samples
     own = replace(
         spec,
         model=fitted.name,
@@ -209,11 +209,11 @@ def _trained(subject: Subject, selection: Selection, units: Sequence[_Unit], ses
         samples=chosen and {name: places for name, places in chosen.items() if name in names},
     )
     part = replace(selection, tasks=tasks)
-    asked = Subject(subject.label, own)
+    asked = EvaluatedModel(evaluated_model.label, own)
     return _row(asked, part, units, Session(own, session.store, session.listener))
 
 
-def _asked(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
+def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
     """The run over the tasks that a model can be asked about; its record names these alone."""
     if not is_whole:
         spec, names = session.spec, tuple(task.card.name for task in tasks)
@@ -222,56 +222,56 @@ def _asked(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool
     return run(session, tasks, model)
 
 
-def _refused(model: Model, tasks: Sequence[Task], subject: Subject) -> dict[str, str]:
+def _unsupported_tasks(model: Model, tasks: Sequence[Task], evaluated_model: EvaluatedModel) -> dict[str, str]:
     """Task → why this model cannot be asked about it."""
     found = {}
     for task in tasks:
         try:
-            check_model(model, asked_tasks(model, [task]), subject.spec.options.chat)
+            check_model(model, tasks_for_model(model, [task]), evaluated_model.spec.options.chat)
         except ModelError as error:
             found[task.card.name] = "; ".join(str(fault) for fault in error.faults)
     return found
 
 
 def _notices(result: RunResult) -> Iterator[str]:
-    yield from told_notices(result)
+    yield from run_notices(result)
     wanted = result.spec.options.num_fewshot
     others = [task for task in result.tasks if task.card.num_fewshot != wanted]
     if wanted is not None and others:
-        told = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
-        yield f"not {wanted} examples per prompt but the task's own number: {told}"
+        listed = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
+        yield f"not {wanted} examples per prompt but the task's own number: {listed}"
 
 
 # One model on one task
 
 
-def _cells(label: str, unit: _Unit, result: RunResult | None, refused: Mapping[str, str]) -> Iterator[MatrixCell | Gap]:
+def _cells(label: str, unit: _MatrixUnit, result: RunResult | None, unsupported: Mapping[str, str]) -> Iterator[MatrixCell | MissingCell]:
     """Every score of a model on a task or group, in the order of its metrics; or why there is none."""
-    missing = [refused[name] for name in unit.tasks if name in refused]
+    missing = [unsupported[name] for name in unit.tasks if name in unsupported]
     if missing or result is None:
-        yield Gap(label, unit.name, missing[0] if missing else "nothing was asked")
+        yield MissingCell(label, unit.name, missing[0] if missing else "nothing was asked")
         return
     leaves = [result.task(name) for name in unit.tasks]
     lost = [leaf.problem.text for leaf in leaves if leaf.problem is not None and not leaf.metrics]
     if lost:
-        yield Gap(label, unit.name, lost[0] if len(leaves) == 1 else f"not all of its tasks have a score: {lost[0]}")
+        yield MissingCell(label, unit.name, lost[0] if len(leaves) == 1 else f"not all of its tasks have a score: {lost[0]}")
         return
     known = leaves[0].metrics
     if unit.group is not None:
         flat = replace(unit.group, members=unit.tasks)
         whole = aggregate_groups([flat], leaves)[0]
         if whole.problem is not None:
-            yield Gap(label, unit.name, whole.problem.text)
+            yield MissingCell(label, unit.name, whole.problem.text)
             return
         known = whole.metrics
     if not known:
-        yield Gap(label, unit.name, "no metric was computed")
+        yield MissingCell(label, unit.name, "no metric was computed")
     yield from (_cell(label, unit, metric, leaves) for metric in known)
 
 
-def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskResult]) -> MatrixCell:
+def _cell(label: str, unit: _MatrixUnit, metric: MetricResult, leaves: Sequence[TaskResult]) -> MatrixCell:
     values = _values(leaves, metric, unit.group)
-    own = _having(leaves, metric)
+    own = _leaves_with_metric(leaves, metric)
     return MatrixCell(
         label,
         unit.name,
@@ -283,7 +283,7 @@ def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskRe
         own[0].fingerprint if len(leaves) == 1 else digest_all(leaf.fingerprint for leaf in own),
         tuple(values),
         tuple(values.values()),
-        added([leaf.denominators for leaf in leaves]),
+        sum_denominators([leaf.denominators for leaf in leaves]),
         _clusters(leaves, values),
         metric.bounds,
         tuple(leaf.name for leaf in own) if len(own) < len(leaves) else (),
@@ -291,7 +291,7 @@ def _cell(label: str, unit: _Unit, metric: MetricResult, leaves: Sequence[TaskRe
     )
 
 
-def _having(leaves: Sequence[TaskResult], metric: MetricResult) -> list[TaskResult]:
+def _leaves_with_metric(leaves: Sequence[TaskResult], metric: MetricResult) -> list[TaskResult]:
     """The tasks of a group that its score is the mean of: those that have the metric. A task by itself has it."""
     if len(leaves) == 1:
         return list(leaves)
@@ -340,7 +340,7 @@ def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[s
     """
     names, known = _names(leaves), {}
     for leaf in leaves:
-        family, own = task_family(leaf.name), clusters_of(leaf.answered)
+        family, own = task_family(leaf.name), document_clusters(leaf.answered)
         for place in (item.document.id for item in leaf.answered):
             cluster = f"{family}#{place}" if own is None else f"{family} {own[place]}"
             known[f"{names[leaf.name]}#{place}"] = cluster
@@ -366,7 +366,7 @@ def _chance(leaf: TaskResult, metric: MetricResult) -> tuple[float | None, int]:
     instances = [item.instance for item in leaf.answered if item.document.id in counted]
     if not instances or not all(instance.choices for instance in instances):
         return None, len(instances)
-    questions = [Question(instance.right_places, tuple(map(len, instance.choices))) for instance in instances]
+    questions = [ChoiceQuestion(instance.gold_indices, tuple(map(len, instance.choices))) for instance in instances]
     # A text that is to be written is at no place among the choices.
     is_placed = all(isinstance(place, int) for question in questions for place in question.right)
     return study.chance(questions) if is_placed else None, len(instances)

@@ -8,29 +8,29 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.fitting import FitSpec
-from assay.core.formats import as_choices
-from assay.core.matrices import Step
-from assay.core.needs import Need
+from assay.core.formats import as_multiple_choice
+from assay.core.matrices import CheckpointStep
+from assay.core.needs import RequiredPackage
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
-from assay.core.results import Answered, RunResult, TaskResult
+from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
-from assay.core.studies import NONE_PICKED, Cell, Question, Study
+from assay.core.studies import NO_PREDICTION, StudyCell, ChoiceQuestion, Study
 from assay.run.events import Listener
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.session import Session, run
 from assay.scoring import study
-from assay.scoring.aggregate import aggregate_task, clusters_of, leaves_of
-from assay.scoring.scorers.choice import choice_view, highest
+from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
+from assay.scoring.scorers.choice import choice_view, argmax
 from assay.scoring.scorers.methods import METHODS
-from assay.scoring.scorers.rotation import elected, rotated_answers, rotated_view
+from assay.scoring.scorers.rotation import majority_choice, rotated_answers, rotated_view
 from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
 
@@ -51,7 +51,7 @@ _DIAGNOSTICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class EvaluatedModel:
     """A model of a study or matrix.
 
     Attributes:
@@ -66,13 +66,13 @@ class Subject:
     label: str
     spec: RunSpec
     model: Model | None = None
-    step: Step | None = None
+    step: CheckpointStep | None = None
     fit: FitSpec | None = None
     fits_together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class StudyOptions:
     """What a study compares.
 
     Attributes:
@@ -89,7 +89,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class _StudyUnit:
     """A task in a style, or a group of them: what has one line in the study.
 
     Attributes:
@@ -104,12 +104,12 @@ class _Unit:
 
 
 def study_methods(
-    subjects: Sequence[Subject],
+    evaluated_models: Sequence[EvaluatedModel],
     tasks: Sequence[Wanted],
-    wish: Wish,
+    requested: StudyOptions,
     store: Store,
     listener: Listener,
-    needs: Sequence[Need] = (),
+    needs: Sequence[RequiredPackage] = (),
 ) -> Study:
     """Runs every model and compares what the methods make of its answers.
 
@@ -121,26 +121,26 @@ def study_methods(
         listener: is told what happens.
         needs: packages that are wanted afterwards, such as that of figures.
     """
-    base = subjects[0].spec
-    selection = resolve_tasks(base, styled_tasks(tasks, wish), open_catalog(base.include_path))
+    base = evaluated_models[0].spec
+    selection = resolve_tasks(base, styled_tasks(tasks, requested), open_catalog(base.include_path))
     units = _units(selection.tasks, selection.groups)
     runs = {}
-    for subject in subjects:
-        session = Session(subject.spec, store, listener, needs=needs)
-        runs[subject.label] = run(session, selection.tasks, subject.model)
-        _check_likelihoods(runs[subject.label], subject.label)
+    for evaluated_model in evaluated_models:
+        session = Session(evaluated_model.spec, store, listener, needs=needs)
+        runs[evaluated_model.label] = run(session, selection.tasks, evaluated_model.model)
+        _check_likelihoods(runs[evaluated_model.label], evaluated_model.label)
     by_name = {task.card.name: task for task in selection.tasks}
-    questions: dict[str, Question] = {}
+    questions: dict[str, ChoiceQuestion] = {}
     for result in runs.values():
         for item in result.tasks:
             questions.update(_questions(item, by_name[item.name], questions))
     cells = tuple(
-        cell for label, result in runs.items() for unit in units for cell in _cells(label, unit, result, wish)
+        cell for label, result in runs.items() for unit in units for cell in _cells(label, unit, result, requested)
     )
     if not questions:
         expected = "multiple-choice tasks"
         raise UserError(Fault("assay methods", "none of the tasks has choices to pick from", expected))
-    return _study(tuple(runs), units, cells, questions, runs, wish)
+    return _study(tuple(runs), units, cells, questions, runs, requested)
 
 
 def _check_likelihoods(result: RunResult, label: str) -> None:
@@ -151,7 +151,7 @@ def _check_likelihoods(result: RunResult, label: str) -> None:
         raise UserError(Fault("assay methods", found, "a language model", "Score it with assay run or assay matrix"))
 
 
-def wished(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: bool, is_chat: bool) -> Wish:
+def read_study_options(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: bool, is_chat: bool) -> StudyOptions:
     """A checked wish; `all` stands for every method that these runs can serve."""
     wanted = list(dict.fromkeys(name for method in methods for name in (METHODS if method == "all" else (method,))))
     unknown = [name for name in wanted if name not in METHODS]
@@ -165,7 +165,7 @@ def wished(styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: 
         wanted.remove("opencompass")
         kind = "a conversation" if is_chat else "cut examples"
         notices = (f"opencompass was left out: the whole prompt of {kind} is known to the model alone",)
-    return Wish(tuple(dict.fromkeys(named)), tuple(wanted), phrase, notices)
+    return StudyOptions(tuple(dict.fromkeys(named)), tuple(wanted), phrase, notices)
 
 
 def _named(style: str, rotates: bool) -> str:
@@ -175,113 +175,113 @@ def _named(style: str, rotates: bool) -> str:
     return find_style(f"{style}:rotated").name if rotates and found.shows_options and not found.rotates else found.name
 
 
-def styled_tasks(tasks: Sequence[Wanted], wish: Wish) -> list[Wanted]:
+def styled_tasks(tasks: Sequence[Wanted], requested: StudyOptions) -> list[Wanted]:
     """All tasks in all styles, as a run takes them; a task object only as it is."""
     found: list[Wanted] = []
     for task in tasks:
-        styles = wish.styles if isinstance(task, str) else (OWN,)
+        styles = requested.styles if isinstance(task, str) else (OWN,)
         found += [task if style == OWN else f"{task}@{style}" for style in styles]
     return found
 
 
-def wished_scoring(wish: Wish) -> dict[str, Any]:
+def study_scoring(requested: StudyOptions) -> dict[str, Any]:
     """The metrics that make a run ask what the methods need, and tell the rest."""
     entries: list[dict[str, Any]] = [{"metric": "all"}]
-    for name in wish.methods:
+    for name in requested.methods:
         metric = METHODS[name].metric
-        entries.append({"metric": metric, **({"phrase": wish.phrase} if name == "mutual-phrase" else {})})
+        entries.append({"metric": metric, **({"phrase": requested.phrase} if name == "mutual-phrase" else {})})
     return {"metric_list": entries, "where_fitting": True}
 
 
 # Tasks and their documents
 
 
-def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_Unit]:
+def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_StudyUnit]:
     """Groups that stand in no other, and tasks that stand in none, in the order of the run."""
     styles = {task.card.name: str(task.card.config.get("style", OWN)) for task in tasks}
     order = {name: place for place, name in enumerate(styles)}
     by_name = {group.name: group for group in groups}
     inner = {member for group in groups for member in group.members}
-    leaves = {name: leaves_of(name, by_name) for name in by_name if name not in inner}
+    leaves = {name: leaf_tasks(name, by_name) for name in by_name if name not in inner}
     units = [_unit(name, styles[found[0]], found) for name, found in leaves.items()]
     units += [_unit(name, style, (name,)) for name, style in styles.items() if name not in inner]
     return sorted(units, key=lambda unit: order[unit.tasks[0]])
 
 
-def _unit(name: str, style: str, leaves: tuple[str, ...]) -> _Unit:
-    return _Unit(name.removesuffix(f"@{style}"), style, leaves)
+def _unit(name: str, style: str, leaves: tuple[str, ...]) -> _StudyUnit:
+    return _StudyUnit(name.removesuffix(f"@{style}"), style, leaves)
 
 
-def _document_key(result: TaskResult, item: Answered) -> str:
+def _document_key(result: TaskResult, item: AnsweredDocument) -> str:
     """The same for one document in all styles."""
     style = result.card.config.get("style")
     name = result.name.removesuffix(f"@{style}") if style else result.name
     return f"{name}#{item.document.id}"
 
 
-def _questions(result: TaskResult, task: Task, known: Mapping[str, Question]) -> dict[str, Question]:
+def _questions(result: TaskResult, task: Task, known: Mapping[str, ChoiceQuestion]) -> dict[str, ChoiceQuestion]:
     """The questions of a task's documents that are not known from another style or model."""
     found = {}
     for item in result.answered:
         key = _document_key(result, item)
         if not item.instance.choices or key in known:
             continue
-        read = task.question(item.document) if isinstance(task, HarnessTask) else None
-        asked = as_choices(read) if read is not None else None
+        read = task.question(item.document) if isinstance(task, LmEvalTask) else None
+        asked = as_multiple_choice(read) if read is not None else None
         texts = asked.choices if asked is not None else item.instance.choices
-        found[key] = Question(item.instance.right_places, tuple(map(len, texts)))
+        found[key] = ChoiceQuestion(item.instance.gold_indices, tuple(map(len, texts)))
     return found
 
 
 # Picks
 
 
-Picked = dict[str, list[tuple[str, int, float]]]
+MethodPredictions = dict[str, list[tuple[str, int, float]]]
 
 
-def _cells(label: str, unit: _Unit, result: RunResult, wish: Wish) -> list[Cell]:
+def _cells(label: str, unit: _StudyUnit, result: RunResult, requested: StudyOptions) -> list[StudyCell]:
     """One cell per method, over all tasks of a unit."""
-    picked: Picked = {}
+    picked: MethodPredictions = {}
     clusters: dict[str, str] = {}
     for name in unit.tasks:
         task = result.task(name)
         clusters.update(_clusters(task))
-        found = _written(task) if task.card.kind == "generate_until" else _scored(task, wish)
+        found = _generated_predictions(task) if task.card.kind == "generate_until" else _likelihood_predictions(task, requested)
         for method, rows in found.items():
             picked.setdefault(method, []).extend(rows)
     cells = []
     for method, rows in picked.items():
-        documents, picks, hits = zip(*rows, strict=True) if rows else ((), (), ())
+        documents, predictions, hits = zip(*rows, strict=True) if rows else ((), (), ())
         own = tuple(clusters.get(name, name) for name in documents) if clusters else None
         estimate = mean_estimate(hits) if own is None else clustered_mean(hits, own).estimate
-        cells.append(Cell(label, unit.name, unit.style, method, estimate, documents, picks, hits, own))
+        cells.append(StudyCell(label, unit.name, unit.style, method, estimate, documents, predictions, hits, own))
     return cells
 
 
 def _clusters(task: TaskResult) -> Iterator[tuple[str, str]]:
     """Documents with their clusters, each task's for themselves; nothing where documents stand for themselves."""
-    known = clusters_of(task.answered)
+    known = document_clusters(task.answered)
     if known is not None:
         for item in task.answered:
             yield _document_key(task, item), f"{task.name} {known[item.document.id]}"
 
 
-def _scored(task: TaskResult, wish: Wish) -> Picked:
+def _likelihood_predictions(task: TaskResult, requested: StudyOptions) -> MethodPredictions:
     """What each method picks from the choices' likelihoods. Documents with a failed request are left out."""
-    picked: Picked = {}
+    picked: MethodPredictions = {}
     for item in task.answered:
         instance = item.instance
         if not instance.choices or any(isinstance(output, Failure) for output in item.outputs):
             continue
         views = rotated_view(instance, item.outputs) if instance.orders else (choice_view(instance, item.outputs),)
-        right, key = instance.right_places, _document_key(task, item)
-        for name in wish.methods:
-            if not _is_answered(name, instance, wish.phrase):
+        right, key = instance.gold_indices, _document_key(task, item)
+        for name in requested.methods:
+            if not _is_answered(name, instance, requested.phrase):
                 continue
-            options = {"phrase": wish.phrase} if name == "mutual-phrase" else {}
-            picks = [highest(METHODS[name].scores(view, options)) for view in views]
-            hit = sum(pick in right for pick in picks) / len(picks)
-            picked.setdefault(name, []).append((key, elected(picks), hit))
+            options = {"phrase": requested.phrase} if name == "mutual-phrase" else {}
+            predictions = [argmax(METHODS[name].scores(view, options)) for view in views]
+            hit = sum(prediction in right for prediction in predictions) / len(predictions)
+            picked.setdefault(name, []).append((key, majority_choice(predictions), hit))
     return picked
 
 
@@ -293,26 +293,26 @@ def _is_answered(method: str, instance: Instance, phrase: str) -> bool:
     return metric != "acc_opencompass" or instance.prompts > 0
 
 
-def _written(task: TaskResult) -> Picked:
+def _generated_predictions(task: TaskResult) -> MethodPredictions:
     """What each pipeline reads from a written answer."""
     asked = {item.document.id: item for item in task.answered}
-    picked: Picked = {}
+    picked: MethodPredictions = {}
     for sample in task.samples:
         item = asked[sample.document_id]
         if not item.instance.choices:
             continue
-        picks = _labels_said(item.instance, sample)
-        right = item.instance.right_places
-        hit = sum(pick in right for pick in picks) / len(picks)
-        picked.setdefault(sample.filter, []).append((_document_key(task, item), elected(picks), hit))
+        predictions = _generated_choices(item.instance, sample)
+        right = item.instance.gold_indices
+        hit = sum(prediction in right for prediction in predictions) / len(predictions)
+        picked.setdefault(sample.filter, []).append((_document_key(task, item), majority_choice(predictions), hit))
     return picked
 
 
-def _labels_said(instance: Instance, sample: Sample) -> list[int]:
+def _generated_choices(instance: Instance, sample: Sample) -> list[int]:
     if instance.orders:
         return [found.picked for found in rotated_answers(instance, sample.filtered)]
     said = sample.filtered[0]
-    return [instance.choices.index(said) if said in instance.choices else NONE_PICKED]
+    return [instance.choices.index(said) if said in instance.choices else NO_PREDICTION]
 
 
 # The whole
@@ -320,18 +320,18 @@ def _labels_said(instance: Instance, sample: Sample) -> list[int]:
 
 def _study(
     labels: tuple[str, ...],
-    units: Sequence[_Unit],
-    cells: tuple[Cell, ...],
-    questions: Mapping[str, Question],
+    units: Sequence[_StudyUnit],
+    cells: tuple[StudyCell, ...],
+    questions: Mapping[str, ChoiceQuestion],
     runs: Mapping[str, RunResult],
-    wish: Wish,
+    requested: StudyOptions,
 ) -> Study:
     compared = study.comparisons(cells, _SEED)
     names = tuple(dict.fromkeys(unit.name for unit in units))
     return Study(
         models=labels,
         tasks=names,
-        styles=wish.styles,
+        styles=requested.styles,
         cells=cells,
         questions=questions,
         chances=_chances(cells, questions),
@@ -344,16 +344,16 @@ def _study(
         diagnostics={
             (label, unit.name, unit.style): _diagnosed(unit, result) for label, result in runs.items() for unit in units
         },
-        requests=_extra_requests(runs, wish),
+        requests=_extra_requests(runs, requested),
         runs=runs,
         notices=(
-            *wish.notices,
-            *named_notices({label: told_notices(result) for label, result in runs.items()}),
+            *requested.notices,
+            *named_notices({label: run_notices(result) for label, result in runs.items()}),
         ),
     )
 
 
-def told_notices(result: RunResult) -> Iterator[str]:
+def run_notices(result: RunResult) -> Iterator[str]:
     """What a run of one of several models says: its notices, and what failed."""
     yield from result.notices
     for kind, (count, example) in result.failures.items():
@@ -362,23 +362,23 @@ def told_notices(result: RunResult) -> Iterator[str]:
         yield f"not scored: {problem.text}"
 
 
-def named_notices(told: Mapping[str, Iterable[str]]) -> list[str]:
+def named_notices(notices_by_model: Mapping[str, Iterable[str]]) -> list[str]:
     """Every notice once, with the models that it is about.
 
     Args:
         told: model → what its run says; models whose run says nothing, too.
     """
     about: dict[str, list[str]] = {}
-    for label, texts in told.items():
+    for label, texts in notices_by_model.items():
         for text in dict.fromkeys(texts):
             about.setdefault(text, []).append(label)
     return [
-        f"{'all models' if len(labels) == len(told) > 1 else ', '.join(labels)}: {text}"
+        f"{'all models' if len(labels) == len(notices_by_model) > 1 else ', '.join(labels)}: {text}"
         for text, labels in about.items()
     ]
 
 
-def _chances(cells: Sequence[Cell], questions: Mapping[str, Question]) -> dict[str, float]:
+def _chances(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> dict[str, float]:
     found = {}
     for task, own in study.grouped(cells, lambda cell: cell.task).items():
         documents = dict.fromkeys(document for cell in own for document in cell.documents)
@@ -388,7 +388,7 @@ def _chances(cells: Sequence[Cell], questions: Mapping[str, Question]) -> dict[s
     return found
 
 
-def _diagnosed(unit: _Unit, result: RunResult) -> tuple[MetricResult, ...]:
+def _diagnosed(unit: _StudyUnit, result: RunResult) -> tuple[MetricResult, ...]:
     """The other metrics of a unit and the rates of its answers; those of a group are over all its documents."""
     tasks = [task for name in unit.tasks if (task := result.task(name)).metrics]
     if len(tasks) < len(unit.tasks):
@@ -418,28 +418,28 @@ def _rates(tasks: Sequence[TaskResult]) -> Iterator[MetricResult]:
         yield MetricResult(rate.metric, rate.filter, whole, rate.higher_is_better)
 
 
-def _extra_requests(runs: Mapping[str, RunResult], wish: Wish) -> dict[str, int]:
+def _extra_requests(runs: Mapping[str, RunResult], requested: StudyOptions) -> dict[str, int]:
     """Per method the distinct requests that only it needs; under `raw` those that all of them share."""
     found: dict[str, set[tuple[str, Request]]] = {"raw": set()}
     for label, result in runs.items():
         for task in result.tasks:
             for item in task.answered:
-                for name, request in _purposes(item.instance, wish):
+                for name, request in _purposes(item.instance, requested):
                     found.setdefault(name, set()).add((label, request))
     return {name: len(requests) for name, requests in found.items()}
 
 
-def _purposes(instance: Instance, wish: Wish) -> Iterator[tuple[str, Request]]:
+def _purposes(instance: Instance, requested: StudyOptions) -> Iterator[tuple[str, Request]]:
     """Each request of an instance with the method that needs it."""
     names = {"choice": "raw", "prompt": "opencompass"}
     for place, request in enumerate(instance.requests):
         part = instance.part(place)
-        is_phrase = part.null == wish.phrase and "mutual-phrase" in wish.methods
+        is_phrase = part.null == requested.phrase and "mutual-phrase" in requested.methods
         yield names.get(part.kind) or ("mutual-phrase" if is_phrase else "mutual"), request
 
 
-def with_wish(spec: RunSpec, tasks: Sequence[Wanted], wish: Wish) -> RunSpec:
+def with_study_options(spec: RunSpec, tasks: Sequence[Wanted], requested: StudyOptions) -> RunSpec:
     """A run's specification that asks what a study needs."""
-    options = replace(spec.options, scoring=wished_scoring(wish), style=None)
-    names = [task if isinstance(task, str) else task.card.name for task in styled_tasks(tasks, wish)]
+    options = replace(spec.options, scoring=study_scoring(requested), style=None)
+    names = [task if isinstance(task, str) else task.card.name for task in styled_tasks(tasks, requested)]
     return replace(spec, tasks=tuple(names), options=options)

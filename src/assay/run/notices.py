@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.core.comparisons import BYPASS
-from assay.core.metric_names import is_over_draws
+from assay.core.metric_names import uses_all_draws
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
-from assay.core.sparing import Stop
+from assay.core.sparing import EarlyStop
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
-from assay.run.golds import place_notices
-from assay.run.majority import majority_texts
+from assay.run.golds import index_target_notices
+from assay.run.majority import majority_class_texts
 from assay.run.shared_texts import shared_text_notices
 from assay.scoring.drawing import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
@@ -39,12 +39,12 @@ def task_notices(results: Sequence[TaskResult], is_trained: bool = False) -> lis
         is_trained: whether the model was trained here.
     """
     ways = Counter(task_family(result.name) for result in results)
-    told: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    reported: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for result in results:
         family = task_family(result.name)
-        for text in (*_texts(result), *majority_texts(result, is_trained)):
-            told.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
-    lines = [_line(family, ways[family], own) for (family, _), own in told.items()]
+        for text in (*_texts(result), *majority_class_texts(result, is_trained)):
+            reported.setdefault((family, _NUMBER.sub("#", text)), []).append((result.name, text))
+    lines = [_line(family, ways[family], own) for (family, _), own in reported.items()]
     return lines + shared_text_notices(results) + _seed_notices(results)
 
 
@@ -66,13 +66,13 @@ def _seed_notices(results: Sequence[TaskResult]) -> list[str]:
     return found
 
 
-def _line(family: str, ways: int, told: Sequence[tuple[str, str]]) -> str:
+def _line(family: str, ways: int, reported: Sequence[tuple[str, str]]) -> str:
     """One notice for those who have it, numbers that differ as a range."""
-    name, text = told[0]
-    if len(told) == 1:
+    name, text = reported[0]
+    if len(reported) == 1:
         return f"{name}: {text}"
-    ranges = map(_range, zip(*(_NUMBER.findall(own) for _, own in told), strict=True))
-    many = f"{ways} ways" if len(told) == ways else f"{len(told)} of {ways} ways"
+    ranges = map(_range, zip(*(_NUMBER.findall(own) for _, own in reported), strict=True))
+    many = f"{ways} ways" if len(reported) == ways else f"{len(reported)} of {ways} ways"
     return f"{family} ({many}): {_NUMBER.sub(lambda _: next(ranges), text)}"
 
 
@@ -85,15 +85,15 @@ def _texts(result: TaskResult) -> Iterator[str]:
     """What there is to tell of a task, without its name."""
     counts = result.denominators
     if counts.failed:
-        told = f"{counts.failed} of {counts.total} documents failed and count in no score"
-        yield f"{told} ({counts.scored} do)"
+        reported = f"{counts.failed} of {counts.total} documents failed and count in no score"
+        yield f"{reported} ({counts.scored} do)"
     yield from _undefined(result)
     if counts.truncated:
         yield f"{counts.truncated} of {counts.total} documents were cut to fit the model"
-    place = _constant_place(result)
-    if place is not None:
-        told = f"the right choice stands at place {place} in all {counts.total} documents, so listing them tells it"
-        yield f"{told}; ask in all orders with --rotations"
+    index = _constant_place(result)
+    if index is not None:
+        reported = f"the right choice stands at place {index} in all {counts.total} documents, so listing them tells it"
+        yield f"{reported}; ask in all orders with --rotations"
     is_scored = any(metric.metric != BYPASS for metric in result.metrics)
     for note, count in counts.notes.items():
         if is_scored or note != "invalid_gold":
@@ -102,9 +102,9 @@ def _texts(result: TaskResult) -> Iterator[str]:
         if count:
             yield f"no answer was found in {count} of {counts.scored} ({pipeline})"
     for pipeline, count in counts.misses_by_space.items():
-        told = f"{count} of {counts.scored} answers are right but for white space around them and count as wrong"
-        yield f"{told} ({pipeline}); strip it with the filter remove_whitespace"
-    yield from place_notices(result)
+        reported = f"{count} of {counts.scored} answers are right but for white space around them and count as wrong"
+        yield f"{reported} ({pipeline}); strip it with the filter remove_whitespace"
+    yield from index_target_notices(result)
     yield from draw_notices(result)
     clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
     if clusters:
@@ -116,7 +116,7 @@ def _undefined(result: TaskResult) -> Iterator[str]:
     scored = result.denominators.scored
     for metric in result.metrics:
         # Which places are picked is asked of no document that has fewer; draws have notices of their own.
-        is_other = metric.metric.startswith("position_") or is_over_draws(metric.metric)
+        is_other = metric.metric.startswith("position_") or uses_all_draws(metric.metric)
         is_whole = metric.estimate.n == scored and metric.estimate.value is not None
         if is_whole or is_other:
             continue
@@ -124,18 +124,18 @@ def _undefined(result: TaskResult) -> Iterator[str]:
         missing = sum(value is None or (isinstance(value, float) and value != value) for value in own)
         if missing:
             where = "" if metric.filter == "none" else f" ({metric.filter})"
-            told = f"{metric.metric}{where} has no value for {missing} of {scored} scored documents"
+            reported = f"{metric.metric}{where} has no value for {missing} of {scored} scored documents"
             yield (
-                f"{told} and leaves them out" if metric.estimate.n < scored else f"{told}, so the task has none either"
+                f"{reported} and leaves them out" if metric.estimate.n < scored else f"{reported}, so the task has none either"
             )
 
 
 def _cluster_texts(clusters: int) -> Iterator[str]:
-    from assay.stats.clustered import FEW  # most runs have no use for it
+    from assay.stats.clustered import FEW_CLUSTERS  # most runs have no use for it
 
-    if clusters < FEW:
-        told = f"its documents lie in {clusters} clusters; with fewer than {FEW}"
-        yield f"{told}, error and interval are themselves known badly"
+    if clusters < FEW_CLUSTERS:
+        reported = f"its documents lie in {clusters} clusters; with fewer than {FEW_CLUSTERS}"
+        yield f"{reported}, error and interval are themselves known badly"
 
 
 def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) -> list[str]:
@@ -147,10 +147,10 @@ def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) 
         if group.problem is not None or not group.metrics:
             continue
         reasons = {"all documents failed in ": failed, "no document could be asked in ": empty}
-        own = {told: [leaf for leaf in group.leaves if leaf in names] for told, names in reasons.items()}
+        own = {reported: [leaf for leaf in group.leaves if leaf in names] for reported, names in reasons.items()}
         count = len(group.leaves) - sum(map(len, own.values()))
         if count < len(group.leaves):
-            why = "; ".join(told + ", ".join(names) for told, names in own.items() if names)
+            why = "; ".join(reported + ", ".join(names) for reported, names in own.items() if names)
             found.append(f"{group.spec.name}: its score is over {count} of {len(group.leaves)} tasks: {why}")
     return found
 
@@ -161,9 +161,9 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     limited, shared, drawn = [], [], []
     for result in parts:
         # A run that may stop draws at random from what a limit leaves.
-        if result.spared is None or spec.limit is not None:
+        if result.subsample is None or spec.limit is not None:
             limited.append(result)
-        elif result.spared.stop is not None and result.spared.stop.lacking:
+        elif result.subsample.stop is not None and result.subsample.stop.lacking:
             shared.append(result)
         else:
             drawn.append(result)
@@ -172,12 +172,12 @@ def part_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
         notices.append(f"only documents that run {spec.sparing.until_decided} has were asked: {_named(shared)}")
     if drawn:
         bases = dict.fromkeys(base_name(result.name) for result in drawn)
-        counts = ", ".join(f"{base} {_asked(results, base)}" for base in bases)
+        counts = ", ".join(f"{base} {_document_counts(results, base)}" for base in bases)
         notices.append(f"a random sample of the documents was asked (seed {spec.sparing.seed}): {counts}")
     return notices + _stop_notices(results, spec)
 
 
-def _asked(results: Sequence[TaskResult], base: str) -> str:
+def _document_counts(results: Sequence[TaskResult], base: str) -> str:
     """`79 to 120 of 120`: combinations of seeds and orders may stop after different documents."""
     counts = [result.denominators for result in results if base_name(result.name) == base]
     low, high = min(own.total for own in counts), max(own.total for own in counts)
@@ -190,19 +190,19 @@ def _named(results: Sequence[TaskResult]) -> str:
 
 def _stop_notices(results: Sequence[TaskResult], spec: RunSpec) -> list[str]:
     # A task that was asked to its end has the numbers of a run that never looked.
-    early = [result for result in results if result.spared is not None and _is_early(result.spared.stop)]
+    early = [result for result in results if result.subsample is not None and _is_early(result.subsample.stop)]
     if not early:
         return []
     ways = Counter(map(_varied_task, results))
     is_varied = spec.options.axes.draws is not None or any(ways[_varied_task(result)] > 1 for result in early)
     also = " and the errors and intervals over prompts, seeds, orders and draws" if is_varied else ""
-    told = (
+    reported = (
         f"the intervals in the table{also} do not hold after stopping by looking at the answers; the anytime-valid do"
     )
-    return [f"{', '.join(result.name for result in early)}: {told}"]
+    return [f"{', '.join(result.name for result in early)}: {reported}"]
 
 
-def _is_early(stop: Stop | None) -> bool:
+def _is_early(stop: EarlyStop | None) -> bool:
     return stop is not None and stop.documents < stop.most
 
 
@@ -224,7 +224,7 @@ def _constant_place(result: TaskResult) -> int | None:
     if found.rotates or not found.shows_options:
         return None
     instances = [item.instance for item in result.answered]
-    found_places = {item.right_places for item in instances if item.choices}
+    found_places = {item.gold_indices for item in instances if item.choices}
     places = found_places.pop() if len(found_places) == 1 else ()
     return places[0] if len(places) == 1 and isinstance(places[0], int) and places[0] >= 0 else None
 

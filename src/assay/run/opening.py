@@ -22,7 +22,7 @@ from assay.tasks.profiles.reading import Profile, find_profile
 # The opener of trained models.
 _OPENER = "hf"
 # Settings that say where a model's files lie, or change its weights; one that was trained brings its own.
-_PLACES = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "peft", "dtype", "labels")
+_LOCATION_KEYS = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "peft", "dtype", "labels")
 
 
 def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) -> Model:
@@ -77,8 +77,8 @@ def object_notices(spec: RunSpec) -> tuple[str, ...]:
     """Says which settings have no effect, since the model was given as an object."""
     given = {"model_args": spec.model_args, "device": spec.settings.device, "batch_size": spec.settings.batch_size}
     idle = [name for name, value in given.items() if value and value != "auto"]
-    told = "no effect on a model that is given as an object: set it up as wanted"
-    return (f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} {told}",) if idle else ()
+    reported = "no effect on a model that is given as an object: set it up as wanted"
+    return (f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} {reported}",) if idle else ()
 
 
 def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[str]:
@@ -87,11 +87,11 @@ def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[s
     if fitted is None or not set(fitted.tasks) & set(tasks):
         return []
     learnt, chosen = (fitted.data.get(name, 0) for name in ("lessons_evaluated", "checks_evaluated"))
-    told = [(learnt, "learnt", "a score on these is recall")]
-    told += [(chosen, "was chosen among its checkpoints by", "this flatters their score")]
+    reported = [(learnt, "learnt", "a score on these is recall")]
+    reported += [(chosen, "was chosen among its checkpoints by", "this flatters their score")]
     return [
         f"{fitted.name} {verb} {count} documents that its tasks evaluate: {effect}"
-        for count, verb, effect in told
+        for count, verb, effect in reported
         if count
     ]
 
@@ -108,7 +108,7 @@ def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str,
                 f"Put it back, or train it again: assay finetune --model … --tasks {tasks} --name {fitted.name}",
             )
         )
-    moved = [name for name in given if name in _PLACES]
+    moved = [name for name in given if name in _LOCATION_KEYS]
     if moved:
         found = f'{", ".join(moved)} is set, but "{fitted.name}" was trained here and brings its own'
         raise ModelError(Fault("model_args", found, next="Leave it out"))
@@ -117,7 +117,7 @@ def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str,
 
 def inherited_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What a trained model keeps of its parent's settings: how text becomes tokens, neither places nor secrets."""
-    return without_secrets({name: value for name, value in arguments.items() if name not in _PLACES})
+    return without_secrets({name: value for name, value in arguments.items() if name not in _LOCATION_KEYS})
 
 
 def is_nameable(name: str) -> bool:

@@ -14,15 +14,15 @@ from assay.core.protocols import Task
 from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import base_name
-from assay.guard.clock import many_limited
-from assay.plan.planning import Keys, find_keys
+from assay.guard.clock import keep_limit_timer
+from assay.plan.planning import RequestKeys, find_keys
 from assay.tasks.clusters import cluster_reader
 from assay.tasks.corpora import TextTask
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 
 
 @dataclass(frozen=True, slots=True)
-class PosedTask:
+class BuiltTask:
     """A task with its documents as asked.
 
     Attributes:
@@ -38,11 +38,11 @@ class PosedTask:
     available: int
     documents: Sequence[Document]
     instances: Sequence[Instance]
-    keys: Keys
+    keys: RequestKeys
     fingerprint: str
 
 
-def pose_task(task: Task, spec: RunSpec, fingerprint: str) -> PosedTask:
+def build_task(task: Task, spec: RunSpec, fingerprint: str) -> BuiltTask:
     """Loads and poses one task.
 
     Args:
@@ -50,42 +50,42 @@ def pose_task(task: Task, spec: RunSpec, fingerprint: str) -> PosedTask:
         spec: the run, for limit and samples.
         fingerprint: the model's digest, which the keys hold.
     """
-    return pose_documents(task, chosen_documents(task, spec), spec, fingerprint)
+    return build_documents(task, selected_documents(task, spec), spec, fingerprint)
 
 
-def pose_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fingerprint: str) -> PosedTask:
-    """Poses some documents of a task; arguments as in `pose_task`."""
+def build_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fingerprint: str) -> BuiltTask:
+    """Poses some documents of a task; arguments as in `build_task`."""
     everything = task.documents()
     cluster_of = cluster_reader(task.card, everything, spec.cluster)
-    posed: Iterable[Instance] = map(task.pose, documents)
-    if not isinstance(task, HarnessTask):
-        posed = _instances(task.card.name, posed)
-    with many_limited():
+    built: Iterable[Instance] = map(task.build, documents)
+    if not isinstance(task, LmEvalTask):
+        built = _instances(task.card.name, built)
+    with keep_limit_timer():
         if cluster_of is not None:
             own = map(cluster_of, documents)
-            posed = [replace(instance, cluster=cluster) for instance, cluster in zip(posed, own, strict=True)]
-        keys = find_keys(posed, fingerprint)
-    return PosedTask(
+            built = [replace(instance, cluster=cluster) for instance, cluster in zip(built, own, strict=True)]
+        keys = find_keys(built, fingerprint)
+    return BuiltTask(
         task, len(everything), documents, keys.instances, keys, digest_all(document.fields for document in documents)
     )
 
 
-def chosen_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
+def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
     """The documents that the run asks about. A limit takes the first ones, not a random sample."""
     own, documents = task.card.name, _checked_documents(task)
     # A run that stopped early has documents of its own for every level of an axis.
     name = own if spec.samples is not None and own in spec.samples else base_name(own)
     if spec.samples is not None and name in spec.samples:
         wanted = sorted(set(spec.samples[name]))
-        outside = [place for place in wanted if not 0 <= place < len(documents)]
+        outside = [index for index in wanted if not 0 <= index < len(documents)]
         if outside:
             raise DataError(
                 Fault(f"--samples {name}", f"no documents {outside}", f"places from 0 to {len(documents) - 1}")
             )
-        return [documents[place] for place in wanted]
+        return [documents[index] for index in wanted]
     if spec.sparing.sample is not None:
         return _sampled(task, spec.sparing.sample, spec.sparing.seed)
-    return documents if spec.limit is None else documents[: counted(spec.limit, len(documents))]
+    return documents if spec.limit is None else documents[: document_count(spec.limit, len(documents))]
 
 
 def _checked_documents(task: Task) -> Sequence[Document]:
@@ -98,22 +98,22 @@ def _checked_documents(task: Task) -> Sequence[Document]:
     return found
 
 
-def _instances(task: str, posed: Iterable[object]) -> Iterator[Instance]:
-    for place, instance in enumerate(posed):
+def _instances(task: str, built: Iterable[object]) -> Iterator[Instance]:
+    for index, instance in enumerate(built):
         if not isinstance(instance, Instance):
-            found = f"pose() gives {shown(instance)} for document {place}"
+            found = f"pose() gives {shown(instance)} for document {index}"
             raise DataError(Fault(f"task {task}", found, "an Instance", "See: help(assay.Task)"))
         yield instance
 
 
-def split_places(task: Task) -> Sequence[int]:
+def split_indices(task: Task) -> Sequence[int]:
     """The place in the split of every document: prompts may pass over different rows, which shifts all that follow."""
     left_out = _left_out(task)
-    return [place for place in range(len(task.documents()) + len(left_out)) if place not in left_out]
+    return [index for index in range(len(task.documents()) + len(left_out)) if index not in left_out]
 
 
 def _left_out(task: Task) -> frozenset[int]:
-    return frozenset(place for place, _ in task.left_out) if isinstance(task, HarnessTask) else frozenset()
+    return frozenset(index for index, _ in task.left_out) if isinstance(task, LmEvalTask) else frozenset()
 
 
 def left_out_count(task: Task) -> int:
@@ -125,16 +125,16 @@ def _sampled(task: Task, size: float, seed: int) -> list[Document]:
     """A random sample of the split without what the prompt cannot put, so that all prompts ask about the same rows."""
     from assay.stats.sampling import nested_sample  # most runs have no use for it
 
-    places = split_places(task)
-    total = len(places) + len(_left_out(task))
-    drawn = set(nested_sample(counted(size, total), total, seed))
-    found = [document for document, place in zip(task.documents(), places, strict=True) if place in drawn]
+    indices = split_indices(task)
+    total = len(indices) + len(_left_out(task))
+    drawn = set(nested_sample(document_count(size, total), total, seed))
+    found = [document for document, index in zip(task.documents(), indices, strict=True) if index in drawn]
     if drawn and not found:
-        told = f"the prompt of the task {task.card.name} can put none of the {len(drawn)} documents drawn"
-        raise UserError(Fault(f"--sample {size:g}", told, "a larger sample, or another --sample_seed"))
+        message = f"the prompt of the task {task.card.name} can put none of the {len(drawn)} documents drawn"
+        raise UserError(Fault(f"--sample {size:g}", message, "a larger sample, or another --sample_seed"))
     return found
 
 
-def counted(size: float, total: int) -> int:
+def document_count(size: float, total: int) -> int:
     """How many documents a count, or a share below 1, means."""
     return min(math.ceil(total * size) if size < 1 else int(size), total)

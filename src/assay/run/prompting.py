@@ -10,8 +10,8 @@ from assay.core.prompt_axes import PromptAxis
 from assay.core.protocols import Task
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
-from assay.run.posing import split_places
-from assay.tasks.harness.task import HarnessTask
+from assay.run.posing import split_indices
+from assay.tasks.harness.task import LmEvalTask
 
 
 def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[PromptAxis, ...]:
@@ -21,19 +21,19 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
         tasks: the tasks.
         results: what they scored, task by task.
     """
-    found: dict[tuple[str, str, str], list[_Entry]] = {}
-    lost: dict[str, list[_Entry]] = {}
+    found: dict[tuple[str, str, str], list[_PromptScore]] = {}
+    lost: dict[str, list[_PromptScore]] = {}
     for task, result in zip(tasks, results, strict=True):
         prompt = result.card.config.get("prompt")
-        if not isinstance(task, HarnessTask) or task.definition.prompt is None or not isinstance(prompt, dict):
+        if not isinstance(task, LmEvalTask) or task.definition.prompt is None or not isinstance(prompt, dict):
             continue
         if not result.metrics:  # it could not be scored: a prompt without a score
-            entry = _Entry(prompt["name"], None, 0, len(task.left_out), frozenset())
+            entry = _PromptScore(prompt["name"], None, 0, len(task.left_out), frozenset())
             lost.setdefault(prompt["task"], []).append(entry)
         for metric in result.metrics:
             if metric.metric != "bypass":
-                own = (metric.estimate.value, metric.estimate.n, len(task.left_out), _places(task, result, metric))
-                entry = _Entry(prompt["name"], *own)
+                own = (metric.estimate.value, metric.estimate.n, len(task.left_out), _scored_indices(task, result, metric))
+                entry = _PromptScore(prompt["name"], *own)
                 found.setdefault((prompt["task"], metric.metric, metric.filter), []).append(entry)
     for (base, _, _), entries in found.items():
         entries.extend(lost.get(base, ()))
@@ -53,28 +53,28 @@ def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[P
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _PromptScore:
     """One prompt, at one level of all else: its score, the documents that count, and where they stand in the split."""
 
     prompt: str
     score: float | None
     documents: int
     left_out: int
-    places: frozenset[int]
+    indices: frozenset[int]
 
 
-def _places(task: Task, result: TaskResult, metric: MetricResult) -> frozenset[int]:
+def _scored_indices(task: Task, result: TaskResult, metric: MetricResult) -> frozenset[int]:
     own = [sample for sample in result.samples if sample.filter == metric.filter and metric.metric in sample.values]
-    places = split_places(task)
-    return frozenset(places[sample.document_id] for sample in own if sample.values[metric.metric] is not None)
+    indices = split_indices(task)
+    return frozenset(indices[sample.document_id] for sample in own if sample.values[metric.metric] is not None)
 
 
-def _shared(entries: Sequence[_Entry]) -> int | None:
+def _shared(entries: Sequence[_PromptScore]) -> int | None:
     """How many documents count with every prompt; None for metrics that do not count documents one by one."""
     known = [entry for entry in entries if entry.score is not None]
-    if not known or any(len(entry.places) != entry.documents for entry in known):
+    if not known or any(len(entry.indices) != entry.documents for entry in known):
         return None
-    return len(frozenset.intersection(*(entry.places for entry in known)))
+    return len(frozenset.intersection(*(entry.indices for entry in known)))
 
 
 def _mean(scores: Sequence[float | None]) -> float | None:

@@ -13,16 +13,16 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
 from assay.core.identity import digest_all, document_digest
 from assay.core.protocols import Task
-from assay.core.sparing import Reference
+from assay.core.sparing import ReferenceValues
 from assay.core.specs import RunSpec
 from assay.run.events import ignore
-from assay.run.posing import chosen_documents
-from assay.run.sides import Side, load_sides, values_of
+from assay.run.posing import selected_documents
+from assay.run.sides import ReopenedTask, reopen_tasks, values_of
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 
 
-def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) -> dict[str, Reference]:
+def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) -> dict[str, ReferenceValues]:
     """The same tasks of a recorded run, by their names.
 
     Args:
@@ -37,55 +37,55 @@ def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) ->
     if lacking:
         found = ", ".join(f'"{name}"{did_you_mean(name, known)}' for name in lacking)
         raise UserError(Fault(f"{flag} {run}", f"has no task {found}", "the tasks of this run: " + ", ".join(known)))
-    own = {name: kept for task, name in zip(tasks, names, strict=True) if (kept := _kept(store, record, task))}
+    own = {name: kept for task, name in zip(tasks, names, strict=True) if (kept := _from_kept_values(store, record, task))}
     if len(own) < len(names):
         own = {**_reopened(store, record, tasks, flag), **own}
     return {name: own[name] for name in names}
 
 
-def _kept(store: Store, record: RunRecord, task: Task) -> Reference | None:
+def _from_kept_values(store: Store, record: RunRecord, task: Task) -> ReferenceValues | None:
     """A task from the values that the run kept; None where it kept none, or asked other documents."""
     name = task.card.name
     kept = store.values.of_run(record.id, name)
-    documents = _asked(record, task) if kept else ()
+    documents = _evaluated_documents(record, task) if kept else ()
     found = digest_all(document.fields for document in documents)
     if not kept or found != record.tasks[name]["documents_fingerprint"]:
         return None
-    values = {(item.metric, item.filter): dict(_numbers(item)) for item in kept}
-    return Reference(record.id, name, contents(documents), values)
+    values = {(item.metric, item.filter): dict(_numeric_values(item)) for item in kept}
+    return ReferenceValues(record.id, name, contents(documents), values)
 
 
-def _asked(record: RunRecord, task: Task) -> Sequence[Document]:
+def _evaluated_documents(record: RunRecord, task: Task) -> Sequence[Document]:
     """Today's documents at the places that the run asked about; nothing where there are no such places any more."""
-    everything, places = task.documents(), record.tasks[task.card.name].get("sample")
+    everything, indices = task.documents(), record.tasks[task.card.name].get("sample")
     try:
-        if places is not None:
-            return [everything[place] for place in places]
-        return chosen_documents(task, RunSpec.from_json(record.spec))
+        if indices is not None:
+            return [everything[index] for index in indices]
+        return selected_documents(task, RunSpec.from_json(record.spec))
     except (DataError, IndexError):
         return ()
 
 
-def _numbers(kept: DocumentValues) -> Iterator[tuple[int, float]]:
-    for place, value in zip(kept.documents, kept.values, strict=True):
+def _numeric_values(kept: DocumentValues) -> Iterator[tuple[int, float]]:
+    for index, value in zip(kept.documents, kept.values, strict=True):
         if not isinstance(value, tuple):
-            yield place, float(value)
+            yield index, float(value)
 
 
-def _reopened(store: Store, record: RunRecord, tasks: Sequence[Task], flag: str) -> dict[str, Reference]:
+def _reopened(store: Store, record: RunRecord, tasks: Sequence[Task], flag: str) -> dict[str, ReferenceValues]:
     """The tasks scored anew from the stored answers, under the scoring of then."""
     names = [task.card.name for task in tasks]
-    sides = load_sides(store, record, names, ignore)
-    if any(side.needs_object for side in sides.values()):
-        sides = load_sides(store, record, names, ignore, tasks)
-    return {name: _reference(side, flag) for name, side in sides.items()}
+    sides = reopen_tasks(store, record, names, ignore)
+    if any(reopened.needs_object for reopened in sides.values()):
+        sides = reopen_tasks(store, record, names, ignore, tasks)
+    return {name: _reference(reopened, flag) for name, reopened in sides.items()}
 
 
-def _reference(side: Side, flag: str) -> Reference:
-    if side.result is None or side.posed is None:
-        raise UserError(Fault(f"{flag} {side.record.id}", f"cannot be read again: {side.reason}", "a run as it was"))
-    values = {(score.metric, score.filter): values_of(side.result, score) for score in side.scores()}
-    return Reference(side.record.id, side.name, contents(side.posed.documents), values)
+def _reference(reopened: ReopenedTask, flag: str) -> ReferenceValues:
+    if reopened.result is None or reopened.built is None:
+        raise UserError(Fault(f"{flag} {reopened.record.id}", f"cannot be read again: {reopened.reason}", "a run as it was"))
+    values = {(score.metric, score.filter): values_of(reopened.result, score) for score in reopened.scores()}
+    return ReferenceValues(reopened.record.id, reopened.name, contents(reopened.built.documents), values)
 
 
 def contents(documents: Sequence[Document]) -> dict[int, str]:
@@ -93,7 +93,7 @@ def contents(documents: Sequence[Document]) -> dict[int, str]:
     return {document.id: document_digest(document) for document in documents}
 
 
-def check_documents(reference: Reference, documents: Sequence[Document], flag: str, is_whole: bool) -> None:
+def check_documents(reference: ReferenceValues, documents: Sequence[Document], flag: str, is_whole: bool) -> None:
     """The reference asked about the same documents.
 
     Args:
@@ -103,7 +103,7 @@ def check_documents(reference: Reference, documents: Sequence[Document], flag: s
         is_whole: whether the reference must have asked about every one of them.
     """
     where, own = f"{flag} {reference.run}, task {reference.task}", contents(documents)
-    shared = [place for place, content in reference.contents.items() if own.get(place) == content]
+    shared = [index for index, content in reference.contents.items() if own.get(index) == content]
     if len(shared) < len(reference.contents):
         found = f"{len(reference.contents) - len(shared)} of its {len(reference.contents)} documents are others"
         raise DataError(Fault(where, found, "the same documents at the same places"))

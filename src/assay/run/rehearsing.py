@@ -9,53 +9,53 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay.core.errors import Fault, UserError
-from assay.core.requests import Choosing, Classification, Generation, Request, SpanExtraction
+from assay.core.requests import ChoiceSelection, Classification, Generation, Request, SpanExtraction
 from assay.core.responses import LabelScores, Logprob, Output, Text
-from assay.run.posing import PosedTask
+from assay.run.posing import BuiltTask
 from assay.scoring.documents import DocumentScorer
-from assay.scoring.problems import placed
+from assay.scoring.problems import with_location
 
 _UNLIKELY = -10.0
 # What a model may write: what fails for both fails whatever is answered.
 _TEXTS = ("", "The answer is (A), 7.")
 
 
-def check_scorers(posed: Sequence[PosedTask], scorers: Sequence[DocumentScorer]) -> None:
+def check_scorers(built: Sequence[BuiltTask], scorers: Sequence[DocumentScorer]) -> None:
     """Refuses tasks whose filters or metrics cannot score their first document, whatever is answered."""
-    faults = [fault for item, scorer in zip(posed, scorers, strict=True) for fault in _faults(item, scorer)]
+    faults = [fault for item, scorer in zip(built, scorers, strict=True) for fault in _faults(item, scorer)]
     if faults:
         raise UserError(*faults)
 
 
-def _faults(posed: PosedTask, scorer: DocumentScorer) -> Iterator[Fault]:
-    if not posed.instances:
+def _faults(built: BuiltTask, scorer: DocumentScorer) -> Iterator[Fault]:
+    if not built.instances:
         return
-    errors = [_raised(posed, scorer.without_foreign_code(), text) for text in _TEXTS]
-    error, where = errors[0], f"task {posed.task.card.name}"
+    errors = [_raised(built, scorer.without_foreign_code(), text) for text in _TEXTS]
+    error, where = errors[0], f"task {built.task.card.name}"
     if error is None or None in errors:  # some answers can be scored
         return
     if isinstance(error, UserError):
-        yield from (placed(fault, where) for fault in error.faults)
+        yield from (with_location(fault, where) for fault in error.faults)
     else:  # settings of a wrong kind: a text for a number, a pattern that does not compile, …
         found = f"its filters or metrics cannot score an answer with their settings: {type(error).__name__}: {error}"
         advice = "Check filter_list and metric_list. See: assay ls filters, assay ls metrics"
-        yield Fault(f"{where}, document {posed.documents[0].id}", found, next=advice)
+        yield Fault(f"{where}, document {built.documents[0].id}", found, next=advice)
 
 
-def _raised(posed: PosedTask, scorer: DocumentScorer, text: str) -> Exception | None:
+def _raised(built: BuiltTask, scorer: DocumentScorer, text: str) -> Exception | None:
     """What scoring the first document raises if this is what a model writes."""
-    instance = posed.instances[0]
+    instance = built.instances[0]
     try:
-        scorer.score(posed.documents[0], instance, [_made_up(request, text) for request in instance.requests])
+        scorer.score(built.documents[0], instance, [_fake_output(request, text) for request in instance.requests])
     except Exception as error:
         return error
     return None
 
 
-def _made_up(request: Request, text: str) -> Output:
+def _fake_output(request: Request, text: str) -> Output:
     if isinstance(request, (Generation, SpanExtraction)):
         return Text(text)
-    if isinstance(request, (Classification, Choosing)):
+    if isinstance(request, (Classification, ChoiceSelection)):
         size = len(request.labels if isinstance(request, Classification) else request.choices)
         return LabelScores((_UNLIKELY,) * size)
     return Logprob(_UNLIKELY, 1, False)

@@ -8,33 +8,33 @@ from __future__ import annotations
 from assay.core.comparisons import PairedScore
 from assay.run.comparability import RecordedTask
 from assay.scoring.failing import difference_bounds, is_share_metric
-from assay.scoring.matching import Matched
-from assay.scoring.verdicts import signed
-from assay.stats.clustered import FEW
+from assay.scoring.matching import MatchedPair
+from assay.scoring.verdicts import signed_text
+from assay.stats.clustered import FEW_CLUSTERS
 
 
-def remarks_on(score: PairedScore, match: Matched, tasks: tuple[RecordedTask, RecordedTask]) -> tuple[str, ...]:
+def pair_remarks(score: PairedScore, match: MatchedPair, tasks: tuple[RecordedTask, RecordedTask]) -> tuple[str, ...]:
     """Documents that have no say, runs that stopped early, clusters that are few."""
     found = []
     if any(score.left_out):
         mine, theirs = score.left_out
         found.append(f"left out, without a value in both: {mine:,} of {score.first}, {theirs:,} of {score.second}")
-    found += _failed(score) + _lacking(score)
+    found += _failed(score) + _missing_values(score)
     for entry in (match.first, match.second):
         if entry.infinite:
             found.append(f"{entry.infinite:,} of those of {entry.label} are infinite: with them, so is its score")
     found += [
-        text for label, task in zip((score.first, score.second), tasks, strict=True) for text in _stop(label, task)
+        text for label, task in zip((score.first, score.second), tasks, strict=True) for text in _early_stopping(label, task)
     ]
     if score.clusters == 1:
         found.append("all documents are of one cluster, so that there is no interval")
-    elif score.clusters is not None and score.clusters < FEW:
+    elif score.clusters is not None and score.clusters < FEW_CLUSTERS:
         found.append(f"{score.clusters} clusters are few: the interval may be too narrow")
     return tuple(found)
 
 
 def bounds_of(
-    score: PairedScore, match: Matched, tasks: tuple[RecordedTask, RecordedTask]
+    score: PairedScore, match: MatchedPair, tasks: tuple[RecordedTask, RecordedTask]
 ) -> tuple[float, float] | None:
     """The difference with all failed documents counted: None where none failed, or the metric is not a known share.
 
@@ -46,7 +46,7 @@ def bounds_of(
     if not (match.first.is_share and match.second.is_share and match.first.is_known and match.second.is_known):
         return None
     first, second = (
-        dict(zip(entry.kept.documents, entry.numbers.tolist(), strict=True)) for entry in (match.first, match.second)
+        dict(zip(entry.recorded.documents, entry.numbers.tolist(), strict=True)) for entry in (match.first, match.second)
     )
     return difference_bounds(first, second, score.failed)
 
@@ -56,35 +56,35 @@ def _failed(score: PairedScore) -> list[str]:
     counts = [(label, count) for label, count in zip((score.first, score.second), score.failed, strict=True) if count]
     if not counts:
         return []
-    told = "failed, counted in neither score: " + ", ".join(f"{count:,} of {label}" for label, count in counts)
+    reported = "failed, counted in neither score: " + ", ".join(f"{count:,} of {label}" for label, count in counts)
     if score.bounds is None:
-        return [f"{told}; the difference with them is not known"]
-    low, high = (signed(end, True) for end in score.bounds)
-    return [f"{told}; counted as wrong or right, the difference is from {low} to {high} points"]
+        return [f"{reported}; the difference with them is not known"]
+    low, high = (signed_text(end, True) for end in score.bounds)
+    return [f"{reported}; counted as wrong or right, the difference is from {low} to {high} points"]
 
 
-def _lacking(score: PairedScore) -> list[str]:
+def _missing_values(score: PairedScore) -> list[str]:
     """Documents without a value of which a gate has too many."""
-    if not score.lacks_answers:
+    if not score.has_too_many_missing:
         return []
     kinds = (
         (score.failed, "failed", "failed"),
         (score.unanswered, "has no answer", "have no answer"),
         (score.undefined, "has no finite value", "have no finite value"),
     )
-    told = [
+    reported = [
         f"1 document of {label} {one}" if count == 1 else f"{count:,} documents of {label} {many}"
         for counts, one, many in kinds
         for label, count in zip((score.first, score.second), counts, strict=True)
         if count
     ]
-    return [f"{', '.join(told)}: a gate (--fail_if_worse) fails with so many"]
+    return [f"{', '.join(reported)}: a gate (--fail_if_worse) fails with so many"]
 
 
-def _stop(label: str, task: RecordedTask) -> list[str]:
+def _early_stopping(label: str, task: RecordedTask) -> list[str]:
     """A run that stopped when its scores said enough: a test of a fixed number of documents does not know of that."""
     stop = (task.summary.get("spared") or {}).get("stop")
     if not stop or not stop["is_reached"]:
         return []
-    told = f"{label} stopped once its scores told enough (--{stop['rule']}), which makes p and the interval too sure"
-    return [f"{told}: what holds after stopping is in its own report"]
+    reported = f"{label} stopped once its scores told enough (--{stop['rule']}), which makes p and the interval too sure"
+    return [f"{reported}: what holds after stopping is in its own report"]

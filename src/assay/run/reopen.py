@@ -20,20 +20,20 @@ from assay.models.registry import is_known
 from assay.run.changing import rescored_task
 from assay.run.events import Listener
 from assay.run.opening import opened_model
-from assay.run.posing import PosedTask, pose_task
-from assay.run.resolve import asked_as_recorded, check_tasks, checked_scorers, known_names, open_catalog, resolve_tasks
+from assay.run.posing import BuiltTask, build_task
+from assay.run.resolve import task_as_recorded, check_tasks, checked_scorers, known_names, open_catalog, resolve_tasks
 from assay.run.session import Session
 from assay.scoring.documents import DocumentScorer
 from assay.store.runs import RunRecord
 from assay.store.store import Store, default_path
 from assay.tasks.corpora import MARK
 from assay.tasks.harness.rescored import ALL
-from assay.tasks.profiles.book import Combined
+from assay.tasks.profiles.book import BestOfVariants
 from assay.tasks.selection import Selection, Wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Reopened:
+class ReopenedRun:
     """A recorded run, posed again.
 
     Attributes:
@@ -49,10 +49,10 @@ class Reopened:
     spec: RunSpec
     scorers: tuple[DocumentScorer, ...]
     groups: tuple[GroupSpec, ...]
-    posed: tuple[PosedTask, ...]
-    own: tuple[PosedTask, ...]
+    built: tuple[BuiltTask, ...]
+    own: tuple[BuiltTask, ...]
     notices: tuple[str, ...]
-    combined: tuple[Combined, ...] = ()
+    combined: tuple[BestOfVariants, ...] = ()
 
 
 def recorded_spec(record: RunRecord) -> RunSpec:
@@ -68,7 +68,7 @@ def recorded_spec(record: RunRecord) -> RunSpec:
         )
     tasks = tuple(_from(base, name) if name.endswith((".yaml", ".yml")) else name for name in spec.tasks)
     known = record.tasks
-    if spec.sparing.may_stop:  # which documents were enough was known at its end only
+    if spec.sparing.may_stop_early:  # which documents were enough was known at its end only
         spec = replace(spec, samples={name: tuple(entry["sample"]) for name, entry in known.items()})
     texts = replace(spec.options.texts, folder=spec.options.texts.folder or str(base))
     # Older records do not name it: then documents were shown among their own examples.
@@ -94,7 +94,7 @@ def reopen(
     given: Sequence[Task] = (),
     is_partial: bool = False,
     scores_all: bool = False,
-) -> Reopened:
+) -> ReopenedRun:
     """The run's tasks, posed.
 
     Args:
@@ -106,26 +106,26 @@ def reopen(
     """
     spec, own_spec = session.spec, recorded_spec(record)
     with session.stage("resolve"):
-        lacking = lacking_objects(record, given)
+        lacking = missing_task_objects(record, given)
         wanted = _wanted(own_spec, given, lacking)
         if lacking and not (is_partial and wanted):
             raise UnknownName(_objects_fault(session.store, record, lacking, given))
         own, changed, notices = _resolved(record, own_spec, spec, wanted)
         scorers = tuple(checked_scorers(changed.tasks)) if scores_all else ()
         _check_names(record, own.tasks, lacking)
-    posed, asked = [], []
+    built, asked = [], []
     for before, after in zip(own.tasks, changed.tasks, strict=True):
         with session.stage("pose", after.card.name):
-            now, then = _pose(record, before, after, own_spec)
-            posed.append(now)
+            now, then = _build(record, before, after, own_spec)
+            built.append(now)
             asked.append(then)
     faults = [fault for item in asked for fault in _changes_since(record, item)]
     if faults:
         raise DataError(*faults)
-    return Reopened(record, spec, scorers, changed.groups, tuple(posed), tuple(asked), notices, changed.combined)
+    return ReopenedRun(record, spec, scorers, changed.groups, tuple(built), tuple(asked), notices, changed.combined)
 
 
-def lacking_objects(record: RunRecord, given: Sequence[Task]) -> list[str]:
+def missing_task_objects(record: RunRecord, given: Sequence[Task]) -> list[str]:
     """Tasks of a run that were objects in Python, and are not given."""
     named = {item.card.name for item in given}
     objects = [name for name in RunSpec.from_json(record.spec).tasks if name not in named and _is_object(record, name)]
@@ -168,15 +168,15 @@ def _resolved(
         raise UnknownName(*(_unknown(record, fault) for fault in error.faults)) from error
     check_tasks(own.tasks, spec.options)
     changes = spec.options.scoring
-    tasks = _asked(record, [rescored_task(task, changes, known_names().metrics) for task in changed.tasks])
-    own = replace(own, tasks=_asked(record, own.tasks))
-    return own, replace(changed, tasks=tasks), (*catalog.notices, *changed.notices, *_untouched(tasks, changes))
+    tasks = _as_recorded(record, [rescored_task(task, changes, known_names().metrics) for task in changed.tasks])
+    own = replace(own, tasks=_as_recorded(record, own.tasks))
+    return own, replace(changed, tasks=tasks), (*catalog.notices, *changed.notices, *_unscorable_tasks(tasks, changes))
 
 
-def _asked(record: RunRecord, tasks: Sequence[Task]) -> tuple[Task, ...]:
+def _as_recorded(record: RunRecord, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """The tasks as the run asked them: of a language model, or of a head."""
     known = record.tasks
-    return tuple(asked_as_recorded(task, known.get(task.card.name, {}).get("config", {})) for task in tasks)
+    return tuple(task_as_recorded(task, known.get(task.card.name, {}).get("config", {})) for task in tasks)
 
 
 def _unknown(record: RunRecord, fault: Fault) -> Fault:
@@ -187,7 +187,7 @@ def _unknown(record: RunRecord, fault: Fault) -> Fault:
     return Fault(_where(record), fault.found + came, "the tasks of the run", "Put the task file back where it was")
 
 
-def was_object(record: RunRecord, name: str) -> str:
+def object_task_text(record: RunRecord, name: str) -> str:
     """What is said of a task that was an object in Python, and is needed again."""
     source = next((entry.get("source") for other, entry in record.tasks.items() if task_family(other) == name), "")
     return f'the task "{name}" was an object in Python ({source})'
@@ -206,12 +206,12 @@ def python_call(verb: str, store: Store, runs: Sequence[RunRecord], *arguments: 
 
 def _objects_fault(store: Store, record: RunRecord, lacking: Sequence[str], given: Sequence[Task]) -> Fault:
     names = [*(item.card.name for item in given), *lacking]
-    found = "; ".join(was_object(record, name) for name in lacking)
+    found = "; ".join(object_task_text(record, name) for name in lacking)
     advice = f"From Python: {python_call('rescore', store, [record], as_argument(names))}"
     return Fault(_where(record), found, "the object" if len(lacking) == 1 else "the objects", advice)
 
 
-def _untouched(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:
+def _unscorable_tasks(tasks: Sequence[Task], changes: Mapping[str, Any]) -> list[str]:
     """Which tasks no metric of the changes can score: a notice, or an error where that is all of them."""
     wanted = [entry["metric"] for entry in changes.get("metric_list", ())]
     if not wanted:
@@ -239,25 +239,25 @@ def _check_names(record: RunRecord, tasks: Sequence[Task], left_out: Sequence[st
         raise DataError(Fault(_where(record), found, "the tasks of the run", "Was a group or folder changed since?"))
 
 
-def _pose(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[PosedTask, PosedTask]:
+def _build(record: RunRecord, own: Task, changed: Task, spec: RunSpec) -> tuple[BuiltTask, BuiltTask]:
     """The task as the changes need it asked, and as the run asked it: one posing where both ask the same."""
     digest = record.fingerprint.digest
-    posed = pose_task(changed, spec, digest)
-    if own is changed or posed.keys.prompts == record.tasks[own.card.name]["prompts_fingerprint"]:
-        return posed, posed
-    return posed, pose_task(own, spec, digest)
+    built = build_task(changed, spec, digest)
+    if own is changed or built.keys.prompts == record.tasks[own.card.name]["prompts_fingerprint"]:
+        return built, built
+    return built, build_task(own, spec, digest)
 
 
-def _changes_since(record: RunRecord, posed: PosedTask) -> list[Fault]:
+def _changes_since(record: RunRecord, built: BuiltTask) -> list[Fault]:
     """What is not as it was when the run asked: the documents, or else the prompts made of them."""
-    then = record.tasks[posed.task.card.name]
-    where, source = f"{_where(record)}, task {posed.task.card.name}", posed.task.card.source
-    if posed.fingerprint != then["documents_fingerprint"]:
-        count, was = len(posed.documents), then["documents"]
+    then = record.tasks[built.task.card.name]
+    where, source = f"{_where(record)}, task {built.task.card.name}", built.task.card.source
+    if built.fingerprint != then["documents_fingerprint"]:
+        count, was = len(built.documents), then["documents"]
         size = f" ({was:,} then, {count:,} now)" if count != was else ""
         found = f"its documents are not those of the run{size}: the data, or how {source} reads them, was changed since"
         return [Fault(where, found, "the same data", "Put the data back, or run the task anew")]
-    if posed.keys.prompts != then["prompts_fingerprint"]:
+    if built.keys.prompts != then["prompts_fingerprint"]:
         version = record.manifest.get("assay_version")
         newer = (
             f" Or Assay asks otherwise: the run was made by {version}, this is {__version__}."
@@ -276,7 +276,7 @@ def open_recorded(record: RunRecord, spec: RunSpec, listener: Listener, store: S
     where = _where(record)
     check_secrets(record, spec.model_args, "opened")
     if not is_known(spec.model) and store.fitted.get(spec.model) is None:
-        objects = [as_argument(lacking)] if (lacking := lacking_objects(record, ())) else []
+        objects = [as_argument(lacking)] if (lacking := missing_task_objects(record, ())) else []
         call = python_call("rescore", store, [record], *objects, "complete=True", "model=my_model")
         advice = f"From Python: {call}"
         raise ModelError(Fault(where, f'its model "{spec.model}" was an object in Python', "the object", advice))

@@ -19,19 +19,19 @@ from assay.core.responses import Failure, Output
 from assay.core.results import RunResult
 from assay.core.secrets import is_hidden, redacted
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
-from assay.plan.planning import Plan, work
+from assay.plan.planning import RequestPlan, work
 from assay.run.events import Listener, Noticed
 from assay.run.manifest import make_manifest
-from assay.run.posing import PosedTask
-from assay.run.reopen import Reopened, check_objects, check_secrets, open_recorded, recorded_spec, reopen
+from assay.run.posing import BuiltTask
+from assay.run.reopen import ReopenedRun, check_objects, check_secrets, open_recorded, recorded_spec, reopen
 from assay.run.resolve import Setup, check_model
-from assay.run.session import Session, conduct, plan_missing
+from assay.run.session import Session, run_stages, plan_missing
 from assay.store.runs import FINISHED, RunRecord
 from assay.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Rescoring:
+class RescoreOptions:
     """What is wanted of a recorded run.
 
     Attributes:
@@ -51,30 +51,30 @@ class Rescoring:
     model: Model | None = None
 
 
-def rescore(store: Store, run: str, wanted: Rescoring, listener: Listener) -> RunResult:
+def rescore(store: Store, run: str, wanted: RescoreOptions, listener: Listener) -> RunResult:
     """The run's answers, scored as wanted, as a run of their own."""
     record = store.runs.get(run)
     check_objects(record, wanted.tasks)
     session = Session(rescored_spec(recorded_spec(record), wanted), store, listener)
     reopened = reopen(session, record, wanted.tasks, scores_all=True)
-    lacking = _lacking(session, reopened)
+    lacking = _find_missing(session, reopened)
     notices = (*reopened.notices, *_lost_notices(reopened, lacking, wanted.completes))
     for notice in (*notices, *store.notices):
         listener(Noticed(notice))
     if lacking.new and not wanted.completes:
         raise MissingAnswers(*_missing_faults(session, reopened, lacking))
-    with _answering(session, reopened, wanted, lacking.plan) as model:
-        tasks = tuple(item.task for item in reopened.posed)
+    with _model_for(session, reopened, wanted, lacking.plan) as model:
+        tasks = tuple(item.task for item in reopened.built)
         setup = Setup(tasks, reopened.scorers, reopened.groups, model, notices, reopened.combined)
         manifest = {
-            **make_manifest(session.spec, record.fingerprint, reopened.posed),
+            **make_manifest(session.spec, record.fingerprint, reopened.built),
             "parent": record.id,
             "rescored": redacted(wanted.scoring),
         }
-        return conduct(session, setup, reopened.posed, lacking.asked(wanted.completes), manifest)
+        return run_stages(session, setup, reopened.built, lacking.to_execute(wanted.completes), manifest)
 
 
-def rescored_spec(spec: RunSpec, wanted: Rescoring) -> RunSpec:
+def rescored_spec(spec: RunSpec, wanted: RescoreOptions) -> RunSpec:
     """The run's specification with the changes. A run that only recorded answers is scored, too."""
     given = wanted.model_args or {}
     asked_with = [name for name, value in spec.options.generation.items() if is_hidden(value)]
@@ -106,7 +106,7 @@ def _combined(earlier: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class _Lacking:
+class _MissingRequests:
     """Requests without an answer.
 
     Attributes:
@@ -115,25 +115,25 @@ class _Lacking:
         lost: keys that the run itself asked for, or was about to.
     """
 
-    plan: Plan
+    plan: RequestPlan
     new: frozenset[bytes]
     lost: frozenset[bytes]
 
-    def asked(self, completes: bool) -> Plan:
+    def to_execute(self, completes: bool) -> RequestPlan:
         """The plan of what is put to a model: everything that is missing, or nothing."""
         return self.plan if completes else replace(self.plan, missing={}, works=())
 
 
-def _lacking(session: Session, reopened: Reopened) -> _Lacking:
+def _find_missing(session: Session, reopened: ReopenedRun) -> _MissingRequests:
     with session.stage("plan"):
-        plan = plan_missing(session, reopened.posed)
+        plan = plan_missing(session, reopened.built)
     if not plan.missing:
-        return _Lacking(plan, frozenset(), frozenset())
+        return _MissingRequests(plan, frozenset(), frozenset())
     own = {key for item in reopened.own for keys in item.keys.by_instance for key in keys}
-    return _Lacking(plan, frozenset(plan.missing.keys() - own), frozenset(plan.missing.keys() & own))
+    return _MissingRequests(plan, frozenset(plan.missing.keys() - own), frozenset(plan.missing.keys() & own))
 
 
-def _lost_notices(reopened: Reopened, lacking: _Lacking, completes: bool) -> list[str]:
+def _lost_notices(reopened: ReopenedRun, lacking: _MissingRequests, completes: bool) -> list[str]:
     """A run that did not get to its end: how many of its documents have no score."""
     if not lacking.lost:
         return []
@@ -155,10 +155,10 @@ def _lost_notices(reopened: Reopened, lacking: _Lacking, completes: bool) -> lis
     return notices
 
 
-def _missing_faults(session: Session, reopened: Reopened, lacking: _Lacking) -> list[Fault]:
+def _missing_faults(session: Session, reopened: ReopenedRun, lacking: _MissingRequests) -> list[Fault]:
     """Per task what is missing, what for and what it would cost."""
     faults, rest = [], set(lacking.plan.missing)
-    for item in reopened.posed:
+    for item in reopened.built:
         purposes: Counter[str] = Counter()
         size = 0
         for key, purpose, request in _missing_requests(item, rest):
@@ -174,18 +174,18 @@ def _missing_faults(session: Session, reopened: Reopened, lacking: _Lacking) -> 
     return [*faults[:-1], last]
 
 
-def _missing_requests(posed: PosedTask, missing: set[bytes]) -> Iterator[tuple[bytes, str, Request]]:
+def _missing_requests(built: BuiltTask, missing: set[bytes]) -> Iterator[tuple[bytes, str, Request]]:
     seen: set[bytes] = set()
-    for keys, instance in zip(posed.keys.by_instance, posed.instances, strict=True):
-        for place, key in enumerate(keys):
+    for keys, instance in zip(built.keys.by_instance, built.instances, strict=True):
+        for index, key in enumerate(keys):
             if key in missing and key not in seen:
                 seen.add(key)
-                yield key, _purpose(instance, place, posed.task.scoring), instance.requests[place]
+                yield key, _purpose(instance, index, built.task.scoring), instance.requests[index]
 
 
-def _purpose(instance: Instance, place: int, scoring: Scoring) -> str:
+def _purpose(instance: Instance, index: int, scoring: Scoring) -> str:
     """What a request of a document is for, in words."""
-    kind, null = instance.part(place)
+    kind, null = instance.part(index)
     if kind == "prompt":
         names = [spec.name for spec in scoring.metrics if spec.name in WHOLE_PROMPT_METRICS]
         return f"{', '.join(names)} (whole prompts)"
@@ -195,7 +195,7 @@ def _purpose(instance: Instance, place: int, scoring: Scoring) -> str:
     return f"{', '.join(names)} (choices {f'after {null!r} alone' if null else 'without a question'})"
 
 
-def _seconds(session: Session, reopened: Reopened, size: int) -> str:
+def _seconds(session: Session, reopened: ReopenedRun, size: int) -> str:
     """The time, where the store knows how fast the model is; from the run itself where that asked everything."""
     record, runs = reopened.record, session.store.runs
     speed = runs.speed(record.fingerprint)
@@ -213,7 +213,7 @@ def _seconds(session: Session, reopened: Reopened, size: int) -> str:
 # Who answers
 
 
-class _Stored:
+class _StoreOnlyModel:
     """Stands for a model that is not loaded: it has its fingerprint, and answers nothing."""
 
     def __init__(self, fingerprint: Fingerprint) -> None:
@@ -228,11 +228,11 @@ class _Stored:
 
 
 @contextmanager
-def _answering(session: Session, reopened: Reopened, wanted: Rescoring, plan: Plan) -> Iterator[Model]:
+def _model_for(session: Session, reopened: ReopenedRun, wanted: RescoreOptions, plan: RequestPlan) -> Iterator[Model]:
     """The run's model where something is to be asked, or what stands for it."""
     record = reopened.record
     if not wanted.completes or not plan.missing:
-        yield _Stored(record.fingerprint)
+        yield _StoreOnlyModel(record.fingerprint)
         return
     model = wanted.model
     check_secrets(record, session.spec.options.generation, "asked")
@@ -240,7 +240,7 @@ def _answering(session: Session, reopened: Reopened, wanted: Rescoring, plan: Pl
         model = open_recorded(record, session.spec, session.listener, session.store)
     try:
         _check_same(record, model)
-        check_model(model, [item.task for item in reopened.posed], session.spec.options.chat)
+        check_model(model, [item.task for item in reopened.built], session.spec.options.chat)
         yield model
     finally:
         if wanted.model is None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
-from assay.core.labels import label_places
-from assay.core.needs import Need, missing
+from assay.core.labels import label_indices
+from assay.core.needs import RequiredPackage, missing_packages
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
-from assay.core.specs import Axes, ChatSpec, GroupSpec, RunSpec, TaskOptions
+from assay.core.specs import VariationAxes, ChatSpec, GroupSpec, RunSpec, TaskOptions
 from assay.core.variance_axes import base_name
 from assay.models.named import cache_folder
 from assay.models.registry import must_fetch
@@ -28,11 +28,11 @@ from assay.store.store import Store
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, consent
 from assay.tasks.harness.schema import KnownNames
-from assay.tasks.heads import HEAD_KEY, AskedOfHeads, asked_of_heads, why_not_asked
-from assay.tasks.profiles.book import Combined
+from assay.tasks.heads import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
+from assay.tasks.profiles.book import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
-_BEHIND_A_FILE = re.compile(r"(\.ya?ml)@.*$")
+_AFTER_FILE_NAME = re.compile(r"(\.ya?ml)@.*$")
 # lm-eval's word for a task's shape → the kind of request that it poses. A task that asks a head has the kind itself.
 REQUEST_KIND = {
     "loglikelihood": Loglikelihood.kind,
@@ -52,7 +52,7 @@ class Setup:
     groups: tuple[GroupSpec, ...]
     model: Model
     notices: tuple[str, ...]
-    combined: tuple[Combined, ...] = ()
+    combined: tuple[BestOfVariants, ...] = ()
 
 
 def known_names() -> KnownNames:
@@ -88,7 +88,7 @@ def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
 def _named_path(item: str) -> Path:
     """The path that an item may be, without the style or prompt behind it: `my/task.yaml@letters`."""
     path = Path(item).expanduser()
-    return path if path.exists() else Path(_BEHIND_A_FILE.sub(r"\1", item)).expanduser()
+    return path if path.exists() else Path(_AFTER_FILE_NAME.sub(r"\1", item)).expanduser()
 
 
 def resolve(
@@ -97,7 +97,7 @@ def resolve(
     given_model: Model | None,
     listener: Listener,
     store: Store | None = None,
-    needs: Sequence[Need] = (),
+    needs: Sequence[RequiredPackage] = (),
 ) -> Setup:
     """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded.
 
@@ -128,7 +128,7 @@ def resolve(
     if selection is None or model is None:
         raise UserError(*(fault for error in errors for fault in error.faults))
     check_tasks(selection.tasks, spec.options)
-    tasks = asked_tasks(model, selection.tasks)
+    tasks = tasks_for_model(model, selection.tasks)
     check_model(model, tasks, spec.options.chat)
     _check_axes(spec, model, tasks)
     _check_samples(spec, tasks)
@@ -142,7 +142,7 @@ def resolve(
     return Setup(tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
 
 
-def checked_scorers(tasks: Sequence[Task], needs: Sequence[Need] = ()) -> list[DocumentScorer]:
+def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()) -> list[DocumentScorer]:
     """How tasks are scored. What scoring lacks (packages, metrics) or cannot take is one error, before any work.
 
     Args:
@@ -151,7 +151,7 @@ def checked_scorers(tasks: Sequence[Task], needs: Sequence[Need] = ()) -> list[D
     """
     places = [f"task {task.card.name}" for task in tasks]
     own = [need for task, where in zip(tasks, places, strict=True) for need in scoring_needs(task.scoring, where)]
-    faults = missing([*own, *needs])
+    faults = missing_packages([*own, *needs])
     if faults:
         raise MissingExtra(*faults)
     scorers, errors = [], []
@@ -168,13 +168,13 @@ def checked_scorers(tasks: Sequence[Task], needs: Sequence[Need] = ()) -> list[D
     return scorers
 
 
-def check_scoring(spec: RunSpec, given: Sequence[Wanted], needs: Sequence[Need] = ()) -> None:
+def check_scoring(spec: RunSpec, given: Sequence[Wanted], needs: Sequence[RequiredPackage] = ()) -> None:
     """Raises what keeps the tasks of a run from being scored; for what comes before the run, such as training."""
     selection = with_metrics(resolve_tasks(spec, given, open_catalog(spec.include_path)), spec.options)
     checked_scorers(selection.tasks, needs)
 
 
-def asked_tasks(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
+def tasks_for_model(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Tasks as a model is asked: by their own requests, or by their format where it answers only for a head."""
     able = model.capabilities.kinds
     heads = able.intersection(HEAD_KINDS)
@@ -182,14 +182,14 @@ def asked_tasks(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
         return tuple(tasks)
     metrics = known_names().metrics
     return tuple(
-        task if able.issuperset(_needed_kinds(task)) else asked_of_heads(task, heads, metrics) or task for task in tasks
+        task if able.issuperset(_needed_kinds(task)) else as_head_task(task, heads, metrics) or task for task in tasks
     )
 
 
-def asked_as_recorded(task: Task, config: Mapping[str, Any]) -> Task:
+def task_as_recorded(task: Task, config: Mapping[str, Any]) -> Task:
     """A task as a recorded run asked it, by what its record says of the task."""
     kind = config.get(HEAD_KEY)
-    found = asked_of_heads(task, (kind,), known_names().metrics) if kind in HEAD_KINDS else None
+    found = as_head_task(task, (kind,), known_names().metrics) if kind in HEAD_KINDS else None
     return found or task
 
 
@@ -207,8 +207,8 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
 
 def _check_axes(spec: RunSpec, model: Model, tasks: Sequence[Task]) -> None:
     """Refuses to vary what a head does not see."""
-    asked = [task.card.name for task in tasks if isinstance(task, AskedOfHeads)]
-    if asked and spec.options.axes != Axes():
+    asked = [task.card.name for task in tasks if isinstance(task, HeadTask)]
+    if asked and spec.options.axes != VariationAxes():
         found = f"{model.fingerprint.name} is asked {asked[0]} by its head, which sees neither examples nor a list"
         advice = "Leave them out, or choose a model that reads prompts"
         raise ModelError(Fault("--seeds, --orders, --draws", found, "a model that reads prompts", advice))
@@ -257,11 +257,11 @@ def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
         yield Fault(f"model {model.fingerprint.name}", found, next=f"Choose a {name} of at most {most}")
 
 
-def _unable(model: Model, task: Task, kind: str) -> Fault:
+def _unsupported_kind_fault(model: Model, task: Task, kind: str) -> Fault:
     """A kind of request that a model cannot answer, and why its head cannot be asked instead."""
     able = model.capabilities
     heads = able.kinds.intersection(HEAD_KINDS)
-    why = f"; {why_not_asked(task, heads)}" if heads else ""
+    why = f"; {why_no_head_fits(task, heads)}" if heads else ""
     can = ", ".join(sorted(able.kinds)) or "no request kind of this version"
     found = f'cannot answer {kind} requests, which the task "{task.card.name}" poses; it answers {can}{why}'
     advice = "Choose another model or other tasks" + (", or state a format (docs/formats.md)" if heads else "")
@@ -271,9 +271,9 @@ def _unable(model: Model, task: Task, kind: str) -> Fault:
 def _label_faults(model: Model, task: Task) -> Iterator[Fault]:
     """Classes of a task that are none of a head's labels, however those are spelt."""
     able = model.capabilities
-    if not isinstance(task, AskedOfHeads) or task.kind != Classification.kind or not able.labels:
+    if not isinstance(task, HeadTask) or task.kind != Classification.kind or not able.labels:
         return
-    if label_places(able.labels, task.labels) is None:
+    if label_indices(able.labels, task.labels) is None:
         found = f'labels outside the head: the task "{task.card.name}" has {", ".join(task.labels)}'
         advice = "Say which outputs they are (labels=… in --model_args), or train a head on the task: assay finetune"
         yield Fault(f"model {model.fingerprint.name} ({able.family})", found, ", ".join(able.labels), advice)
@@ -294,7 +294,7 @@ def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
     """Requests of tasks that a model cannot answer, and labels that its head does not know."""
     able = model.capabilities
     for task in tasks:
-        yield from (_unable(model, task, kind) for kind in _needed_kinds(task) if kind not in able.kinds)
+        yield from (_unsupported_kind_fault(model, task, kind) for kind in _needed_kinds(task) if kind not in able.kinds)
         yield from _label_faults(model, task)
 
 

@@ -11,36 +11,36 @@ from typing import Any, TypeVar
 
 from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, StoreError
-from assay.core.interrupts import Interrupted, received, uninterrupted
-from assay.core.needs import Need
-from assay.core.protocols import Advises, Describes, Model
+from assay.core.interrupts import Interrupted, received_signal, defer_signals
+from assay.core.needs import RequiredPackage
+from assay.core.protocols import ReportsNotices, ReportsExecution, Model
 from assay.core.requests import Request
 from assay.core.responses import Failure
 from assay.core.results import GroupResult, Problem, RequestCounts, RunResult, TaskResult
-from assay.core.sparing import Reference
-from assay.core.specs import Axes, RunSpec
+from assay.core.sparing import ReferenceValues
+from assay.core.specs import VariationAxes, RunSpec
 from assay.core.variance_axes import TaskVariance
-from assay.plan.planning import Plan, make_plan
+from assay.plan.planning import RequestPlan, make_plan
 from assay.run.combining import best_of
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
 from assay.run.golds import check_golds
 from assay.run.ignored import ignored_notices
-from assay.run.lasting import after_a_while
+from assay.run.lasting import delayed_report
 from assay.run.manifest import make_manifest
 from assay.run.notices import group_notices, part_notices, task_notices
 from assay.run.opening import trained_notices
-from assay.run.posing import PosedTask, pose_task
+from assay.run.posing import BuiltTask, build_task
 from assay.run.prompting import prompt_axes
 from assay.run.rehearsing import check_scorers
 from assay.run.resolve import Setup, resolve
 from assay.run.scoring import scored_task
 from assay.scoring.aggregate import aggregate_groups
-from assay.scoring.keeping import kept_values
+from assay.scoring.keeping import document_values
 from assay.store.responses import ResponseWriter
 from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.selection import Wanted
 
 
@@ -56,8 +56,8 @@ class Session:
     store: Store
     listener: Listener
     timings: dict[str, float] = field(default_factory=dict)
-    references: Mapping[str, Reference] = field(default_factory=dict)
-    needs: Sequence[Need] = ()
+    references: Mapping[str, ReferenceValues] = field(default_factory=dict)
+    needs: Sequence[RequiredPackage] = ()
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[None]:
@@ -78,7 +78,7 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         tasks: names or task objects; the specification's names when empty.
         model: a model object; the specification's model is opened when None.
     """
-    if session.spec.sparing.may_stop:
+    if session.spec.sparing.may_stop_early:
         from assay.run.stopping import run_in_laps  # most runs have no use for it
 
         return run_in_laps(session, tasks, model)
@@ -86,10 +86,10 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         if session.spec.sparing.reference is not None:
             _take_references(session, session.spec.sparing.reference, posed)
         manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
-        return conduct(session, setup, posed, plan, manifest)
+        return run_stages(session, setup, posed, plan, manifest)
 
 
-def _take_references(session: Session, run: str, posed: Sequence[PosedTask]) -> None:
+def _take_references(session: Session, run: str, posed: Sequence[BuiltTask]) -> None:
     """The runs that stand in for what a sample leaves out. The record keeps the whole name: `last` changes."""
     from assay.run.sparing import sample_references
 
@@ -98,8 +98,8 @@ def _take_references(session: Session, run: str, posed: Sequence[PosedTask]) -> 
     session.spec = replace(session.spec, sparing=replace(session.spec.sparing, reference=name))
 
 
-def conduct(
-    session: Session, setup: Setup, posed: Sequence[PosedTask], plan: Plan, manifest: Mapping[str, Any]
+def run_stages(
+    session: Session, setup: Setup, posed: Sequence[BuiltTask], plan: RequestPlan, manifest: Mapping[str, Any]
 ) -> RunResult:
     """The stages from the first question on, under a record of their own: execute, score, aggregate."""
     with recorded(session, setup.model, manifest) as run_id:
@@ -116,53 +116,53 @@ def conduct(
         return end_record(session, result, posed, executed)
 
 
-def end_record(session: Session, result: RunResult, posed: Sequence[PosedTask], executed: Executed) -> RunResult:
+def end_record(session: Session, result: RunResult, posed: Sequence[BuiltTask], executed: Executed) -> RunResult:
     """Marks a run as ended, with what it found and the values of its documents.
 
     Gives the run with what of that could not be kept: a full disk must not hide the numbers.
     """
-    troubles: list[Problem] = []
+    run_problems: list[Problem] = []
     kept = [
         values
         for item, found in zip(posed, result.tasks, strict=True)
-        for values in tried(troubles, f"the values of {found.name}", _kept_by(item, found))
+        for values in tried(run_problems, f"the values of {found.name}", _kept_by(item, found))
     ]
-    result = replace(result, troubles=(*result.troubles, *troubles))
+    result = replace(result, run_problems=(*result.run_problems, *run_problems))
     status = FINISHED if result.is_whole else INCOMPLETE
     speed = {executed.unit: executed.work, "seconds": executed.seconds}
     try:
         session.store.runs.end(result.run_id, status, {**result.summary(), "speed": speed}, kept)
     except StoreError as error:
-        return replace(result, troubles=(*result.troubles, Problem(error.faults, error)))
+        return replace(result, run_problems=(*result.run_problems, Problem(error.faults, error)))
     return result
 
 
-def _kept_by(posed: PosedTask, result: TaskResult) -> Callable[[], list[DocumentValues]]:
-    return lambda: kept_values(posed.task.scoring, result)
+def _kept_by(posed: BuiltTask, result: TaskResult) -> Callable[[], list[DocumentValues]]:
+    return lambda: document_values(posed.task.scoring, result)
 
 
 _Made = TypeVar("_Made")
 
 
-def tried(troubles: list[Problem], what: str, make: Callable[[], Iterable[_Made]]) -> tuple[_Made, ...]:
+def tried(run_problems: list[Problem], what: str, make: Callable[[], Iterable[_Made]]) -> tuple[_Made, ...]:
     """What `make` gives. Where that raises, nothing, and the trouble is added: the scores are still reported."""
     try:
         return tuple(make())
     except Exception as error:  # a bug in what stands beside the scores
-        troubles.append(Problem((Fault(what, f"could not be made: {type(error).__name__}: {error}"),), error))
+        run_problems.append(Problem((Fault(what, f"could not be made: {type(error).__name__}: {error}"),), error))
         return ()
 
 
 @contextmanager
 def prepared(
     session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None
-) -> Iterator[tuple[Setup, list[PosedTask], Plan]]:
+) -> Iterator[tuple[Setup, list[BuiltTask], RequestPlan]]:
     """The stages before asking: resolve, pose, plan. Also the dry run."""
     with resolved(session, tasks, model) as setup:
         posed = []
         for task in setup.tasks:
             with session.stage("pose", task.card.name):
-                posed.append(pose_task(task, session.spec, setup.model.fingerprint.digest))
+                posed.append(build_task(task, session.spec, setup.model.fingerprint.digest))
         check_golds(posed, session.spec)
         check_scorers(posed, setup.scorers)
         with session.stage("plan"):
@@ -184,7 +184,7 @@ def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None
             setup.model.close()
 
 
-def plan_missing(session: Session, posed: Sequence[PosedTask]) -> Plan:
+def plan_missing(session: Session, posed: Sequence[BuiltTask]) -> RequestPlan:
     """What is asked that the store cannot answer."""
     requests: dict[bytes, Request] = {}
     for item in posed:
@@ -200,11 +200,11 @@ def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Ite
     """A new run's record; marks it when the run does not get to its end. A killed run stays `running`."""
     run_id = None
     try:
-        with uninterrupted():
+        with defer_signals():
             run_id = session.store.runs.begin(model.fingerprint, session.spec.to_json(), manifest)
         yield run_id
     except BaseException as error:
-        number = received()
+        number = received_signal()
         is_stopped = isinstance(error, (KeyboardInterrupt, SystemExit)) or number is not None
         if run_id is not None:
             session.store.runs.abandon(run_id, INTERRUPTED if is_stopped else FAILED)
@@ -213,26 +213,26 @@ def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Ite
         raise
 
 
-def score(session: Session, setup: Setup, posed: Sequence[PosedTask], executed: Executed) -> tuple[TaskResult, ...]:
+def score(session: Session, setup: Setup, posed: Sequence[BuiltTask], executed: Executed) -> tuple[TaskResult, ...]:
     """Every task's result, from the store and what this run brought."""
     iterations, sparing = session.spec.bootstrap_iters, session.spec.sparing
-    report = after_a_while(session.listener)
+    report = delayed_report(session.listener)
     results = tuple(
         scored_task(item, scorer, session.store.responses, executed, iterations, report)
         for item, scorer in zip(posed, setup.scorers, strict=True)
     )
-    if sparing.sample is None and not sparing.may_stop:
+    if sparing.sample is None and not sparing.may_stop_early:
         return results
-    from assay.run.sparing import with_spared
+    from assay.run.sparing import with_subsample_estimates
 
-    return with_spared(posed, results, sparing, session.references)
+    return with_subsample_estimates(posed, results, sparing, session.references)
 
 
 def make_result(
     session: Session,
     run_id: str,
     setup: Setup,
-    plan: Plan,
+    plan: RequestPlan,
     executed: Executed,
     results: tuple[TaskResult, ...],
     groups: tuple[GroupResult, ...],
@@ -241,10 +241,10 @@ def make_result(
     """All that a run found, with what the user ought to know of it."""
     asked = len(plan.missing)
     counts = RequestCounts(plan.posed, plan.unique, plan.known, asked, len(executed.failures))
-    troubles: list[Problem] = []
-    notices = _notices(session, setup, results, groups, asked, troubles)
-    prompts = tried(troubles, "the lines of prompts", lambda: prompt_axes(setup.tasks, results))
-    variance = tried(troubles, "the sources of variance", lambda: _variance(session, setup, results))
+    run_problems: list[Problem] = []
+    notices = _notices(session, setup, results, groups, asked, run_problems)
+    prompts = tried(run_problems, "the lines of prompts", lambda: prompt_axes(setup.tasks, results))
+    variance = tried(run_problems, "the sources of variance", lambda: _variance(session, setup, results))
     return RunResult(
         run_id=run_id,
         spec=session.spec,
@@ -259,7 +259,7 @@ def make_result(
         model_run=_model_run(setup.model, executed) if asked else {},
         prompts=prompts,
         variance=variance,
-        troubles=tuple(troubles),
+        run_problems=tuple(run_problems),
         model=setup.model,
     )
 
@@ -270,7 +270,7 @@ def _notices(
     results: tuple[TaskResult, ...],
     groups: tuple[GroupResult, ...],
     asked: int,
-    troubles: list[Problem],
+    run_problems: list[Problem],
 ) -> tuple[str, ...]:
     """What the user ought to know: of the run, the model, the answers, the options and the tasks, in this order."""
     is_trained = setup.model.fingerprint.parent is not None
@@ -282,16 +282,16 @@ def _notices(
         lambda: part_notices(results, session.spec),
         lambda: ignored_notices(setup.tasks, results, session.spec),
         lambda: best_of(setup.combined, results, groups),
-        lambda: [line for task in setup.tasks if isinstance(task, Advises) for line in task.notices()],
+        lambda: [line for task in setup.tasks if isinstance(task, ReportsNotices) for line in task.notices()],
     ]
     known = (*setup.notices, *session.store.notices)
-    return (*known, *(line for part in parts for line in tried(troubles, "the notices", part)))
+    return (*known, *(line for part in parts for line in tried(run_problems, "the notices", part)))
 
 
 def _variance(session: Session, setup: Setup, results: tuple[TaskResult, ...]) -> tuple[TaskVariance, ...]:
     """Where scores vary, of tasks that were asked in several ways; most runs have none and pay nothing."""
-    is_varied = session.spec.options.axes != Axes()
-    if not is_varied and not any(isinstance(t, HarnessTask) and t.definition.prompt for t in setup.tasks):
+    is_varied = session.spec.options.axes != VariationAxes()
+    if not is_varied and not any(isinstance(t, LmEvalTask) and t.definition.prompt for t in setup.tasks):
         return ()
     from assay.run.varying import task_variances
 
@@ -307,9 +307,9 @@ def _failure_counts(failures: Mapping[bytes, Failure]) -> dict[str, tuple[int, s
 def _model_run(model: Model, executed: Executed) -> dict[str, Any]:
     """How the model ran: what was measured, and what it tells of itself."""
     measured = {"tokens": executed.tokens, "seconds": executed.seconds} if executed.tokens else {}
-    return {**measured, **(model.description() if isinstance(model, Describes) else {})}
+    return {**measured, **(model.description() if isinstance(model, ReportsExecution) else {})}
 
 
 def _model_notices(model: Model, asked: int) -> list[str]:
     """What a model says of itself; it has only something to say when it was loaded."""
-    return list(model.notices()) if asked and isinstance(model, Advises) else []
+    return list(model.notices()) if asked and isinstance(model, ReportsNotices) else []

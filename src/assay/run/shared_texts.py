@@ -21,12 +21,12 @@ _LARGER = 1.2
 
 def shared_text_notices(results: Sequence[TaskResult]) -> list[str]:
     """One notice per task at most: ways of asking a task have the same documents."""
-    told: dict[str, str | None] = {}
+    reported: dict[str, str | None] = {}
     for result in results:
         family = task_family(result.name)
-        if told.get(family) is None:
-            told[family] = _notice(result)
-    return [notice for notice in told.values() if notice is not None]
+        if reported.get(family) is None:
+            reported[family] = _notice(result)
+    return [notice for notice in reported.values() if notice is not None]
 
 
 def _notice(result: TaskResult) -> str | None:
@@ -39,14 +39,14 @@ def _notice(result: TaskResult) -> str | None:
     found, own = _clustered(result, metric, column), metric.estimate.stderr or 0.0
     if found is None or found.stderr is None or found.stderr < _LARGER * own:
         return None
-    told = f'{found.n:,} documents share {found.clusters:,} values of the column "{column}"'
+    reported = f'{found.n:,} documents share {found.clusters:,} values of the column "{column}"'
     errors = f"the standard error of {metric.metric} is {found.stderr:.4f} by these and not {own:.4f}"
-    if result.spared is not None and result.spared.stop is not None:  # which knows no clusters
+    if result.subsample is not None and result.subsample.stop is not None:  # which knows no clusters
         way_out = (
             f"the anytime-valid interval does not heed them either; use --sample N with --cluster {column} instead"
         )
-        return f"{result.name}: {told}; {errors}; {way_out}"
-    return f"{result.name}: {told}; {errors}: say --cluster {column}, or --cluster auto"
+        return f"{result.name}: {reported}; {errors}; {way_out}"
+    return f"{result.name}: {reported}; {errors}: say --cluster {column}, or --cluster auto"
 
 
 def _has_error(metric: MetricResult) -> bool:

@@ -16,27 +16,27 @@ from assay.core.identity import document_digest
 from assay.core.protocols import Task
 from assay.core.requests import Instance, Request
 from assay.core.responses import Failure
-from assay.core.results import Answered, TaskResult
+from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Estimate
 from assay.core.specs import MetricSpec, PipelineSpec, RunSpec, Scoring
 from assay.core.variance_axes import task_family
-from assay.run.changing import Rescored
+from assay.run.changing import RescoredTask
 from assay.run.events import Listener
 from assay.run.execute import Executed
-from assay.run.posing import PosedTask, pose_task
-from assay.run.reopen import as_argument, lacking_objects, recorded_spec, reopen, was_object
+from assay.run.posing import BuiltTask, build_task
+from assay.run.reopen import as_argument, missing_task_objects, recorded_spec, reopen, object_task_text
 from assay.run.scoring import score_task, scored_task
 from assay.run.session import Session
 from assay.scoring.documents import document_scorer
 from assay.store.runs import RunRecord
 from assay.store.store import Store
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 
-_NOTHING_ASKED = Executed({}, {}, 0, 0.0)
+_NO_REQUESTS = Executed({}, {}, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ReopenedTask:
     """A task of a recorded run.
 
     Attributes:
@@ -51,13 +51,13 @@ class Side:
     record: RunRecord
     name: str
     spec: RunSpec
-    posed: PosedTask | None = None
+    built: BuiltTask | None = None
     result: TaskResult | None = None
     reason: str = ""
     needs_object: bool = False
 
     @property
-    def told(self) -> str:
+    def explanation(self) -> str:
         """Why it cannot be reopened, and what helps."""
         advice = f". From Python, give it: {as_argument([task_family(self.name)])}" if self.needs_object else ""
         return self.reason + advice
@@ -70,7 +70,7 @@ class Side:
     @property
     def config(self) -> Mapping[str, Any]:
         """The task's definition as recorded; records of older versions have none."""
-        card = {} if self.posed is None else self.posed.task.card.config
+        card = {} if self.built is None else self.built.task.card.config
         found: Mapping[str, Any] = self.entry.get("config", card)
         return found
 
@@ -81,7 +81,7 @@ class Side:
 
     @property
     def scoring(self) -> Scoring | None:
-        return None if self.posed is None else self.posed.task.scoring
+        return None if self.built is None else self.built.task.scoring
 
     def scores(self) -> list[Score]:
         """Every number of the task: today's where the answers are at hand, else the recorded ones."""
@@ -107,9 +107,9 @@ class Side:
         return next((spec for spec in listed if spec.name == name), None)
 
 
-def load_sides(
+def reopen_tasks(
     store: Store, record: RunRecord, names: list[str], listener: Listener, given: Sequence[Task] = ()
-) -> dict[str, Side]:
+) -> dict[str, ReopenedTask]:
     """The named tasks of a run. Each is scored anew from the store, without lm-eval's bootstrap.
 
     Args:
@@ -122,88 +122,88 @@ def load_sides(
     plain = RunSpec.from_json(record.spec)
     lacking: list[str] = []
     try:
-        spec, lacking = recorded_spec(record), lacking_objects(record, given)
+        spec, lacking = recorded_spec(record), missing_task_objects(record, given)
         reopened = reopen(Session(spec, store, listener), record, given, is_partial=True)
     except UserError as error:
-        closed = {name: Side(store, record, name, plain, reason=str(error)) for name in names}
+        closed = {name: ReopenedTask(store, record, name, plain, reason=str(error)) for name in names}
         return {**closed, **_objects(store, record, names, lacking)}
     found = _objects(store, record, names, lacking)
-    for posed in reopened.posed:
-        name = posed.task.card.name
+    for built in reopened.built:
+        name = built.task.card.name
         if name in names:
-            found[name] = _side(store, record, posed, spec)
+            found[name] = _reopened_task(store, record, built, spec)
     return found
 
 
-def _objects(store: Store, record: RunRecord, names: list[str], lacking: Sequence[str]) -> dict[str, Side]:
+def _objects(store: Store, record: RunRecord, names: list[str], lacking: Sequence[str]) -> dict[str, ReopenedTask]:
     """The tasks that were objects in Python, and are not given."""
     spec, families = RunSpec.from_json(record.spec), {name: task_family(name) for name in names}
     return {
-        name: Side(store, record, name, spec, reason=was_object(record, family), needs_object=True)
+        name: ReopenedTask(store, record, name, spec, reason=object_task_text(record, family), needs_object=True)
         for name, family in families.items()
         if family in lacking
     }
 
 
-def _side(store: Store, record: RunRecord, posed: PosedTask, spec: RunSpec) -> Side:
+def _reopened_task(store: Store, record: RunRecord, built: BuiltTask, spec: RunSpec) -> ReopenedTask:
     """A task scored anew; one that cannot be scored leaves the others theirs."""
-    name, where = posed.task.card.name, f"task {posed.task.card.name}"
+    name, where = built.task.card.name, f"task {built.task.card.name}"
     try:
-        scorer = document_scorer(posed.task.scoring, where)
+        scorer = document_scorer(built.task.scoring, where)
     except UserError as error:  # a metric that is not to be had, say
-        return Side(store, record, name, spec, reason=str(error))
-    result = scored_task(posed, scorer, store.responses, _NOTHING_ASKED, 0)
+        return ReopenedTask(store, record, name, spec, reason=str(error))
+    result = scored_task(built, scorer, store.responses, _NO_REQUESTS, 0)
     if result.problem is not None and not result.metrics:
-        return Side(store, record, name, spec, reason=result.problem.text)
-    return Side(store, record, name, spec, posed, result)
+        return ReopenedTask(store, record, name, spec, reason=result.problem.text)
+    return ReopenedTask(store, record, name, spec, built, result)
 
 
-def under(side: Side, metric: MetricSpec, pipeline: PipelineSpec | None) -> TaskResult | None:
+def rescored_under(reopened: ReopenedTask, metric: MetricSpec, pipeline: PipelineSpec | None) -> TaskResult | None:
     """The side's answers under another metric or pipeline; None where the stored answers do not allow it."""
-    own = side.scoring
-    if own is None or side.posed is None or metric.function is not None:
+    own = reopened.scoring
+    if own is None or reopened.built is None or metric.function is not None:
         return None
     pipelines = own.pipelines if pipeline is None else (pipeline,)
     scoring = replace(own, metrics=(metric,), pipelines=pipelines, process=None)
     try:
-        posed = _posed_for(side, side.posed, scoring)
-        scorer = document_scorer(scoring, f"task {side.name}")
-        return None if posed is None else score_task(posed, scorer, side.store.responses, _NOTHING_ASKED, 0)
+        built = _built_for(reopened, reopened.built, scoring)
+        scorer = document_scorer(scoring, f"task {reopened.name}")
+        return None if built is None else score_task(built, scorer, reopened.store.responses, _NO_REQUESTS, 0)
     except Exception:  # the metric does not fit this shape of question, or not what this pipeline gives
         return None
 
 
-def _posed_for(side: Side, posed: PosedTask, scoring: Scoring) -> PosedTask | None:
+def _built_for(reopened: ReopenedTask, built: BuiltTask, scoring: Scoring) -> BuiltTask | None:
     """The task as a scoring needs it asked; None where that takes requests without an answer."""
-    own, task = posed.task.scoring, posed.task
+    own, task = built.task.scoring, built.task
     if set(scoring.nulls) <= set(own.nulls) and (own.reads_prompts or not scoring.reads_prompts):
-        return replace(posed, task=Rescored(task, scoring))
-    if not isinstance(task, HarnessTask):
+        return replace(built, task=RescoredTask(task, scoring))
+    if not isinstance(task, LmEvalTask):
         return None
-    changed = HarnessTask(replace(task.definition, scoring=scoring), task.options)
-    again = pose_task(changed, side.spec, side.record.fingerprint.digest)
+    changed = LmEvalTask(replace(task.definition, scoring=scoring), task.options)
+    again = build_task(changed, reopened.spec, reopened.record.fingerprint.digest)
     keys = again.keys.requests
-    return again if len(side.store.responses.known(keys)) == len(keys) else None
+    return again if len(reopened.store.responses.known(keys)) == len(keys) else None
 
 
-def paired_documents(first: Side, second: Side) -> list[tuple[int, int]]:
+def paired_documents(first: ReopenedTask, second: ReopenedTask) -> list[tuple[int, int]]:
     """Places of the documents that both sides have, by their content; equal ones one by one."""
-    if first.posed is None or second.posed is None:
+    if first.built is None or second.built is None:
         return []
-    if first.posed.fingerprint == second.posed.fingerprint:
-        return [(place, place) for place in range(len(first.posed.documents))]
+    if first.built.fingerprint == second.built.fingerprint:
+        return [(index, index) for index in range(len(first.built.documents))]
     places: dict[str, list[int]] = defaultdict(list)
-    for place, document in enumerate(second.posed.documents):
-        places[document_digest(document)].append(place)
+    for index, document in enumerate(second.built.documents):
+        places[document_digest(document)].append(index)
     pairs = []
-    for place, document in enumerate(first.posed.documents):
+    for index, document in enumerate(first.built.documents):
         others = places[document_digest(document)]
         if others:
-            pairs.append((place, others.pop(0)))
+            pairs.append((index, others.pop(0)))
     return pairs
 
 
-def asked(instance: Instance) -> tuple[Request, ...]:
+def main_requests(instance: Instance) -> tuple[Request, ...]:
     """What a document asks, without what only some metrics ask besides."""
     if instance.choices and not instance.orders and (instance.nulls or instance.prompts):
         return instance.requests[: len(instance.choices) * instance.draws]
@@ -220,6 +220,6 @@ def values_of(result: TaskResult, score: Score) -> dict[int, float]:
     return found
 
 
-def is_whole(item: Answered) -> bool:
+def is_whole(item: AnsweredDocument) -> bool:
     """Whether every request of a document was answered."""
     return not any(isinstance(output, Failure) for output in item.outputs)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from assay.core.results import TaskResult
 from assay.core.scores import MetricResult
-from assay.core.sparing import Beside, Reference, Spared, Sparing
-from assay.run.posing import PosedTask
+from assay.core.sparing import AdditionalEstimate, ReferenceValues, SubsampleResult, SubsamplingOptions
+from assay.run.posing import BuiltTask
 from assay.run.references import check_documents, load_references
 from assay.run.scoring import without_score
-from assay.scoring.aggregate import averaged
+from assay.scoring.aggregate import mean_metrics
 from assay.scoring.problems import problem_of
 from assay.stats.sampling import difference_estimate, finite_estimate
 from assay.store.store import Store
@@ -19,51 +19,51 @@ from assay.store.store import Store
 REFERENCE = "--reference"
 
 
-def sample_references(store: Store, run: str, posed: Sequence[PosedTask]) -> dict[str, Reference]:
+def sample_references(store: Store, run: str, built: Sequence[BuiltTask]) -> dict[str, ReferenceValues]:
     """The reference of every task, which asked about all of its documents."""
-    found = load_references(store, run, [item.task for item in posed], REFERENCE)
-    for item in posed:
+    found = load_references(store, run, [item.task for item in built], REFERENCE)
+    for item in built:
         check_documents(found[item.task.card.name], item.task.documents(), REFERENCE, is_whole=True)
     return found
 
 
-def with_spared(
-    posed: Sequence[PosedTask],
+def with_subsample_estimates(
+    built: Sequence[BuiltTask],
     results: Sequence[TaskResult],
-    sparing: Sparing,
-    references: Mapping[str, Reference],
+    sparing: SubsamplingOptions,
+    references: Mapping[str, ReferenceValues],
 ) -> tuple[TaskResult, ...]:
     """The results of a run that asked a random part of the documents, with what else that tells."""
     found = []
-    for item, result in zip(posed, results, strict=True):
+    for item, result in zip(built, results, strict=True):
         try:
-            found.append(_told(item, result, sparing, references.get(result.name)))
+            found.append(_with_subsample(item, result, sparing, references.get(result.name)))
         except Exception as error:  # a value of task code that no estimate takes costs this task alone
             found.append(without_score(result, problem_of(error, f"task {result.name}")))
     return tuple(found)
 
 
-def _told(posed: PosedTask, result: TaskResult, sparing: Sparing, reference: Reference | None) -> TaskResult:
+def _with_subsample(built: BuiltTask, result: TaskResult, sparing: SubsamplingOptions, reference: ReferenceValues | None) -> TaskResult:
     counts = result.denominators
-    if counts.total == counts.available and not sparing.may_stop:
+    if counts.total == counts.available and not sparing.may_stop_early:
         return result
-    whole: list[Beside] = []
-    differences: list[Beside] = []
+    whole: list[AdditionalEstimate] = []
+    differences: list[AdditionalEstimate] = []
     # After stopping, what was asked is no random sample of a fixed size; nor is it without those that failed.
-    metrics = () if sparing.may_stop else averaged(posed.task.scoring, result.metrics)
+    metrics = () if sparing.may_stop_early else mean_metrics(built.task.scoring, result.metrics)
     for metric in metrics:
         values = dict(_values(result, metric))
         if len(values) < counts.total:
             continue
         estimate = finite_estimate(list(values.values()), counts.available)
-        whole.append(Beside(metric.metric, metric.filter, estimate))
+        whole.append(AdditionalEstimate(metric.metric, metric.filter, estimate))
         theirs = {} if reference is None else reference.values.get((metric.metric, metric.filter), {})
         if len(theirs) == counts.available:
-            full = [theirs[place] for place in range(counts.available)]
-            differences.append(Beside(metric.metric, metric.filter, difference_estimate(full, values)))
+            full = [theirs[index] for index in range(counts.available)]
+            differences.append(AdditionalEstimate(metric.metric, metric.filter, difference_estimate(full, values)))
     run = None if reference is None else reference.run
-    spared = Spared(counts.total, counts.available, sparing.seed, tuple(whole), tuple(differences), run)
-    return replace(result, spared=spared)
+    subsample = SubsampleResult(counts.total, counts.available, sparing.seed, tuple(whole), tuple(differences), run)
+    return replace(result, subsample=subsample)
 
 
 def _values(result: TaskResult, metric: MetricResult) -> Iterator[tuple[int, float]]:

@@ -15,19 +15,19 @@ from assay.core.errors import DataError, Fault, StoreError, UserError
 from assay.core.protocols import Model, Task
 from assay.core.responses import Failure
 from assay.core.results import Problem, RunResult, TaskResult
-from assay.core.sparing import UNTIL_DECIDED, UNTIL_SE, Reference, Sparing, Stop
+from assay.core.sparing import UNTIL_DECIDED, UNTIL_SE, ReferenceValues, SubsamplingOptions, EarlyStop
 from assay.core.specs import RunSpec
-from assay.plan.planning import Plan
+from assay.plan.planning import RequestPlan
 from assay.run.execute import Executed, execute
 from assay.run.golds import check_golds
 from assay.run.manifest import described_tasks, make_manifest
-from assay.run.posing import PosedTask, chosen_documents, pose_documents, split_places
+from assay.run.posing import BuiltTask, selected_documents, build_documents, split_indices
 from assay.run.references import check_documents, load_references
 from assay.run.rehearsing import check_scorers
 from assay.run.resolve import Setup
 from assay.run.scoring import score_documents, without_score
 from assay.run.session import Session, end_record, make_result, plan_missing, recorded, resolved, score
-from assay.scoring.aggregate import aggregate_groups, first_averaged
+from assay.scoring.aggregate import aggregate_groups, first_mean_metric
 from assay.scoring.documents import DocumentScorer
 from assay.scoring.problems import problem_of
 from assay.stats.means import LEVEL, normal_quantile
@@ -47,7 +47,7 @@ def lap_end(asked: int) -> int:
 
 
 @dataclass(slots=True)
-class _Course:
+class _TaskState:
     """A task on its way.
 
     Attributes:
@@ -70,14 +70,14 @@ class _Course:
     order: Sequence[Document]
     metric: str
     filter: str
-    reference: Reference | None = None
+    reference: ReferenceValues | None = None
     is_lower_better: bool = False
     lacking: int = 0
     asked: int = 0
     own: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
     laps: int = 0
-    stop: Stop | None = None
+    stop: EarlyStop | None = None
     problem: Problem | None = None
 
     def next_lap(self) -> Sequence[Document]:
@@ -93,51 +93,51 @@ class _Course:
                 self.own.append(self._within(values[document.id], document.id))
                 self.others += [self._within(theirs[document.id], document.id)] if self.reference else []
 
-    def _within(self, value: float, place: int) -> float:
+    def _within(self, value: float, index: int) -> float:
         if 0 <= value <= 1:
             return value
         where = f"task {self.task.card.name}, metric {self.metric}"
-        found = f"document {place} has the value {value:g}"
+        found = f"document {index} has the value {value:g}"
         raise DataError(Fault(where, found, "values from 0 to 1, which the rules of stopping need", "Choose --metrics"))
 
 
 def run_in_laps(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> RunResult:
     """A whole run, task by task as long as its rule asks for more. Arguments as in `assay.run.session.run`."""
     with resolved(session, tasks, model) as setup:
-        courses = _courses(session, setup)
+        states = _task_states(session, setup)
         digest = setup.model.fingerprint.digest
-        first = [pose_documents(one.task, one.next_lap(), session.spec, digest) for one in courses]
+        first = [build_documents(one.task, one.next_lap(), session.spec, digest) for one in states]
         check_golds(first, session.spec)
         check_scorers(first, setup.scorers)
         # Until the end the record tells of the first lap, so that a killed run can be read, too.
         manifest = make_manifest(session.spec, setup.model.fingerprint, first)
         runs = session.store.runs
         with recorded(session, setup.model, manifest) as run_id:
-            plan, executed = _laps(session, setup, courses)
+            plan, executed = _laps(session, setup, states)
             if executed.failures:
                 runs.add_failures(run_id, executed.failures.items())
-            posed = [pose_documents(one.task, _asked(one), session.spec, digest) for one in courses]
+            posed = [build_documents(one.task, _evaluated_documents(one), session.spec, digest) for one in states]
             manifest = {**manifest, "tasks": described_tasks(posed, session.spec)}
             runs.describe(run_id, manifest)
             with session.stage("score"):
-                results = _stopped(score(session, setup, posed, executed), courses)
+                results = _stopped(score(session, setup, posed, executed), states)
                 groups = aggregate_groups(setup.groups, results)
             result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
             return end_record(session, result, posed, executed)
 
 
-def _asked(course: _Course) -> list[Document]:
+def _evaluated_documents(state: _TaskState) -> list[Document]:
     """The documents asked about, in the order of the task."""
-    return sorted(course.order[: course.asked], key=lambda document: document.id)
+    return sorted(state.order[: state.asked], key=lambda document: document.id)
 
 
-def _stopped(results: Sequence[TaskResult], courses: Sequence[_Course]) -> tuple[TaskResult, ...]:
+def _stopped(results: Sequence[TaskResult], states: Sequence[_TaskState]) -> tuple[TaskResult, ...]:
     found = []
-    for result, course in zip(results, courses, strict=True):
-        if course.problem is not None:
-            found.append(without_score(result, course.problem))
-        elif result.spared is not None:
-            found.append(replace(result, spared=replace(result.spared, stop=course.stop)))
+    for result, state in zip(results, states, strict=True):
+        if state.problem is not None:
+            found.append(without_score(result, state.problem))
+        elif result.subsample is not None:
+            found.append(replace(result, subsample=replace(result.subsample, stop=state.stop)))
         else:  # it could not be scored
             found.append(result)
     return tuple(found)
@@ -146,7 +146,7 @@ def _stopped(results: Sequence[TaskResult], courses: Sequence[_Course]) -> tuple
 # Before the first lap
 
 
-def _courses(session: Session, setup: Setup) -> list[_Course]:
+def _task_states(session: Session, setup: Setup) -> list[_TaskState]:
     """Every task with its documents in random order; what no rule can be applied to is an error before asking."""
     other, references = session.spec.sparing.until_decided, {}
     if other is not None:
@@ -155,17 +155,17 @@ def _courses(session: Session, setup: Setup) -> list[_Course]:
         whole = replace(session.spec.sparing, until_decided=session.store.runs.get(other).id)
         session.spec = replace(session.spec, sparing=whole)
     return [
-        _course(task, scorer, session.spec, references.get(task.card.name))
+        _task_state(task, scorer, session.spec, references.get(task.card.name))
         for task, scorer in zip(setup.tasks, setup.scorers, strict=True)
     ]
 
 
-def _course(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Reference | None) -> _Course:
+def _task_state(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: ReferenceValues | None) -> _TaskState:
     where, everything = f"task {task.card.name}", task.documents()
     if spec.cluster is not None or task.card.config.get("cluster") is not None:
         found = "has clusters, and the rules of stopping need documents that stand for themselves"
         raise UserError(Fault(where, found, "--sample N", "Leave out --until_se and --until_decided"))
-    found_metric = first_averaged(task.scoring)
+    found_metric = first_mean_metric(task.scoring)
     if found_metric is None:
         listed = ", ".join(one.name for one in task.scoring.metrics)
         found = f"none of its metrics ({listed}) is a mean over documents of values from 0 to 1"
@@ -181,30 +181,30 @@ def _course(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Refere
             found = f"has no value of {metric} ({pipeline}) for any document that would be asked"
             raise UserError(Fault(f"--{UNTIL_DECIDED} {reference.run}, {where}", found, "a run with the same metric"))
     lacking = len(everyone) - len(order)
-    return _Course(task, scorer, order, metric, pipeline, reference, higher_is_better is False, lacking)
+    return _TaskState(task, scorer, order, metric, pipeline, reference, higher_is_better is False, lacking)
 
 
 def _ordered(task: Task, spec: RunSpec) -> list[Document]:
     """The documents that the run asks at most, in random order; the first n are the sample of n."""
-    place_of = {document.id: place for document, place in zip(task.documents(), split_places(task), strict=True)}
-    chosen = {place_of[document.id]: document for document in chosen_documents(task, spec)}
+    place_of = {document.id: index for document, index in zip(task.documents(), split_indices(task), strict=True)}
+    chosen = {place_of[document.id]: document for document in selected_documents(task, spec)}
     order = random_order(max(chosen, default=-1) + 1, spec.sparing.seed)
-    return [chosen[place] for place in order if place in chosen]
+    return [chosen[index] for index in order if index in chosen]
 
 
 # Laps
 
 
-def _laps(session: Session, setup: Setup, courses: Sequence[_Course]) -> tuple[Plan, Executed]:
+def _laps(session: Session, setup: Setup, states: Sequence[_TaskState]) -> tuple[RequestPlan, Executed]:
     """Asks lap after lap until every task has stopped; gives what was asked in all."""
-    plans: list[Plan] = []
+    plans: list[RequestPlan] = []
     parts: list[Executed] = []
-    while going := [course for course in courses if course.stop is None and course.problem is None]:
-        documents = [course.next_lap() for course in going]
+    while going := [state for state in states if state.stop is None and state.problem is None]:
+        documents = [state.next_lap() for state in going]
         with session.stage("lap", f"{len(plans) + 1}: {sum(map(len, documents)):,} documents"):
             posed = [
-                pose_documents(course.task, own, session.spec, setup.model.fingerprint.digest)
-                for course, own in zip(going, documents, strict=True)
+                build_documents(state.task, own, session.spec, setup.model.fingerprint.digest)
+                for state, own in zip(going, documents, strict=True)
             ]
             plan = plan_missing(session, posed)
         # Each lap waits for its answers to be safe: the next must not ask for them again.
@@ -214,67 +214,67 @@ def _laps(session: Session, setup: Setup, courses: Sequence[_Course]) -> tuple[P
         ):
             executed = execute(plan, setup.model, writer, session.listener)
         with session.stage("score"):
-            for course, item in zip(going, posed, strict=True):
-                _judge(course, item, session, executed)
+            for state, item in zip(going, posed, strict=True):
+                _judge(state, item, session, executed)
         plans.append(plan)
         parts.append(executed)
     return _summed(plans, parts)
 
 
-def _judge(course: _Course, posed: PosedTask, session: Session, executed: Executed) -> None:
+def _judge(state: _TaskState, posed: BuiltTask, session: Session, executed: Executed) -> None:
     """Takes a lap's values and asks the rule. A task that cannot be scored is asked no more, and the others go on."""
-    end = course.asked + len(posed.documents)
+    end = state.asked + len(posed.documents)
     try:
-        _take(course, posed, session, executed)
+        _take(state, posed, session, executed)
     except StoreError:
         raise
     except Exception as error:  # code of tasks and plugins may raise anything
-        course.asked, course.problem = end, problem_of(error, f"task {course.task.card.name}")
+        state.asked, state.problem = end, problem_of(error, f"task {state.task.card.name}")
 
 
-def _take(course: _Course, posed: PosedTask, session: Session, executed: Executed) -> None:
-    _, samples = score_documents(posed, course.scorer, session.store.responses, executed)
+def _take(state: _TaskState, posed: BuiltTask, session: Session, executed: Executed) -> None:
+    _, samples = score_documents(posed, state.scorer, session.store.responses, executed)
     values = {
-        sample.document_id: float(sample.values[course.metric])
+        sample.document_id: float(sample.values[state.metric])
         for sample in samples
-        if sample.filter == course.filter and isinstance(sample.values.get(course.metric), (int, float))
+        if sample.filter == state.filter and isinstance(sample.values.get(state.metric), (int, float))
     }
-    course.take(posed.documents, values)
-    stop = _state(course, session.spec.sparing)
-    if stop.is_reached or course.asked == len(course.order):
-        course.stop = stop
+    state.take(posed.documents, values)
+    stop = _stopping_decision(state, session.spec.sparing)
+    if stop.is_reached or state.asked == len(state.order):
+        state.stop = stop
 
 
-def _state(course: _Course, sparing: Sparing) -> Stop:
+def _stopping_decision(state: _TaskState, sparing: SubsamplingOptions) -> EarlyStop:
     """What the rule says now."""
-    head = (course.asked, len(course.order), course.laps)
+    head = (state.asked, len(state.order), state.laps)
     if sparing.until_se is not None:
-        bounds = mean_bounds(course.own)
+        bounds = mean_bounds(state.own)
         is_narrow = bounds.half_width <= normal_quantile() * sparing.until_se
         ends = (bounds.low, bounds.high, LEVEL)
-        return Stop(UNTIL_SE, course.metric, course.filter, is_narrow, *head, *ends, wanted=sparing.until_se)
-    decision, bounds = decide(course.own, course.others), difference_bounds(course.own, course.others)
-    return Stop(
+        return EarlyStop(UNTIL_SE, state.metric, state.filter, is_narrow, *head, *ends, wanted=sparing.until_se)
+    decision, bounds = decide(state.own, state.others), difference_bounds(state.own, state.others)
+    return EarlyStop(
         UNTIL_DECIDED,
-        course.metric,
-        course.filter,
+        state.metric,
+        state.filter,
         decision.is_decided,
         *head,
         bounds.low,
         bounds.high,
         LEVEL,
         p=decision.p,
-        is_better=None if decision.is_first_better is None else decision.is_first_better != course.is_lower_better,
+        is_better=None if decision.is_first_better is None else decision.is_first_better != state.is_lower_better,
         other=sparing.until_decided,
-        lacking=course.lacking,
+        lacking=state.lacking,
     )
 
 
-def _summed(plans: Sequence[Plan], parts: Sequence[Executed]) -> tuple[Plan, Executed]:
+def _summed(plans: Sequence[RequestPlan], parts: Sequence[Executed]) -> tuple[RequestPlan, Executed]:
     missing = {key: request for plan in plans for key, request in plan.missing.items()}
     known = sum(plan.known for plan in plans)
     works = [work for plan in plans for work in plan.works]
-    plan = Plan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
+    plan = RequestPlan(missing, works, sum(plan.posed for plan in plans), len(missing) + known, known)
     answers = {key: answer for part in parts for key, answer in part.answers.items()}
     # A request that failed in one lap may be answered in a later one, where another document asks it too.
     failures = {key: answer for key, answer in answers.items() if isinstance(answer, Failure)}

@@ -11,9 +11,9 @@ from itertools import combinations
 from typing import Any
 
 from assay.core.arguments import LONGEST_IN_NAME
-from assay.core.comparisons import AXES, CORRECTIONS, LEAST_ALPHA, TESTS, CompareWish, PairedScore, System
+from assay.core.comparisons import AXES, CORRECTIONS, MIN_ALPHA, TESTS, CompareOptions, PairedScore, System
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
-from assay.scoring.matching import Matched
+from assay.scoring.matching import MatchedPair
 from assay.store.runs import RunRecord
 from assay.store.store import Store
 
@@ -23,35 +23,35 @@ AT = "@"
 _BOUNDED = ("f1", "matthews_corrcoef", "cohen_kappa", "ece", "ece_adaptive", "auroc", "aurc", "selective_acc")
 
 
-def check_wish(wish: CompareWish) -> None:
+def check_options(options: CompareOptions) -> None:
     """Every setting that means nothing, at once."""
     faults = []
     for name, value, known in (
-        ("--correction", wish.correction, CORRECTIONS),
-        ("--test", wish.test, (None, *TESTS)),
-        *(("--across", axis, AXES) for axis in wish.across),
+        ("--correction", options.correction, CORRECTIONS),
+        ("--test", options.test, (None, *TESTS)),
+        *(("--across", axis, AXES) for axis in options.across),
     ):
         if value not in known:
             words = [word for word in known if word is not None]
             faults.append(Fault(name, f'"{value}"{did_you_mean(str(value), words)}', "one of " + ", ".join(words)))
-    if not LEAST_ALPHA <= wish.alpha < 0.5:
-        faults.append(Fault("--alpha", f"{wish.alpha}", f"a number from {LEAST_ALPHA:g} to 0.5, such as 0.05"))
-    if wish.margin is not None and not 0 < wish.margin < math.inf:
+    if not MIN_ALPHA <= options.alpha < 0.5:
+        faults.append(Fault("--alpha", f"{options.alpha}", f"a number from {MIN_ALPHA:g} to 0.5, such as 0.05"))
+    if options.margin is not None and not 0 < options.margin < math.inf:
         advice = "Say how large a difference does not matter: 0.02 is 2 points"
-        faults.append(Fault("--margin", f"{wish.margin}", "a number above 0", advice))
-    if wish.detect is not None and not 0 < abs(wish.detect) < math.inf:
-        faults.append(Fault("--detect", f"{wish.detect}", "a number other than 0"))
-    if wish.seed < 0:
-        faults.append(Fault("--seed", f"{wish.seed}", "a whole number, 0 or more"))
+        faults.append(Fault("--margin", f"{options.margin}", "a number above 0", advice))
+    if options.detect is not None and not 0 < abs(options.detect) < math.inf:
+        faults.append(Fault("--detect", f"{options.detect}", "a number other than 0"))
+    if options.seed < 0:
+        faults.append(Fault("--seed", f"{options.seed}", "a whole number, 0 or more"))
     if faults:
         raise UserError(*faults)
 
 
-def points_as_sizes(wish: CompareWish, score: PairedScore, match: Matched) -> list[Fault]:
+def points_as_sizes(options: CompareOptions, score: PairedScore, match: MatchedPair) -> list[Fault]:
     """Faults of a margin, or a difference to detect, that no two scores can be apart: points were meant."""
-    sizes = (("--margin", wish.margin), ("--detect", wish.detect))
+    sizes = (("--margin", options.margin), ("--detect", options.detect))
     large = [(option, size) for option, size in sizes if size is not None and abs(size) >= 1]
-    is_bounded = match.first.kept.aggregation in _BOUNDED
+    is_bounded = match.first.recorded.aggregation in _BOUNDED
     if not large or not (is_bounded or (match.first.is_share and match.second.is_share)):
         return []
     name = score.metric if score.filter == "none" else f"{score.metric},{score.filter}"
@@ -66,9 +66,9 @@ def find_systems(store: Store, runs: Sequence[str], baseline: str | None) -> tup
         first = _named(store, baseline)
         rest = [item for item in named if (item[0].id, item[1]) != (first[0].id, first[1])]
         named = [first, *rest]
-    for place, (record, task) in enumerate(named):
+    for index, (record, task) in enumerate(named):
         # A whole run has the task that is named beside it: that would be compared with itself.
-        if any(record.id == other.id and (task == own or None in (task, own)) for other, own in named[:place]):
+        if any(record.id == other.id and (task == own or None in (task, own)) for other, own in named[:index]):
             raise UserError(Fault("compare", f"run {record.id} is named twice", "different runs, or RUN@TASK"))
     if len(named) < 2:
         raise UserError(Fault("compare", "one run", "two runs or more", "See: assay ls runs"))
@@ -97,11 +97,11 @@ def _labels(named: Sequence[tuple[RunRecord, str | None]]) -> list[str]:
         _joined(models, single),
     )
     found = []
-    for place, ((record, task), model) in enumerate(zip(named, models, strict=True)):
+    for index, ((record, task), model) in enumerate(zip(named, models, strict=True)):
         same = [other for other, name in enumerate(models) if name == model]
         fitting = [kind for kind in kinds if len({kind[other] for other in same}) == len(same)]
         usual = f"{model} ({record.id[-6:]}{AT + task if task else ''})"
-        found.append(fitting[0][place] if fitting else usual)
+        found.append(fitting[0][index] if fitting else usual)
     return found if len(set(found)) == len(found) else [f"{_model(r)} ({r.id}{AT + t if t else ''})" for r, t in named]
 
 

@@ -11,33 +11,33 @@ from typing import NamedTuple
 from assay.core import explanations as kinds
 from assay.core.errors import UserError
 from assay.core.explanations import Cause
-from assay.core.protocols import Tokenizes, TokenView
+from assay.core.protocols import ExposesTokens, TokenView
 from assay.core.requests import Request
-from assay.run.causes import Pair
+from assay.run.causes import TaskPair
 from assay.run.events import Listener
 from assay.run.reopen import open_recorded
-from assay.run.sides import Side, asked
+from assay.run.sides import ReopenedTask, main_requests
 from assay.store.store import Store
 
 _SHOWN = 4
 
 
-class Opening(NamedTuple):
+class ModelAccess(NamedTuple):
     """What opening a recorded model takes: the store that knows those trained here, and who is told."""
 
     store: Store
     listener: Listener
 
 
-def token_cause(pair: Pair, opening: Opening) -> tuple[Cause | None, str]:
+def token_cause(pair: TaskPair, access: ModelAccess) -> tuple[Cause | None, str]:
     """How the first document that is asked otherwise (or else the first one) becomes other tokens; or why not known."""
     if not pair.is_open or not pair.common:
         return None, "tokens are not compared: both runs must be reopened, and have a document in common"
     places = (pair.different or pair.common)[0]
     views = []
-    for side, item in zip(pair.sides, pair.answered(places), strict=True):
+    for reopened, item in zip(pair.sides, pair.answered(places), strict=True):
         try:
-            views.append(_view(side, asked(item.instance)[0], opening))
+            views.append(_view(reopened, main_requests(item.instance)[0], access))
         except UserError as error:
             return None, f"tokens are not compared: {error}"
     if None in views:
@@ -55,10 +55,10 @@ def token_lines(first: TokenView, second: TokenView) -> list[str]:
     return [*_bos_lines(first, second), *_parting(first, second)]
 
 
-def _view(side: Side, request: Request, opening: Opening) -> TokenView | None:
-    model = open_recorded(side.record, side.spec, opening.listener, opening.store)
+def _view(reopened: ReopenedTask, request: Request, access: ModelAccess) -> TokenView | None:
+    model = open_recorded(reopened.record, reopened.spec, access.listener, access.store)
     try:
-        if model.capabilities.can_tokenize and isinstance(model, Tokenizes):
+        if model.capabilities.can_tokenize and isinstance(model, ExposesTokens):
             return model.view(request)
         return None
     finally:
@@ -84,17 +84,17 @@ def _parting(first: TokenView, second: TokenView) -> list[str]:
     one, two = _ids(first), _ids(second)
     if one == two:
         return []
-    shared = next((place for place, both in enumerate(zip(one, two, strict=False)) if both[0] != both[1]), None)
-    place = min(len(one), len(two)) if shared is None else shared
+    shared = next((index for index, both in enumerate(zip(one, two, strict=False)) if both[0] != both[1]), None)
+    index = min(len(one), len(two)) if shared is None else shared
     pieces = [(*view.context_pieces, *view.continuation_pieces) for view in (first, second)]
-    shown = [_shown(ids, texts, place) for ids, texts in zip((one, two), pieces, strict=True)]
+    shown = [_shown(ids, texts, index) for ids, texts in zip((one, two), pieces, strict=True)]
     return [
-        f"{len(one):,} → {len(two):,} tokens, the same up to token {place}",
+        f"{len(one):,} → {len(two):,} tokens, the same up to token {index}",
         f"first:  {shown[0]}",
         f"second: {shown[1]}",
     ]
 
 
-def _shown(ids: Sequence[int], pieces: Sequence[str], place: int) -> str:
-    part = range(place, min(place + _SHOWN, len(ids)))
+def _shown(ids: Sequence[int], pieces: Sequence[str], index: int) -> str:
+    part = range(index, min(index + _SHOWN, len(ids)))
     return " ".join(f"{ids[number]}:{pieces[number]!r}" for number in part) or "(its end)"

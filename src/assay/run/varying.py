@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from assay.core.errors import UserError
 from assay.core.protocols import Task
 from assay.core.responses import Failure
-from assay.core.results import Answered, TaskResult
+from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Sample
 from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, TaskVariance, VarianceAxis, base_name
-from assay.run.picks import picks_of, right_of
-from assay.run.posing import split_places
-from assay.scoring.aggregate import clusters_of
+from assay.run.picks import predictions_of, gold_choices_of
+from assay.run.posing import split_indices
+from assay.scoring.aggregate import document_clusters
 from assay.scoring.documents import DocumentScorer
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,9 @@ _NO_MEAN = "the metric is no mean over documents"
 _NO_VALUE = "the metric has no value"
 _ONE_DOCUMENT = "one document says nothing of others"
 # Score per document, by its place in the split.
-Column = Mapping[int, float]
+DocumentScores = Mapping[int, float]
 # A metric under a pipeline.
-Key = tuple[str, str]
+MetricKey = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class _Cell:
     """A task as it was asked at one level of every axis but that of draws."""
 
     levels: Mapping[str, str]
-    task: HarnessTask
+    task: LmEvalTask
     scorer: DocumentScorer
     result: TaskResult
 
     @cached_property
-    def places(self) -> Mapping[int, int]:
+    def indices(self) -> Mapping[int, int]:
         """Document → its place in the split: prompts may pass over different rows."""
-        return dict(enumerate(split_places(self.task)))
+        return dict(enumerate(split_indices(self.task)))
 
     @cached_property
     def drawn(self) -> Sequence[Sequence[Sample]]:
@@ -67,7 +67,7 @@ class _Cell:
         except UserError:
             return ()
 
-    def column(self, key: Key, samples: Sequence[Sample] | None = None) -> Column | None:
+    def column(self, key: MetricKey, samples: Sequence[Sample] | None = None) -> DocumentScores | None:
         """A metric's value of every document; None where the values are no numbers."""
         metric, name = key
         found = {}
@@ -76,29 +76,29 @@ class _Cell:
                 value = sample.values[metric]
                 if value is not None and not isinstance(value, (bool, int, float)):
                     return None
-                found[self.places[sample.document_id]] = math.nan if value is None else float(value)
+                found[self.indices[sample.document_id]] = math.nan if value is None else float(value)
         return found
 
-    def columns(self, key: Key) -> list[Column]:
+    def columns(self, key: MetricKey) -> list[DocumentScores]:
         """A column per draw; one where the metric is made of all draws; none where it is no mean, or has no value."""
         whole = self.column(key)
         value = self.result.metric(*key).estimate.value
         if not whole or value is None or not _is_mean(value, whole.values()):
             return []
         singles = [self.column(key, samples) for samples in self.drawn]
-        return [found for found in singles if found] if _makes(singles, whole) else [whole]
+        return [found for found in singles if found] if _is_mean_of_draws(singles, whole) else [whole]
 
-    def picks(self, key: Key) -> list[Mapping[int, int | None]]:
+    def picks(self, key: MetricKey) -> list[Mapping[int, int | None]]:
         """The choice that a metric picks of every document, by its place in the document; a mapping per draw."""
-        found = picks_of(self.task, self.result, *key, self.drawn if self.result.card.kind == _GENERATED else ())
-        return [{self.places[document]: pick for document, pick in picks.items()} for picks in found]
+        found = predictions_of(self.task, self.result, *key, self.drawn if self.result.card.kind == _GENERATED else ())
+        return [{self.indices[document]: pick for document, pick in picks.items()} for picks in found]
 
     def right(self) -> Mapping[int, tuple[int, Any]]:
         """Per document, how many choices it has and which are right."""
-        return {self.places[document]: right for document, right in right_of(self.task, self.result).items()}
+        return {self.indices[document]: right for document, right in gold_choices_of(self.task, self.result).items()}
 
 
-def _scored_draw(answered: Sequence[Answered], scorer: DocumentScorer, draw: int, draws: int) -> list[Sample]:
+def _scored_draw(answered: Sequence[AnsweredDocument], scorer: DocumentScorer, draw: int, draws: int) -> list[Sample]:
     found: list[Sample] = []
     for item in answered:
         outputs = [output for output in item.outputs[draw::draws] if not isinstance(output, Failure)]
@@ -113,16 +113,16 @@ def _is_mean(value: float, found: Any) -> bool:
     return bool(known) and math.isclose(math.fsum(known) / len(known), value, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _makes(singles: Sequence[Column | None], whole: Column) -> bool:
+def _is_mean_of_draws(singles: Sequence[DocumentScores | None], whole: DocumentScores) -> bool:
     """Whether a metric of all draws is that of the first, or their mean: another one is a property of the whole set."""
     columns = [column for column in singles if column]
     if not columns or len(columns) < len(singles):
         return False
     # A document that failed in some of its draws has a value for the others alone.
-    shared = [place for place in whole if all(place in column for column in columns)]
+    shared = [index for index in whole if all(index in column for column in columns)]
     ways = (lambda drawn: drawn[0], lambda drawn: math.fsum(drawn) / len(drawn))
     return any(
-        all(_is_same(way([column[place] for column in columns]), whole[place]) for place in shared) for way in ways
+        all(_is_same(way([column[index] for column in columns]), whole[index]) for index in shared) for way in ways
     )
 
 
@@ -142,7 +142,7 @@ def task_variances(
     """
     families: dict[str, list[_Cell]] = {}
     for task, scorer, result in zip(tasks, scorers, results, strict=True):
-        if isinstance(task, HarnessTask):
+        if isinstance(task, LmEvalTask):
             definition = task.definition
             prompt = definition.prompt
             levels = {axis: str(level) for axis, level in definition.variant.items()}
@@ -166,7 +166,7 @@ def _family(base: str, cells: Sequence[_Cell]) -> Iterator[TaskVariance]:
             yield _variance(base, key, own)
 
 
-def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
+def _variance(base: str, key: MetricKey, cells: Sequence[_Cell]) -> TaskVariance:
     if PROMPT in cells[0].levels and len(_levels(cells, PROMPT)) == 1:  # the score is that of this prompt
         base = f"{base}@{cells[0].levels[PROMPT]}"
     columns = [cell.columns(key) for cell in cells]
@@ -177,7 +177,7 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
     axes = _axes(key, cells, columns)
     if not all(columns):
         return TaskVariance(base, *key, axes, reason=_why_not(key, cells, columns))
-    names, rows = list(cells[0].levels), sorted({place for cell in cells for place in _asked(cell)})
+    names, rows = list(cells[0].levels), sorted({index for cell in cells for index in _evaluated_indices(cell)})
     if len(rows) < 2:
         return TaskVariance(base, *key, axes, reason=_ONE_DOCUMENT)
     table, clusters = _table(cells, columns, names, rows), _clusters(cells, rows)
@@ -193,7 +193,7 @@ def _variance(base: str, key: Key, cells: Sequence[_Cell]) -> TaskVariance:
     return TaskVariance(base, *key, axes, parts, _naive(table, clusters), available=_available(cells))
 
 
-def _why_not(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]]) -> str:
+def _why_not(key: MetricKey, cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]]) -> str:
     """Why some cells have no values of their documents."""
     lacking = [cell for cell, own in zip(cells, columns, strict=True) if not own]
     if any(cell.result.metric(*key).estimate.value is not None for cell in lacking):
@@ -203,7 +203,7 @@ def _why_not(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column
 
 def _available(cells: Sequence[_Cell]) -> dict[str, int]:
     """How many documents there are to ask, and orders of their choices."""
-    found, sizes = {DOCUMENT: min(len(cell.places) for cell in cells)}, _choices(cells)
+    found, sizes = {DOCUMENT: min(len(cell.indices) for cell in cells)}, _choices(cells)
     return {**found, ORDER: math.factorial(min(sizes))} if sizes else found
 
 
@@ -224,33 +224,33 @@ def _levels(cells: Sequence[_Cell], axis: str) -> list[str]:
 
 
 def _table(
-    cells: Sequence[_Cell], columns: Sequence[Sequence[Column]], names: Sequence[str], places: Sequence[int]
+    cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]], names: Sequence[str], indices: Sequence[int]
 ) -> NDArray[np.float64]:
     """Scores by document, by the axes of the cells and by draw; NaN where there is none."""
     import numpy as np
 
-    rows = {place: row for row, place in enumerate(places)}
+    rows = {index: row for row, index in enumerate(indices)}
     levels = {axis: _levels(cells, axis) for axis in names}
     table = np.full((len(rows), *(len(levels[axis]) for axis in names), len(columns[0])), np.nan)
     for cell, found in zip(cells, columns, strict=True):
         where = tuple(levels[axis].index(cell.levels[axis]) for axis in names)
         for draw, column in enumerate(found):
-            for place, value in column.items():
-                at = (rows[place], *where, draw)
+            for index, value in column.items():
+                at = (rows[index], *where, draw)
                 table[at] = value
     return table
 
 
-def _asked(cell: _Cell) -> Iterator[int]:
-    return (cell.places[item.document.id] for item in cell.result.answered)
+def _evaluated_indices(cell: _Cell) -> Iterator[int]:
+    return (cell.indices[item.document.id] for item in cell.result.answered)
 
 
-def _clusters(cells: Sequence[_Cell], places: Sequence[int]) -> list[str] | None:
+def _clusters(cells: Sequence[_Cell], indices: Sequence[int]) -> list[str] | None:
     """The cluster of every document; None where each stands for itself."""
     found: dict[int, str] = {}
     for cell in cells:
-        found |= {cell.places[document]: own for document, own in (clusters_of(cell.result.answered) or {}).items()}
-    return [found[place] for place in places] if found else None
+        found |= {cell.indices[document]: own for document, own in (document_clusters(cell.result.answered) or {}).items()}
+    return [found[index] for index in indices] if found else None
 
 
 def _naive(table: NDArray[np.float64], clusters: Sequence[str] | None) -> float | None:
@@ -258,7 +258,7 @@ def _naive(table: NDArray[np.float64], clusters: Sequence[str] | None) -> float 
     import numpy as np
 
     from assay.stats.clustered import clustered_mean
-    from assay.stats.means import is_hair, standard_error
+    from assay.stats.means import is_rounding_error, standard_error
 
     means = table.reshape(len(table), -1).mean(axis=1)
     known = ~np.isnan(means)
@@ -268,10 +268,10 @@ def _naive(table: NDArray[np.float64], clusters: Sequence[str] | None) -> float 
     else:
         own = [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
         error = clustered_mean(values, own).estimate.stderr
-    return None if error is None or is_hair(error, max(map(abs, values))) else error
+    return None if error is None or is_rounding_error(error, max(map(abs, values))) else error
 
 
-def _axes(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]]) -> tuple[VarianceAxis, ...]:
+def _axes(key: MetricKey, cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]]) -> tuple[VarianceAxis, ...]:
     found = []
     picks = [cell.picks(key) for cell in cells]
     for axis in cells[0].levels:
@@ -293,8 +293,8 @@ def _axes(key: Key, cells: Sequence[_Cell], columns: Sequence[Sequence[Column]])
 
 
 def _at(
-    cells: Sequence[_Cell], columns: Sequence[Sequence[Column]], axis: str, level: str
-) -> Iterator[tuple[_Cell, Sequence[Column]]]:
+    cells: Sequence[_Cell], columns: Sequence[Sequence[DocumentScores]], axis: str, level: str
+) -> Iterator[tuple[_Cell, Sequence[DocumentScores]]]:
     return ((cell, own) for cell, own in zip(cells, columns, strict=True) if cell.levels[axis] == level)
 
 
@@ -312,23 +312,23 @@ def _axis(
 ) -> VarianceAxis:
     from assay.stats.agreement import krippendorff_alpha, percent_agreement
 
-    places = sorted({place for rater in raters for place in rater})
-    ratings = [[rater.get(place) for rater in raters] for place in places]
+    indices = sorted({index for rater in raters for index in rater})
+    ratings = [[rater.get(index) for rater in raters] for index in indices]
     if len(raters) < 2 or not any(sum(pick is not None for pick in row) > 1 for row in ratings):
         return VarianceAxis(name, scores)
-    clusters = _clusters(cells, places)
+    clusters = _clusters(cells, indices)
     share, alpha = percent_agreement(ratings, clusters=clusters), krippendorff_alpha(ratings, clusters=clusters)
     return VarianceAxis(name, scores, share, alpha)
 
 
-def _score(key: Key, cell: _Cell, columns: Sequence[Column]) -> float | None:
+def _score(key: MetricKey, cell: _Cell, columns: Sequence[DocumentScores]) -> float | None:
     """What a cell scored, over all its draws."""
     if len(columns) > 1:
         return _mean([_value(column) for column in columns])
     return cell.result.metric(*key).estimate.value
 
 
-def _value(column: Column) -> float | None:
+def _value(column: DocumentScores) -> float | None:
     return _mean([value for value in column.values() if not math.isnan(value)])
 
 

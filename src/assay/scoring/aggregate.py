@@ -9,29 +9,29 @@ from typing import Any
 
 from assay.core.comparisons import CUSTOM
 from assay.core.errors import Fault, UserError
-from assay.core.metric_names import settled
-from assay.core.reporting import Report, unheard
-from assay.core.results import Answered, GroupResult, TaskResult
-from assay.core.scores import MetricResult, Sample, added
+from assay.core.metric_names import expanded_specs
+from assay.core.reporting import ProgressCallback, ignore_progress
+from assay.core.results import AnsweredDocument, GroupResult, TaskResult
+from assay.core.scores import MetricResult, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.core.variance_axes import task_family
 from assay.scoring.failing import Leaf, group_bounds, task_bounds
 from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.scoring.metrics.own_functions import own_aggregation
+from assay.scoring.metrics.own_functions import custom_aggregation
 from assay.scoring.metrics.reading import Unreadable
-from assay.scoring.problems import problem_of, without_members
+from assay.scoring.problems import problem_of, missing_members
 from assay.scoring.registry import METRICS, metric_definition
-from assay.scoring.task_code import raised
+from assay.scoring.task_code import task_code_error
 from assay.scoring.texts import add_counts
-from assay.scoring.values import Values
-from assay.stats.means import nothing
-from assay.stats.pooled import group_estimate, harness_group_stderr
+from assay.scoring.values import MetricValues
+from assay.stats.means import empty_estimate
+from assay.stats.pooled import group_estimate, lm_eval_group_stderr
 
 # lm-eval resamples metrics of these names, whatever their aggregation, at most so often.
 _SLOW_METRICS, _MOST_RESAMPLES = ("bleu", "chrf", "chrf++", "ter"), 100
 
 # Methods of intervals that only means have.
-_OF_MEANS = ("wilson", "wilson-t", "t", "clustered-wilson", "clustered-t", "wilson-clusters")
+_MEAN_METHODS = ("wilson", "wilson-t", "t", "clustered-wilson", "clustered-t", "wilson-clusters")
 
 
 def aggregate_task(
@@ -40,7 +40,7 @@ def aggregate_task(
     bootstrap_iters: int | None,
     where: str = "",
     clusters: Mapping[int, str] | None = None,
-    report: Report = unheard,
+    report: ProgressCallback = ignore_progress,
 ) -> tuple[MetricResult, ...]:
     """Every metric that the samples hold, under every pipeline; with no samples, every metric that is listed.
 
@@ -55,7 +55,7 @@ def aggregate_task(
     by_pipeline: dict[str, list[Sample]] = {pipeline.name: [] for pipeline in scoring.pipelines}
     for sample in samples:
         by_pipeline[sample.filter].append(sample)
-    metrics = settled(scoring.metrics, where)
+    metrics = expanded_specs(scoring.metrics, where)
     resamples = _Resamples(bootstrap_iters or 0, report)
     is_open = scoring.process is not None or any(map(_may_give_others, metrics))
     return tuple(
@@ -76,7 +76,7 @@ class _Resamples:
     """lm-eval's resamples: how many are wanted, and who hears of them."""
 
     wanted: int
-    report: Report
+    report: ProgressCallback
 
     def of(self, metric: str) -> int:
         """How many a metric has."""
@@ -87,7 +87,7 @@ class _Resamples:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _ReportingRule:
     """How a metric is reported: its aggregation is a name of the table or the task's own function."""
 
     name: str
@@ -95,7 +95,7 @@ class _Rule:
     higher_is_better: bool | None = None
 
 
-def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_Rule]:
+def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_ReportingRule]:
     """What to report: listed metrics first, then names that only task code knows.
 
     Such a name is reported like the metric that gave it; one that comes from the task's own scoring has the mean and
@@ -108,17 +108,17 @@ def _rules(listed: Sequence[MetricSpec], samples: Sequence[Sample]) -> list[_Rul
     sources: dict[str, str] = {}
     for sample in samples:
         names.update(dict.fromkeys(sample.values))
-        if isinstance(sample.values, Values) and sample.values.sources:
+        if isinstance(sample.values, MetricValues) and sample.values.sources:
             sources.update(sample.values.sources)
     found = [rule for name, rule in rules.items() if name in names]
     for name in names:
         if name not in rules:
             source = rules.get(sources.get(name, ""))
-            found.append(_Rule(name) if source is None else replace(source, name=name))
+            found.append(_ReportingRule(name) if source is None else replace(source, name=name))
     return found
 
 
-def _rule(spec: MetricSpec) -> _Rule:
+def _rule(spec: MetricSpec) -> _ReportingRule:
     """The task file's word, else that of the table, else the mean and no direction."""
     definition = metric_definition(spec.name) if spec.name in METRICS else None
     aggregation, direction = spec.aggregation, spec.higher_is_better
@@ -126,12 +126,12 @@ def _rule(spec: MetricSpec) -> _Rule:
         is_usual = aggregation is None or (definition.over_draws and aggregation == "mean")
         aggregation = definition.aggregation if is_usual else aggregation
         direction = definition.higher_is_better if direction is None else direction
-    return _Rule(spec.name, aggregation or "mean", direction)
+    return _ReportingRule(spec.name, aggregation or "mean", direction)
 
 
 def directions(scoring: Scoring, results: Sequence[MetricResult]) -> dict[str, bool | None]:
     """Which way each metric is better: those that the task lists, and those that one of them gave."""
-    listed = {spec.name: _rule(spec).higher_is_better for spec in settled(scoring.metrics)}
+    listed = {spec.name: _rule(spec).higher_is_better for spec in expanded_specs(scoring.metrics)}
     given = {result.metric: result.higher_is_better for result in results if result.higher_is_better is not None}
     return {**given, **listed}
 
@@ -144,13 +144,13 @@ def aggregation_names(scoring: Scoring, results: Sequence[MetricResult]) -> dict
     listed = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
     found = {}
     for result in results:
-        is_mean = result.estimate.method in _OF_MEANS
+        is_mean = result.estimate.method in _MEAN_METHODS
         name = listed.get(result.metric, "mean" if is_mean else CUSTOM)
         found[result.metric] = CUSTOM if callable(name) else str(name)
     return found
 
 
-def clusters_of(answered: Sequence[Answered]) -> dict[int, str] | None:
+def document_clusters(answered: Sequence[AnsweredDocument]) -> dict[int, str] | None:
     """Document → its cluster; None where documents stand for themselves."""
     if not answered or answered[0].instance.cluster is None:
         return None
@@ -161,21 +161,21 @@ def _own_clusters(samples: Sequence[Sample], clusters: Mapping[int, str] | None)
     return None if clusters is None else [clusters[sample.document_id] for sample in samples]
 
 
-def averaged(scoring: Scoring, results: Sequence[MetricResult]) -> list[MetricResult]:
+def mean_metrics(scoring: Scoring, results: Sequence[MetricResult]) -> list[MetricResult]:
     """Those metrics whose score is the mean over documents, as far as the task's scoring tells."""
     rules = {spec.name: _rule(spec).aggregation for spec in scoring.metrics}
     unlisted = "mean" if scoring.process is not None else None
     return [result for result in results if rules.get(result.metric, unlisted) == "mean"]
 
 
-def first_averaged(scoring: Scoring) -> tuple[str, bool | None] | None:
+def first_mean_metric(scoring: Scoring) -> tuple[str, bool | None] | None:
     """The first metric that a task lists whose score is the mean over documents, and which way it is better."""
     rules = map(_rule, scoring.metrics)
     return next(((rule.name, rule.higher_is_better) for rule in rules if rule.aggregation == "mean"), None)
 
 
 def _metric_result(
-    rule: _Rule,
+    rule: _ReportingRule,
     pipeline: str,
     samples: Sequence[Sample],
     resamples: _Resamples,
@@ -183,10 +183,10 @@ def _metric_result(
     clusters: Sequence[str] | None = None,
 ) -> MetricResult:
     name, own = rule.name, rule.aggregation
-    aggregation = own_aggregation(own) if callable(own) else AGGREGATIONS[own]
+    aggregation = custom_aggregation(own) if callable(own) else AGGREGATIONS[own]
     # A document whose own scoring left this metric out does not count for it.
     values = [sample.values[name] for sample in samples if name in sample.values]
-    place = f'{where}, metric "{name}"' if where else f'metric "{name}"'
+    location = f'{where}, metric "{name}"' if where else f'metric "{name}"'
     try:
         read = aggregation.read(values)
         stderr = aggregation.harness_stderr(read, resamples.of(name), partial(resamples.say, name))
@@ -196,11 +196,11 @@ def _metric_result(
             those = [own for own, sample in zip(clusters, samples, strict=True) if name in sample.values]
             estimate = aggregation.clustered(read, those)
     except Unreadable as error:
-        raise _unreadable(place, own, error) from error
+        raise _unreadable(location, own, error) from error
     except (Exception, SystemExit) as error:  # code of a task may raise anything
         if not callable(own):
             raise
-        raise raised(place, f"its aggregation {_name(own)}", error) from error
+        raise task_code_error(location, f"its aggregation {_name(own)}", error) from error
     return MetricResult(name, pipeline, estimate, rule.higher_is_better, stderr)
 
 
@@ -223,11 +223,11 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__name__", repr(function)))
 
 
-def leaves_of(group: str, groups: Mapping[str, GroupSpec]) -> tuple[str, ...]:
+def leaf_tasks(group: str, groups: Mapping[str, GroupSpec]) -> tuple[str, ...]:
     """Names of all tasks below a group, each once, in order."""
     found: dict[str, None] = {}
     for member in groups[group].members:
-        for leaf in leaves_of(member, groups) if member in groups else (member,):
+        for leaf in leaf_tasks(member, groups) if member in groups else (member,):
             found[leaf] = None
     return tuple(found)
 
@@ -241,12 +241,12 @@ def aggregate_groups(groups: Sequence[GroupSpec], tasks: Sequence[TaskResult]) -
     by_task = {task.name: task for task in tasks}
     found = []
     for group in groups:
-        leaves = leaves_of(group.name, by_name)
+        leaves = leaf_tasks(group.name, by_name)
         results = [by_task[leaf] for leaf in leaves]
         try:
             found.append(_group_result(group, leaves, results))
         except Exception as error:  # values of task code may fit a task and not be fit to be put together
-            counts = added([task.denominators for task in results])
+            counts = sum_denominators([task.denominators for task in results])
             problem = problem_of(error, f"group {group.name}")
             found.append(GroupResult(group, leaves, (), 0, denominators=counts, problem=problem))
     return tuple(found)
@@ -260,16 +260,16 @@ def _group_result(group: GroupSpec, leaves: tuple[str, ...], results: Sequence[T
     problem = None
     if len(scored) < len(results) and (group.metrics or group.is_pooled):
         lost = [task.name for task in results if not task.metrics and task.problem is not None]
-        problem = without_members(group.name, lost)
-        metrics = tuple(map(_valueless, metrics))
+        problem = missing_members(group.name, lost)
+        metrics = tuple(map(_without_value, metrics))
     counts = [task.texts for task in scored if task.texts is not None] if group.is_pooled else []
     texts = add_counts(counts) if counts and problem is None else None
-    size, counts_of_all = sum(task.sample_len for task in results), added([task.denominators for task in results])
+    size, counts_of_all = sum(task.sample_len for task in results), sum_denominators([task.denominators for task in results])
     return GroupResult(group, leaves, metrics, size, texts, counts_of_all, problem)
 
 
-def _valueless(metric: MetricResult) -> MetricResult:
-    return replace(metric, estimate=nothing(metric.estimate.method), harness_stderr=None, bounds=None)
+def _without_value(metric: MetricResult) -> MetricResult:
+    return replace(metric, estimate=empty_estimate(metric.estimate.method), harness_stderr=None, bounds=None)
 
 
 def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResult, ...]:
@@ -284,7 +284,7 @@ def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResul
             own = [sample for task in tasks for sample in task.samples if sample.filter == reported.filter]
             clusters = _pooled_clusters(tasks, reported.filter)
             rule, where = _rule(MetricSpec(reported.metric)), f"group {name}"
-            result = _metric_result(rule, reported.filter, own, _Resamples(0, unheard), where, clusters)
+            result = _metric_result(rule, reported.filter, own, _Resamples(0, ignore_progress), where, clusters)
             # Only perplexities are pooled, which have no highest value.
             bounds = task_bounds(result.estimate, None, failed) if failed else None
             found.append(replace(result, bounds=bounds))
@@ -293,7 +293,7 @@ def _pooled_metrics(name: str, tasks: Sequence[TaskResult]) -> tuple[MetricResul
 
 def _pooled_clusters(tasks: Sequence[TaskResult], pipeline: str) -> list[str] | None:
     """The clusters of all leaves' documents, each leaf's for themselves; None where no leaf has any."""
-    by_task = [clusters_of(task.answered) for task in tasks]
+    by_task = [document_clusters(task.answered) for task in tasks]
     if all(clusters is None for clusters in by_task):
         return None
     return [
@@ -327,7 +327,7 @@ def _group_metric(spec: GroupMetricSpec, pipeline: str, tasks: Sequence[TaskResu
         pipeline,
         group_estimate([metric.estimate for _, metric in leaves], sizes, spec.weight_by_size, families),
         directions.pop() if len(directions) == 1 else None,
-        harness_group_stderr([metric.harness_stderr for _, metric in leaves], sizes, spec.weight_by_size),
+        lm_eval_group_stderr([metric.harness_stderr for _, metric in leaves], sizes, spec.weight_by_size),
         group_bounds(
             (Leaf(metric, task.sample_len, task.denominators.failed) for task, metric in every), spec.weight_by_size
         ),

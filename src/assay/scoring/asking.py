@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from assay.core.errors import UserError
 from assay.core.variance_axes import DOCUMENT, ORDER, PROMPT, SEED, Decomposition, base_name
-from assay.scoring.comparing import Compared
+from assay.scoring.comparing import PairedComparison
 from assay.stats.variance import decompose
 
 # With fewer levels of an axis the error over other levels is itself known too badly.
-FEWEST_LEVELS = 3
+MIN_LEVELS = 3
 STYLE = "style"
 _LEVEL = re.compile(rf"#({SEED}|{ORDER})=(-?\d+)")
 
 
 @dataclass(frozen=True)
-class Asked:
+class TaskVariants:
     """A task with its ways of asking, of which there may be one.
 
     Attributes:
@@ -40,10 +40,10 @@ class Asked:
         parts: the table of differences taken apart, where an axis is random.
     """
 
-    items: Sequence[Compared]
+    items: Sequence[PairedComparison]
     random: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-    parts: Decomposition | None = None
+    decomposition: Decomposition | None = None
 
     @property
     def documents(self) -> int:
@@ -58,15 +58,15 @@ class Asked:
     @property
     def degrees(self) -> float:
         """Degrees of freedom of the error."""
-        if self.parts is not None and self.parts.degrees is not None:
-            return self.parts.degrees
+        if self.decomposition is not None and self.decomposition.degrees is not None:
+            return self.decomposition.degrees
         return self.units - 1.0
 
     @cached_property
     def error(self) -> float:
         """Standard error of the mean difference: over random axes and documents, or over documents alone."""
-        if self.parts is not None:
-            return self.parts.stderr or 0.0
+        if self.decomposition is not None:
+            return self.decomposition.stderr or 0.0
         if len(self.items) == 1:
             return self.items[0].score.difference.stderr or 0.0
         count, sums = self.units, self._residual_sums()
@@ -80,54 +80,54 @@ class Asked:
             middle, weight = float(item.differences.mean()), len(self.items) * item.score.n
             for unit, gap in zip(item.clusters or item.documents, item.differences.tolist(), strict=True):
                 sums[unit] = sums.get(unit, 0.0) + (gap - middle) / weight
-        hair = 1e-15
-        return [0.0 if abs(own) < hair else own for own in sums.values()]
+        tolerance = 1e-15
+        return [0.0 if abs(own) < tolerance else own for own in sums.values()]
 
 
-def asked_ways(name: str, items: Sequence[Compared]) -> Asked:
+def task_variants(name: str, items: Sequence[PairedComparison]) -> TaskVariants:
     """A task's ways of asking, with prompts, seeds and orders random where there are enough of them.
 
     Args:
         name: the task's own.
         items: two systems in every way.
     """
-    ways = [_levels(item) for item in items]
-    axes = [axis for axis in dict.fromkeys(axis for way in ways for axis in way) if _count(ways, axis) > 1]
-    enough = [axis for axis in axes if axis != STYLE and _count(ways, axis) >= FEWEST_LEVELS]
-    parts = _taken_apart(items, ways, axes, enough) if enough else None
-    random = enough if parts is not None else []
-    told = {axis: f"{_count(ways, axis)} {axis}s of {name}" for axis in axes}
-    fixed = [told[axis] for axis in axes if axis not in random]
-    return Asked(items, tuple(told[axis] for axis in random), tuple(fixed), parts)
+    variants = [_levels(item) for item in items]
+    axes = [axis for axis in dict.fromkeys(axis for variant in variants for axis in variant) if _count(variants, axis) > 1]
+    enough = [axis for axis in axes if axis != STYLE and _count(variants, axis) >= MIN_LEVELS]
+    decomposition = _decomposed(items, variants, axes, enough) if enough else None
+    random = enough if decomposition is not None else []
+    described = {axis: f"{_count(variants, axis)} {axis}s of {name}" for axis in axes}
+    fixed = [described[axis] for axis in axes if axis not in random]
+    return TaskVariants(items, tuple(described[axis] for axis in random), tuple(fixed), decomposition)
 
 
-def _levels(item: Compared) -> dict[str, str]:
+def _levels(item: PairedComparison) -> dict[str, str]:
     """Axis → level, as the task's name says."""
     name = item.score.task
     asked = base_name(name)
-    way = asked.partition("@")[2]
-    found = {(STYLE if item.is_style else PROMPT): way} if way else {}
+    variant = asked.partition("@")[2]
+    found = {(STYLE if item.is_style else PROMPT): variant} if variant else {}
     return found | dict(_LEVEL.findall(name[len(asked) :]))
 
 
-def _count(ways: Sequence[dict[str, str]], axis: str) -> int:
-    return len({way.get(axis) for way in ways})
+def _count(variants: Sequence[dict[str, str]], axis: str) -> int:
+    return len({variant.get(axis) for variant in variants})
 
 
-def _taken_apart(
-    items: Sequence[Compared], ways: Sequence[dict[str, str]], axes: Sequence[str], random: Sequence[str]
+def _decomposed(
+    items: Sequence[PairedComparison], variants: Sequence[dict[str, str]], axes: Sequence[str], random: Sequence[str]
 ) -> Decomposition | None:
     """The differences by document and level of each random axis, the others averaged; None where levels are missing."""
-    levels = {axis: list(dict.fromkeys(way.get(axis) for way in ways)) for axis in axes}
+    levels = {axis: list(dict.fromkeys(variant.get(axis) for variant in variants)) for axis in axes}
     if math.prod(map(len, levels.values())) != len(items):
         return None
     documents = {document: place for place, document in enumerate(_documents(items))}
     table = np.full((len(documents), *map(len, levels.values())), np.nan)
     clusters: list[Hashable] = [None] * len(documents)
-    for item, way in zip(items, ways, strict=True):
+    for item, variant in zip(items, variants, strict=True):
         assert item.differences is not None
         rows = [documents[document] for document in item.documents]
-        cell: Any = (rows, *(own.index(way.get(axis)) for axis, own in levels.items()))
+        cell: Any = (rows, *(own.index(variant.get(axis)) for axis, own in levels.items()))
         table[cell] = item.differences
         for row, cluster in zip(rows, item.clusters or (), strict=False):
             clusters[row] = cluster
@@ -139,5 +139,5 @@ def _taken_apart(
         return None
 
 
-def _documents(items: Sequence[Compared]) -> list[int]:
+def _documents(items: Sequence[PairedComparison]) -> list[int]:
     return list(dict.fromkeys(document for item in items for document in item.documents))

@@ -14,10 +14,10 @@ from assay.core.errors import LimitError
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Text
-from assay.core.results import Answered, TaskResult
-from assay.core.scores import NOWHERE, Extraction, Sample
+from assay.core.results import AnsweredDocument, TaskResult
+from assay.core.scores import UNKNOWN_OFFSET, Extraction, Sample
 from assay.core.specs import PipelineSpec
-from assay.guard.clock import Limited
+from assay.guard.clock import ResourceLimit
 from assay.scoring.extraction.numbers import canonical
 from assay.scoring.extraction.texts import plain
 from assay.scoring.filters.extract import Extract
@@ -83,7 +83,7 @@ class TaskAudit:
 class _Reading:
     """One text as one pipeline read it."""
 
-    item: Answered
+    item: AnsweredDocument
     draw: int
     text: Text
     extraction: Extraction
@@ -108,7 +108,7 @@ def audit_run(tasks: Sequence[TaskResult]) -> tuple[TaskAudit, ...]:
     return tuple([audit for task in tasks if (audit := audit_task(task)) is not None])
 
 
-def _readings(item: Answered, sample: Sample) -> Iterator[_Reading]:
+def _readings(item: AnsweredDocument, sample: Sample) -> Iterator[_Reading]:
     draws = item.instance.draws
     for question, extractions in enumerate(sample.extractions):
         for draw, extraction in enumerate(extractions):
@@ -132,11 +132,11 @@ class _Replay:
     def answers(self, text: Text, fields: Mapping[str, Any]) -> dict[str, str]:
         """Extractor → its answer, for those that find one."""
         left: list[Any] = [[text.text]]
-        with Limited():
+        with ResourceLimit():
             for filter in self.before:
                 left = filter(left, fields)
             seen = left[0][0] if isinstance(left[0], list) and left[0] else left[0]
-            found = self.step.everything(seen if isinstance(seen, str) else "", fields, text.is_cut_off)
+            found = self.step.extract_each(seen if isinstance(seen, str) else "", fields, text.is_cut_off)
         return {name: each.answer for name, each in found.items() if each.answer is not None}
 
 
@@ -221,7 +221,7 @@ def comparable(answer: str) -> str:
 
 def excerpt(text: str, extraction: Extraction) -> str:
     """The text around an answer; its end where the place is not known."""
-    if extraction.start == NOWHERE:
+    if extraction.start == UNKNOWN_OFFSET:
         start, end = max(0, len(text) - 2 * _AROUND), len(text)
     else:
         start, end = max(0, extraction.start - _AROUND), min(len(text), extraction.end + _AROUND)

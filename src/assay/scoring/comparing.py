@@ -13,32 +13,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.comparisons import (
-    EVERY_FLIP,
+    ALL_FLIPS,
     Agreement,
-    CompareWish,
-    Effect,
+    CompareOptions,
+    EffectSize,
     Flip,
     Margin,
     PairedScore,
 )
 from assay.core.scores import Estimate
-from assay.scoring.flipping import pair_flips
-from assay.scoring.inverting import Ends, ends_of_flips, ends_of_outcomes, ends_of_redrawn, everything, shown
-from assay.scoring.keeping import MEANS
-from assay.scoring.matching import Entry, Matched
-from assay.scoring.redrawing import Redrawn, difference_test, is_redrawable, redrawn_pairs, replicates_for
-from assay.scoring.verdicts import are_too_few, tested_levels
+from assay.scoring.flipping import sign_flip_pairs
+from assay.scoring.inverting import IntervalFunction, sign_flip_interval, mcnemar_interval, bootstrap_interval, unbounded_interval, with_interval
+from assay.scoring.keeping import MEAN_AGGREGATIONS
+from assay.scoring.matching import SystemEntry, MatchedPair
+from assay.scoring.redrawing import BootstrapScore, bootstrap_difference_test, can_bootstrap, bootstrap_pairs, replicates_for
+from assay.scoring.verdicts import cannot_reach_alpha, adjusted_levels
 from assay.stats import agreement, bootstrap, means, paired, power
 from assay.stats.clustered import clustered_error
-from assay.stats.flips import FlipTest
+from assay.stats.flips import SignFlipTest
 
 Floats = NDArray[np.float64]
 # A spread so small, beside the values it is made of, is what rounding leaves of 0.
-_HAIR = 1e-13
+_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PairedComparison:
     """A pair's numbers, and the difference of every document where the metric is a mean of them.
 
     Attributes:
@@ -53,7 +53,7 @@ class Compared:
     differences: Floats | None
     clusters: Sequence[str] | None
     documents: Sequence[int]
-    ends: Ends
+    ends: IntervalFunction
     spread: float = 0.0
     is_bounded: bool = False
     is_style: bool = False
@@ -61,27 +61,27 @@ class Compared:
     def at(self, alpha: float) -> PairedScore:
         """The pair with intervals of level 1 − α."""
         score = self.score
-        difference = shown(score.difference, self.ends(1 - alpha), alpha, self.is_bounded)
+        difference = with_interval(score.difference, self.ends(1 - alpha), alpha, self.is_bounded)
         return replace(score, difference=difference, effect=_effect(score, difference, self.spread))
 
 
-def at_tested_levels(items: Sequence[Compared], wish: CompareWish) -> list[PairedScore]:
+def with_adjusted_intervals(items: Sequence[PairedComparison], options: CompareOptions) -> list[PairedScore]:
     """The pairs, each with the interval of the level at which the correction over all of them tests it."""
-    levels = tested_levels([item.score.p for item in items], wish)
+    levels = adjusted_levels([item.score.p for item in items], options)
     return [item.at(level) for item, level in zip(items, levels, strict=True)]
 
 
 def is_comparable(aggregation: str) -> bool:
     """Whether there is a paired test for metrics that are aggregated so."""
-    return aggregation in MEANS or is_redrawable(aggregation)
+    return aggregation in MEAN_AGGREGATIONS or can_bootstrap(aggregation)
 
 
-def are_alike(first: str, second: str) -> bool:
+def are_compatible(first: str, second: str) -> bool:
     """Whether values that are aggregated so and so mean the same, document by document."""
-    return first == second or (first in MEANS and second in MEANS)
+    return first == second or (first in MEAN_AGGREGATIONS and second in MEAN_AGGREGATIONS)
 
 
-def compare_all(matches: Sequence[Matched], higher_is_better: bool | None, wish: CompareWish) -> list[Compared]:
+def compare_pairs(matches: Sequence[MatchedPair], higher_is_better: bool | None, options: CompareOptions) -> list[PairedComparison]:
     """Every pair's numbers.
 
     Args:
@@ -89,27 +89,27 @@ def compare_all(matches: Sequence[Matched], higher_is_better: bool | None, wish:
         higher_is_better: the metric's direction.
         wish: tests and margin.
     """
-    is_mean = bool(matches) and matches[0].first.kept.aggregation in MEANS
-    flips = pair_flips(matches, wish)
-    drawn: Sequence[_Pair | None] = [None] * len(matches)
-    if wish.test == "bootstrap" or not is_mean:
-        drawn = redrawn_pairs(matches, wish.seed)
-    kind = _Documents if is_mean else _Whole
+    is_mean = bool(matches) and matches[0].first.recorded.aggregation in MEAN_AGGREGATIONS
+    flips = sign_flip_pairs(matches, options)
+    resampled: Sequence[_BootstrapPair | None] = [None] * len(matches)
+    if options.test == "bootstrap" or not is_mean:
+        resampled = bootstrap_pairs(matches, options.seed)
+    kind = _MeanDifference if is_mean else _StatisticDifference
     return [
-        _compared(match, kind(match, flips.get(id(match)), own).found(wish), higher_is_better, wish)
-        for match, own in zip(matches, drawn, strict=True)
+        _paired_comparison(match, kind(match, flips.get(id(match)), own).found(options), higher_is_better, options)
+        for match, own in zip(matches, resampled, strict=True)
     ]
 
 
-def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareWish) -> Compared:
-    kept = match.first.kept
+def _paired_comparison(match: MatchedPair, found: _TestResult, better: bool | None, options: CompareOptions) -> PairedComparison:
+    recorded = match.first.recorded
     n = len(match.mine)
-    left = len(kept.documents) - n, len(match.second.kept.documents) - n
+    left = len(recorded.documents) - n, len(match.second.recorded.documents) - n
     is_bounded = match.first.is_share and match.second.is_share
     is_share = better is not False and is_bounded
-    least, needed, wished = _sight(match, found, is_share, wish)
+    least, needed, requested = _power_analysis(match, found, is_share, options)
     wins, losses, ties = found.counts or (None, None, None)
-    head = (kept.task, kept.metric, kept.filter, better, is_share, match.first.label, match.second.label, n, left)
+    head = (recorded.task, recorded.metric, recorded.filter, better, is_share, match.first.label, match.second.label, n, left)
     score = PairedScore(
         *head,
         match.scores,
@@ -123,19 +123,19 @@ def _compared(match: Matched, found: _Found, better: bool | None, wish: CompareW
         correlation=found.correlation,
         detectable=least,
         needed=needed,
-        needed_to_detect=wished,
+        needed_to_detect=requested,
         clusters=match.cluster_count,
-        margin=None if wish.margin is None else _margin_of(found.ends(1 - 2 * wish.alpha), better, wish.margin),
+        margin=None if options.margin is None else _margin_of(found.ends(1 - 2 * options.alpha), better, options.margin),
         agreement=found.agreement,
-        flips=_flips(match, wish.flips),
+        flips=_changed_documents(match, options.flips),
     )
-    documents = kept.documents if match.is_whole else [kept.documents[place] for place in match.mine]
-    differences = match.gaps if kept.aggregation in MEANS else None
-    item = Compared(score, differences, match.clusters, documents, found.ends, found.spread, is_bounded)
-    return replace(item, score=item.at(wish.alpha))
+    documents = recorded.documents if match.is_whole else [recorded.documents[place] for place in match.mine]
+    differences = match.differences if recorded.aggregation in MEAN_AGGREGATIONS else None
+    item = PairedComparison(score, differences, match.clusters, documents, found.ends, found.spread, is_bounded)
+    return replace(item, score=item.at(options.alpha))
 
 
-def _effect(score: PairedScore, difference: Estimate, spread: float) -> Effect | None:
+def _effect(score: PairedScore, difference: Estimate, spread: float) -> EffectSize | None:
     """How large the difference is, free of units; its interval is that of the difference, and agrees with it."""
     if score.wins is None or score.losses is None or score.test == "none":
         return None
@@ -144,42 +144,42 @@ def _effect(score: PairedScore, difference: Estimate, spread: float) -> Effect |
         if score.test.startswith("mcnemar") and score.wins + score.losses:
             is_mid_p = score.test == "mcnemar-midp"
             ends = power.odds_ratio_interval(score.wins, score.losses, difference.level, is_mid_p)
-        return Effect("odds_ratio", power.odds_ratio(score.wins, score.losses), *ends)
+        return EffectSize("odds_ratio", power.odds_ratio(score.wins, score.losses), *ends)
     value = difference.value
     if not spread or value is None:
-        return Effect("d_z", 0.0 if value == 0 else None, None, None)
+        return EffectSize("d_z", 0.0 if value == 0 else None, None, None)
     if score.clusters is not None or difference.low is None or difference.high is None:
-        return Effect("d_z", value / spread, None, None)
-    return Effect("d_z", value / spread, difference.low / spread, difference.high / spread)
+        return EffectSize("d_z", value / spread, None, None)
+    return EffectSize("d_z", value / spread, difference.low / spread, difference.high / spread)
 
 
-def _sight(
-    match: Matched, found: _Found, is_share: bool, wish: CompareWish
+def _power_analysis(
+    match: MatchedPair, found: _TestResult, is_share: bool, options: CompareOptions
 ) -> tuple[float | None, int | None, int | None]:
     """The smallest difference that so many documents show; how many show the observed one, and the wished one.
 
     All depend on how much one document's difference varies; of outcomes, on how many differ at all.
     """
-    n, effects = len(match.mine), (found.difference.value, wish.detect)
-    replicates = replicates_for(match.first.kept.aggregation)
-    are_few = are_too_few(found.test, match.cluster_count or n, wish.alpha, replicates)
+    n, effects = len(match.mine), (found.difference.value, options.detect)
+    replicates = replicates_for(match.first.recorded.aggregation)
+    are_few = cannot_reach_alpha(found.test, match.cluster_count or n, options.alpha, replicates)
     if found.difference.value is None or n == 0:
         return None, None, None
     if match.is_binary and match.clusters is None and found.counts is not None:
         discordance = (n - found.counts[2]) / n
-        least = None if are_few else power.detectable_outcomes(discordance, n, alpha=wish.alpha)
-        observed, wished = (_outcomes_needed(effect, discordance, wish.alpha) for effect in effects)
-        return least, observed, wished
+        least = None if are_few else power.detectable_outcomes(discordance, n, alpha=options.alpha)
+        observed, requested = (_outcomes_needed(effect, discordance, options.alpha) for effect in effects)
+        return least, observed, requested
     error = found.difference.stderr or 0.0
     variance = n * error * error
     if not 0 < variance < math.inf:
         return None, None, None
-    seen = power.minimum_detectable_effect(variance, n, alpha=wish.alpha)
+    seen = power.minimum_detectable_effect(variance, n, alpha=options.alpha)
     is_possible = seen is not None and not (is_share and seen > 1)  # shares cannot be so far apart
     # No test gives a small p to fewer.
-    fewest = bootstrap.FEWEST if found.test.endswith("bootstrap") else power.fewest_to_show(wish.alpha)
-    observed, wished = (_documents_needed(effect, variance, fewest, wish.alpha) for effect in effects)
-    return seen if is_possible and not are_few else None, observed, wished
+    fewest = bootstrap.MIN_UNITS if found.test.endswith("bootstrap") else power.min_documents(options.alpha)
+    observed, requested = (_documents_needed(effect, variance, fewest, options.alpha) for effect in effects)
+    return seen if is_possible and not are_few else None, observed, requested
 
 
 def _outcomes_needed(effect: float | None, discordance: float, alpha: float) -> int | None:
@@ -194,7 +194,7 @@ def _documents_needed(effect: float | None, variance: float, fewest: int, alpha:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _TestResult:
     """What a test says: second less first.
 
     Attributes:
@@ -205,7 +205,7 @@ class _Found:
     difference: Estimate
     test: str
     p: float | None
-    ends: Ends = everything
+    ends: IntervalFunction = unbounded_interval
     counts: tuple[int, int, int] | None = None
     spread: float = 0.0
     unpaired: float | None = None
@@ -213,7 +213,7 @@ class _Found:
     agreement: Agreement | None = None
 
 
-_Pair = tuple[Redrawn, Redrawn]
+_BootstrapPair = tuple[BootstrapScore, BootstrapScore]
 
 
 def _correlated(first: float | None, second: float | None, error: float | None) -> tuple[float | None, float | None]:
@@ -231,29 +231,29 @@ def _correlated(first: float | None, second: float | None, error: float | None) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Documents:
+class _MeanDifference:
     """Two systems' numbers on the same documents, and what flips and redrawn sets say where they were wanted."""
 
-    match: Matched
-    flipped: FlipTest | None
-    drawn: _Pair | None
+    match: MatchedPair
+    sign_flip: SignFlipTest | None
+    resampled: _BootstrapPair | None
 
-    def found(self, wish: CompareWish) -> _Found:
-        gaps = self.match.gaps
-        assert gaps is not None
-        wins, losses = int(np.sum(gaps > 0)), int(np.sum(gaps < 0))
-        n, binary = len(gaps), self.match.is_binary
+    def found(self, options: CompareOptions) -> _TestResult:
+        differences = self.match.differences
+        assert differences is not None
+        wins, losses = int(np.sum(differences > 0)), int(np.sum(differences < 0))
+        n, binary = len(differences), self.match.is_binary
         if n == 0:
-            return _Found(means.nothing("none"), "none", None, counts=(0, 0, 0))
-        test, p = self._test((wins, losses), wish)
-        spread, error = self._spread(gaps), self._error(gaps)
-        mean = (wins - losses) / n if binary else float(gaps.mean())
+            return _TestResult(means.empty_estimate("none"), "none", None, counts=(0, 0, 0))
+        test, p = self._test((wins, losses), options)
+        spread, error = self._spread(differences), self._error(differences)
+        mean = (wins - losses) / n if binary else float(differences.mean())
         difference = Estimate(mean, error, None, None, n, test, clusters=self.match.cluster_count)
         agreed = self._agreement(wins, losses) if binary else None
         counts = (wins, losses, n - wins - losses)
         one, other = self.match.scores
         correlated = _correlated(one.stderr, other.stderr, error)
-        return _Found(difference, test, p, self._ends((wins, losses), test, error), counts, spread, *correlated, agreed)
+        return _TestResult(difference, test, p, self._ends((wins, losses), test, error), counts, spread, *correlated, agreed)
 
     def _agreement(self, wins: int, losses: int) -> Agreement:
         first, second = self.match.numbers
@@ -264,41 +264,41 @@ class _Documents:
         table = [[n - both - wins - losses, wins], [losses, both]]
         return Agreement((n - wins - losses) / n, agreement.kappa_of_table(table))
 
-    def _spread(self, gaps: Floats) -> float:
+    def _spread(self, differences: Floats) -> float:
         """Standard deviation of the differences; 0 where rounding alone tells them apart."""
-        if len(gaps) < 2:
+        if len(differences) < 2:
             return 0.0
-        spread = float(np.std(gaps, ddof=1))
-        return 0.0 if spread <= _HAIR * float(np.abs(self.match.numbers).max()) else spread
+        spread = float(np.std(differences, ddof=1))
+        return 0.0 if spread <= _TOLERANCE * float(np.abs(self.match.numbers).max()) else spread
 
-    def _error(self, gaps: Floats) -> float | None:
+    def _error(self, differences: Floats) -> float | None:
         """Standard error of the mean difference; None where measurements, or clusters, all differ alike."""
         units = self.match.units
-        if len(gaps) < 2 or (units is not None and self.match.cluster_count == 1):
+        if len(differences) < 2 or (units is not None and self.match.cluster_count == 1):
             return None
-        error = self._spread(gaps) / math.sqrt(len(gaps)) if units is None else clustered_error(gaps, units)
+        error = self._spread(differences) / math.sqrt(len(differences)) if units is None else clustered_error(differences, units)
         return error if error or self.match.is_binary else None
 
-    def _test(self, counts: tuple[int, int], wish: CompareWish) -> tuple[str, float | None]:
+    def _test(self, counts: tuple[int, int], options: CompareOptions) -> tuple[str, float | None]:
         clusters = "" if self.match.clusters is None else "cluster-"
-        if self.drawn is not None:
-            return f"{clusters}bootstrap", difference_test(self.drawn, self.match)[1]
-        if self.flipped is not None:
-            return f"{clusters}sign-flip", self.flipped.p
-        if wish.test == "midp":
+        if self.resampled is not None:
+            return f"{clusters}bootstrap", bootstrap_difference_test(self.resampled, self.match)[1]
+        if self.sign_flip is not None:
+            return f"{clusters}sign-flip", self.sign_flip.p
+        if options.test == "midp":
             return "mcnemar-midp", paired.mcnemar_mid_p(*counts)
         return "mcnemar", paired.mcnemar_p(*counts)
 
-    def _ends(self, counts: tuple[int, int], test: str, error: float | None) -> Ends:
+    def _ends(self, counts: tuple[int, int], test: str, error: float | None) -> IntervalFunction:
         units = self.match.cluster_count or len(self.match.mine)
         if units < 2:
-            return everything
+            return unbounded_interval
         if self.match.is_binary and (counts == (0, 0) or test.startswith("mcnemar")):
-            return ends_of_outcomes(*counts, units, test == "mcnemar-midp")
-        if self.drawn is not None:
-            return ends_of_redrawn(self.drawn, self.match)
-        assert self.flipped is not None
-        return ends_of_flips(self.flipped, self.match, not error)
+            return mcnemar_interval(*counts, units, test == "mcnemar-midp")
+        if self.resampled is not None:
+            return bootstrap_interval(self.resampled, self.match)
+        assert self.sign_flip is not None
+        return sign_flip_interval(self.sign_flip, self.match, not error)
 
 
 def _margin_of(ends: tuple[float, float], better: bool | None, margin: float) -> Margin:
@@ -313,33 +313,33 @@ def _margin_of(ends: tuple[float, float], better: bool | None, margin: float) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
+class _StatisticDifference:
     """By redrawing the same documents for both; scores that are sums over the same texts are tested by sign flips."""
 
-    match: Matched
-    flipped: FlipTest | None
-    drawn: _Pair | None
+    match: MatchedPair
+    sign_flip: SignFlipTest | None
+    resampled: _BootstrapPair | None
 
-    def found(self, wish: CompareWish) -> _Found:
-        assert self.drawn is not None
+    def found(self, options: CompareOptions) -> _TestResult:
+        assert self.resampled is not None
         n, clusters = len(self.match.mine), "" if self.match.clusters is None else "cluster-"
         if n == 0:
-            return _Found(means.nothing("bootstrap"), "none", None)
-        difference, p = difference_test(self.drawn, self.match)
+            return _TestResult(means.empty_estimate("bootstrap"), "none", None)
+        difference, p = bootstrap_difference_test(self.resampled, self.match)
         difference = bootstrap.spread(difference)
-        test, ends = f"{clusters}bootstrap", ends_of_redrawn(self.drawn, self.match)
+        test, ends = f"{clusters}bootstrap", bootstrap_interval(self.resampled, self.match)
         units = self.match.cluster_count or n
-        if self.flipped is not None and difference.value is not None and math.isfinite(difference.value):
-            test, p = f"{clusters}sign-flip", self.flipped.p
-            ends = everything if units < 2 else ends_of_flips(self.flipped, self.match)
+        if self.sign_flip is not None and difference.value is not None and math.isfinite(difference.value):
+            test, p = f"{clusters}sign-flip", self.sign_flip.p
+            ends = unbounded_interval if units < 2 else sign_flip_interval(self.sign_flip, self.match)
             difference = replace(difference, method=test)
         one, other = self.match.values
         counts = (0, 0, n) if one == other else None
-        first, second = (_redrawn_error(own.replicates) for own in self.drawn)
-        return _Found(difference, test, p, ends, counts, 0.0, *_correlated(first, second, difference.stderr))
+        first, second = (_bootstrap_stderr(own.replicates) for own in self.resampled)
+        return _TestResult(difference, test, p, ends, counts, 0.0, *_correlated(first, second, difference.stderr))
 
 
-def _redrawn_error(replicates: Floats) -> float | None:
+def _bootstrap_stderr(replicates: Floats) -> float | None:
     known = replicates[np.isfinite(replicates)]
     return float(np.std(known, ddof=1)) if len(known) > 1 else None
 
@@ -347,7 +347,7 @@ def _redrawn_error(replicates: Floats) -> float | None:
 # Documents that are the same in both
 
 
-def agreement_of(
+def label_agreement(
     first: Sequence[Hashable], second: Sequence[Hashable], clusters: Sequence[str] | None, seed: int
 ) -> Agreement:
     """How far two systems give the same labels, document by document; there is at least one."""
@@ -358,18 +358,18 @@ def agreement_of(
 # Documents that score otherwise
 
 
-def _flips(match: Matched, most: int) -> tuple[Flip, ...]:
+def _changed_documents(match: MatchedPair, most: int) -> tuple[Flip, ...]:
     """Documents with another value, the largest losses and gains first."""
-    if not most or match.first.kept.aggregation not in (*MEANS, "perplexity", "median", "median_of_known"):
+    if not most or match.first.recorded.aggregation not in (*MEAN_AGGREGATIONS, "perplexity", "median", "median_of_known"):
         return ()
     found = [
-        Flip(match.first.kept.documents[mine], float(one), float(other))
+        Flip(match.first.recorded.documents[mine], float(one), float(other))
         for mine, theirs in zip(match.mine, match.theirs, strict=True)
         for one, other in ((_number(match.first, mine), _number(match.second, theirs)),)
         if one != other
     ]
     found.sort(key=lambda flip: (-abs(flip.second - flip.first), flip.document))
-    if most == EVERY_FLIP:
+    if most == ALL_FLIPS:
         return tuple(found)
     # Both ways in turn, so that a few show either.
     gains = [flip for flip in found if flip.second > flip.first]
@@ -377,6 +377,6 @@ def _flips(match: Matched, most: int) -> tuple[Flip, ...]:
     return (*losses[:most], *gains[:most])
 
 
-def _number(entry: Entry, place: int) -> float:
-    value = entry.kept.values[place]
+def _number(entry: SystemEntry, place: int) -> float:
+    value = entry.recorded.values[place]
     return float(value) if not isinstance(value, tuple) else math.nan

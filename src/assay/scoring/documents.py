@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 from assay.core.documents import Document
 from assay.core.errors import Fault, LimitError, UserError, did_you_mean
-from assay.core.metric_names import family_of, is_over_draws, settled
+from assay.core.metric_names import family_of, uses_all_draws, expanded_specs
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Output, Text
 from assay.core.scores import Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
-from assay.guard.clock import Limited
-from assay.scoring.drawing import Draw, Judge, drawn_view, judge_spec, voted
-from assay.scoring.filters.custom import OwnFilter
+from assay.guard.clock import ResourceLimit
+from assay.scoring.drawing import ScoredDraw, DrawScorer, draws_view, draw_scorer_spec, draw_vote
+from assay.scoring.filters.custom import TaskFilter
 from assay.scoring.filters.text import HASH_PATTERN
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.metrics.external import with_external_function
-from assay.scoring.provenance import Cuts, Extractions, Traces, cuts_left, holds, joined, placed, watched
+from assay.scoring.provenance import TruncationFlags, Extractions, TracingFilter, truncation_after_step, contains_fallback, merge_extractions, with_original_offsets, inferred_extractions
 from assay.scoring.registry import FILTERS, METRICS, SCORERS, View, make_filter, metric_definition
 from assay.scoring.scorers.answer import text_pair
-from assay.scoring.task_code import Process, function_value, processed, raised, restored, shown
-from assay.scoring.values import Values
+from assay.scoring.task_code import ProcessFunction, function_value, run_process_results, task_code_error, to_logprobs, as_lm_eval
+from assay.scoring.values import MetricValues
 
 _EXTRACTING = {"regex": "[invalid]", "multi_choice_regex": "[invalid]", "regex_pos": "invalid"}
 _GENERATED, _TAKE_FIRST_K = "generate_until", "take_first_k"
@@ -48,11 +48,11 @@ class _Step:
     is_task_code: bool
     fallbacks: frozenset[str] = frozenset()
     pattern: tuple[re.Pattern[str], int] | None = None
-    tracer: Traces | None = None
-    searches: bool = False
+    tracer: TracingFilter | None = None
+    searches_patterns: bool = False
 
 
-class _Written(NamedTuple):
+class _GroupedOutputs(NamedTuple):
     """What was answered; one is made for every document.
 
     Attributes:
@@ -61,20 +61,20 @@ class _Written(NamedTuple):
     """
 
     questions: list[list[Any]]
-    is_cut: Cuts
+    is_truncated: TruncationFlags
 
-    def draw(self, place: int) -> _Written:
+    def draw(self, place: int) -> _GroupedOutputs:
         """One draw of every question, as the only one."""
-        return _Written([[draws[place]] for draws in self.questions], tuple([(cut[place],) for cut in self.is_cut]))
+        return _GroupedOutputs([[draws[place]] for draws in self.questions], tuple([(cut[place],) for cut in self.is_truncated]))
 
 
-def _written(outputs: Sequence[Output], draws: int) -> _Written:
+def _group_outputs(outputs: Sequence[Output], draws: int) -> _GroupedOutputs:
     raw = [output.text if isinstance(output, Text) else output for output in outputs]
     cut = [isinstance(output, Text) and output.is_cut_off for output in outputs] if raw != outputs else []
     starts = range(0, len(raw), draws)
-    is_cut = tuple([tuple(cut[start : start + draws]) for start in starts]) if any(cut) else ()
+    is_truncated = tuple([tuple(cut[start : start + draws]) for start in starts]) if any(cut) else ()
     questions = [[value] for value in raw] if draws == 1 else [raw[start : start + draws] for start in starts]
-    return _Written(questions, is_cut)
+    return _GroupedOutputs(questions, is_truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ class _Pipeline:
     steps: tuple[_Step, ...]
     fallbacks: frozenset[str]
     has_task_code: bool
-    most_draws: int | None = None
+    max_draws: int | None = None
 
     @property
-    def of_one_draw(self) -> tuple[_Step, ...]:
+    def single_draw_steps(self) -> tuple[_Step, ...]:
         """The steps that a draw by itself goes through; there is nothing to leave out of one draw."""
         return tuple(step for step in self.steps if step.name != _TAKE_FIRST_K or step.is_task_code)
 
-    def compared(self, instance: Instance) -> Instance:
+    def comparable_instance(self, instance: Instance) -> Instance:
         """The instance with right answers in the form in which this pipeline gives answers."""
         gold = instance.gold
         for step in self.steps:
@@ -105,15 +105,15 @@ class _Pipeline:
                 gold = tuple(map(compare, gold)) if isinstance(gold, tuple) else compare(gold)
         return instance if gold == instance.gold else replace(instance, gold=gold)
 
-    def lacks(self, filtered: Sequence[Any], extractions: Extractions) -> bool:
+    def found_no_answer(self, filtered: Sequence[Any], extractions: Extractions) -> bool:
         """Whether an extracting step found no answer."""
         if any(draws and all(draw.answer is None for draw in draws) for draws in extractions):
             return True  # also where a later step, such as `map`, made something else of the fallback
-        return bool(self.fallbacks) and any(holds(item, self.fallbacks) for item in filtered)
+        return bool(self.fallbacks) and any(contains_fallback(item, self.fallbacks) for item in filtered)
 
 
 @dataclass(frozen=True, slots=True)
-class _Measure:
+class _BoundMetric:
     """A metric with its value function.
 
     Attributes:
@@ -128,7 +128,7 @@ class _Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class _DrawMeasures:
+class _DrawMetrics:
     """Metrics over draws that judge single draws alike.
 
     Attributes:
@@ -137,9 +137,9 @@ class _DrawMeasures:
         measures: the metrics.
     """
 
-    judge: Judge
-    base: _Measure | None
-    measures: tuple[_Measure, ...]
+    draw_scorer: DrawScorer
+    base: _BoundMetric | None
+    bound_metrics: tuple[_BoundMetric, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,134 +160,134 @@ class DocumentScorer:
     where: str
     shape: str
     view: View
-    measures: tuple[_Measure, ...]
+    bound_metrics: tuple[_BoundMetric, ...]
     pipelines: tuple[_Pipeline, ...]
-    process: Process | None = None
+    process: ProcessFunction | None = None
     may_give_many: bool = False
-    drawn: tuple[_DrawMeasures, ...] = ()
+    draw_metrics: tuple[_DrawMetrics, ...] = ()
 
     def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
         """One sample per pipeline. All requests of the document were answered."""
-        written = _written(outputs, instance.draws)
+        grouped = _group_outputs(outputs, instance.draws)
         try:
-            return [self._score(pipeline, document, instance, written) for pipeline in self.pipelines]
+            return [self._score(pipeline, document, instance, grouped) for pipeline in self.pipelines]
         except LimitError as error:
             raise error.at(f"{self.where}, document {document.id}") from error
 
-    def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written) -> Sample:
-        filtered, extractions = self._through(pipeline, pipeline.steps, document, instance, written)
+    def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, grouped: _GroupedOutputs) -> Sample:
+        filtered, extractions = self._apply_steps(pipeline, pipeline.steps, document, instance, grouped)
         changed: Mapping[str, Any] | None = None
         if self.process is not None:
-            values, changed = processed(self.process, document, shown(filtered, instance), self.where)
+            values, changed = run_process_results(self.process, document, as_lm_eval(filtered, instance), self.where)
         elif pipeline.has_task_code:
             values = self._values_after_code(pipeline, document, instance, filtered)
         else:
             values = self._values(pipeline, document, instance, filtered)
-        marks: tuple[float | None, ...] = ()
-        if self.drawn:
-            drawn, marks = self._drawn_values(pipeline, document, instance, written)
-            values.update(drawn)
-        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, marks, changed)
+        draw_scores: tuple[float | None, ...] = ()
+        if self.draw_metrics:
+            draw_metrics, draw_scores = self._draw_metric_values(pipeline, document, instance, grouped)
+            values.update(draw_metrics)
+        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, draw_scores, changed)
 
-    def _through(
+    def _apply_steps(
         self,
         pipeline: _Pipeline,
         steps: Sequence[_Step],
         document: Document,
         instance: Instance,
-        written: _Written,
+        grouped: _GroupedOutputs,
     ) -> tuple[list[Any], Extractions]:
         """What the steps make of the questions, and where answers were found."""
-        filtered: list[Any] = written.questions
-        is_cut = written.is_cut
+        filtered: list[Any] = grouped.questions
+        is_truncated = grouped.is_truncated
         found: Extractions = ()
         extractions: Extractions = ()
         for step in steps:
             given, found = filtered, ()
             if step.is_task_code:
-                filtered = self._filtered(step, pipeline.name, document, shown(filtered, instance))
-            elif step.searches:
-                filtered, found = self._searched(step, pipeline.name, document, filtered, is_cut)
+                filtered = self._apply_task_filter(step, pipeline.name, document, as_lm_eval(filtered, instance))
+            elif step.searches_patterns:
+                filtered, found = self._search_step(step, pipeline.name, document, filtered, is_truncated)
             else:
                 filtered = step.filter(filtered, document.fields)
             if step.fallbacks:
-                found = found or watched(step.name, None, given, filtered, step.fallbacks)
-                extractions = joined(extractions, placed(found, given, written.questions))
-            is_cut = cuts_left(given, filtered, is_cut) if is_cut else ()
+                found = found or inferred_extractions(step.name, None, given, filtered, step.fallbacks)
+                extractions = merge_extractions(extractions, with_original_offsets(found, given, grouped.questions))
+            is_truncated = truncation_after_step(given, filtered, is_truncated) if is_truncated else ()
         return filtered, extractions
 
-    def _searched(
-        self, step: _Step, pipeline: str, document: Document, given: list[Any], is_cut: Cuts
+    def _search_step(
+        self, step: _Step, pipeline: str, document: Document, given: list[Any], is_truncated: TruncationFlags
     ) -> tuple[list[Any], Extractions]:
         """What a step that searches by the task's patterns finds, and where; it may take no longer than any search."""
         try:
-            with Limited():
+            with ResourceLimit():
                 if step.tracer is not None:
-                    return step.tracer.traced(given, document.fields, is_cut)
+                    return step.tracer.traced(given, document.fields, is_truncated)
                 found = step.filter(given, document.fields)
                 is_watched = bool(step.fallbacks)
-                return found, watched(step.name, step.pattern, given, found, step.fallbacks) if is_watched else ()
+                return found, inferred_extractions(step.name, step.pattern, given, found, step.fallbacks) if is_watched else ()
         except LimitError as error:
             where = f"{self.where}, filter {pipeline}, document {document.id}"
             raise error.at(f'{where}: filter "{step.name}"') from error
 
-    def _drawn_values(
-        self, pipeline: _Pipeline, document: Document, instance: Instance, written: _Written
+    def _draw_metric_values(
+        self, pipeline: _Pipeline, document: Document, instance: Instance, grouped: _GroupedOutputs
     ) -> tuple[dict[str, Any], tuple[float | None, ...]]:
         """The metrics over draws, and what each draw is worth by the first judge.
 
         Every draw goes through the pipeline by itself, as the only one: filters that choose among draws find one.
         """
-        steps, count = pipeline.of_one_draw, min(map(len, written.questions))
+        steps, count = pipeline.single_draw_steps, min(map(len, grouped.questions))
         kept = []
-        for place in range(count if pipeline.most_draws is None else min(count, pipeline.most_draws)):
-            filtered, extractions = self._through(pipeline, steps, document, instance, written.draw(place))
-            kept.append((filtered, pipeline.lacks(filtered, extractions)))
+        for place in range(count if pipeline.max_draws is None else min(count, pipeline.max_draws)):
+            filtered, extractions = self._apply_steps(pipeline, steps, document, instance, grouped.draw(place))
+            kept.append((filtered, pipeline.found_no_answer(filtered, extractions)))
         values: dict[str, Any] = {}
-        marks: tuple[float | None, ...] = ()
-        compared = pipeline.compared(instance)
-        for group in self.drawn:
+        draw_scores: tuple[float | None, ...] = ()
+        comparable_instance = pipeline.comparable_instance(instance)
+        for group in self.draw_metrics:
             draws = [
-                Draw(None, None) if is_unparsed else self._judged(group, document, compared, filtered)
+                ScoredDraw(None, None) if is_unparsed else self._scored_draw(group, document, comparable_instance, filtered)
                 for filtered, is_unparsed in kept
             ]
-            view = drawn_view(draws, document.id)
-            values |= {measure.spec.name: measure.value(view, measure.spec.options) for measure in group.measures}
-            marks = marks or tuple(draw.value for draw in draws)
-        return values, marks
+            view = draws_view(draws, document.id)
+            values |= {bound_metric.spec.name: bound_metric.value(view, bound_metric.spec.options) for bound_metric in group.bound_metrics}
+            draw_scores = draw_scores or tuple(draw.value for draw in draws)
+        return values, draw_scores
 
-    def _judged(self, group: _DrawMeasures, document: Document, instance: Instance, filtered: list[Any]) -> Draw:
+    def _scored_draw(self, group: _DrawMetrics, document: Document, instance: Instance, filtered: list[Any]) -> ScoredDraw:
         where = f"{self.where}, document {document.id}"
         if group.base is not None:
             view = self.view(instance, filtered)
-            value = self._called(group.base, view, document)
-            return Draw(group.judge.checked(value, where), voted(group.judge, view, filtered))
+            value = self._call_metric(group.base, view, document)
+            return ScoredDraw(group.draw_scorer.checked(value, where), draw_vote(group.draw_scorer, view, filtered))
         assert self.process is not None
-        values = processed(self.process, document, shown(filtered, instance), self.where).values
-        return Draw(group.judge.found(values, where), voted(group.judge, None, filtered))
+        values = run_process_results(self.process, document, as_lm_eval(filtered, instance), self.where).values
+        return ScoredDraw(group.draw_scorer.found(values, where), draw_vote(group.draw_scorer, None, filtered))
 
-    def _filtered(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
+    def _apply_task_filter(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
         try:
             return step.filter(responses, document.fields)
         except (Exception, SystemExit) as error:  # code of a task may raise anything
             where = f"{self.where}, filter {pipeline}, document {document.id}"
-            raise raised(where, f'filter "{step.name}"', error) from error
+            raise task_code_error(where, f'filter "{step.name}"', error) from error
 
     def _values(
         self, pipeline: _Pipeline, document: Document, instance: Instance, filtered: list[Any]
     ) -> dict[str, Any]:
         if pipeline.has_task_code and self.shape != _GENERATED:
-            filtered = list(restored(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
-        view = self.view(pipeline.compared(instance), filtered)
+            filtered = list(to_logprobs(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
+        view = self.view(pipeline.comparable_instance(instance), filtered)
         if not self.may_give_many:  # the usual case, once per document: kept short
-            return {measure.spec.name: measure.value(view, measure.spec.options) for measure in self.measures}
-        values = Values()
-        for measure in self.measures:
-            found = self._called(measure, view, document)
-            if measure.may_give_many:
-                values.add(measure.spec.name, found)
+            return {bound_metric.spec.name: bound_metric.value(view, bound_metric.spec.options) for bound_metric in self.bound_metrics}
+        values = MetricValues()
+        for bound_metric in self.bound_metrics:
+            found = self._call_metric(bound_metric, view, document)
+            if bound_metric.may_give_many:
+                values.add(bound_metric.spec.name, found)
             else:
-                values[measure.spec.name] = found
+                values[bound_metric.spec.name] = found
         return values
 
     def _values_after_code(
@@ -298,38 +298,38 @@ class DocumentScorer:
             return self._values(pipeline, document, instance, filtered)
         except Exception as error:  # a filter of a task may give anything
             where = f"{self.where}, filter {pipeline.name}, document {document.id}"
-            raise raised(where, f"scoring what it left, {_short(filtered)},", error) from error
+            raise task_code_error(where, f"scoring what it left, {_short(filtered)},", error) from error
 
-    def _called(self, measure: _Measure, view: Any, document: Document) -> Any:
-        if not measure.is_task_code:
-            return measure.value(view, measure.spec.options)
+    def _call_metric(self, bound_metric: _BoundMetric, view: Any, document: Document) -> Any:
+        if not bound_metric.is_task_code:
+            return bound_metric.value(view, bound_metric.spec.options)
         try:
-            return measure.value(view, measure.spec.options)
+            return bound_metric.value(view, bound_metric.spec.options)
         except (Exception, SystemExit) as error:  # code of a task, or of the package evaluate, may raise anything
             where = f"{self.where}, document {document.id}"
-            raise raised(where, f'metric "{measure.spec.name}"', error) from error
+            raise task_code_error(where, f'metric "{bound_metric.spec.name}"', error) from error
 
     def without_foreign_code(self) -> DocumentScorer:
         """The part of this scoring that runs neither code of the task nor of plugins; it may score nothing."""
-        drawn = tuple(group for group in self.drawn if group.base is not None and _is_own(group.base))
+        draw_metrics = tuple(group for group in self.draw_metrics if group.base is not None and _is_builtin_metric(group.base))
         return replace(
             self,
-            pipelines=tuple(pipeline for pipeline in self.pipelines if all(map(_is_built_in, pipeline.steps))),
-            measures=tuple(filter(_is_own, self.measures)),
-            drawn=drawn,
+            pipelines=tuple(pipeline for pipeline in self.pipelines if all(map(_is_builtin_filter, pipeline.steps))),
+            bound_metrics=tuple(filter(_is_builtin_metric, self.bound_metrics)),
+            draw_metrics=draw_metrics,
             process=None,
-            view=self.view if self.process is None else _unseen,
+            view=self.view if self.process is None else _no_view,
         )
 
     def is_unparsed(self, sample: Sample) -> bool:
         """Whether a pipeline that extracts an answer found none."""
         for pipeline in self.pipelines:
             if pipeline.name == sample.filter:
-                return pipeline.lacks(sample.filtered, sample.extractions)
+                return pipeline.found_no_answer(sample.filtered, sample.extractions)
         return False
 
     @property
-    def extracting(self) -> tuple[str, ...]:
+    def extracting_pipelines(self) -> tuple[str, ...]:
         """Names of the pipelines that can fail to find an answer."""
         return tuple(pipeline.name for pipeline in self.pipelines if pipeline.fallbacks)
 
@@ -339,15 +339,15 @@ def _short(value: Any, most: int = 100) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
-def _is_own(measure: _Measure) -> bool:
-    return not measure.is_task_code and family_of(measure.spec.name) in METRICS.table
+def _is_builtin_metric(bound_metric: _BoundMetric) -> bool:
+    return not bound_metric.is_task_code and family_of(bound_metric.spec.name) in METRICS.table
 
 
-def _is_built_in(step: _Step) -> bool:
+def _is_builtin_filter(step: _Step) -> bool:
     return not step.is_task_code and step.name in FILTERS.table
 
 
-def _unseen(instance: Instance, outputs: Sequence[Any]) -> None:
+def _no_view(instance: Instance, outputs: Sequence[Any]) -> None:
     """What a metric sees where the task's own code scores: nothing, for there is none."""
 
 
@@ -355,59 +355,59 @@ def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
     """Resolves a task's scoring; errors name the task."""
     if scoring.scorer not in SCORERS:
         raise _unknown("scorer", scoring.scorer, SCORERS.names(), where)
-    specs = settled(scoring.metrics, where)
+    specs = expanded_specs(scoring.metrics, where)
     for spec in specs:
         _check_aggregation(spec, where)
-    measures: tuple[_Measure, ...] = ()
+    bound_metrics: tuple[_BoundMetric, ...] = ()
     if scoring.process is None:
-        measures = tuple(_measure(spec, scoring.scorer, where) for spec in specs if not _is_drawn(spec))
+        bound_metrics = tuple(_bind_metric(spec, scoring.scorer, where) for spec in specs if not _is_draw_metric(spec))
     pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
     view: View = SCORERS.get(scoring.scorer, where)
-    gives_many = any(measure.may_give_many for measure in measures)
-    drawn = _draw_measures(scoring, specs, where)
-    return DocumentScorer(where, scoring.scorer, view, measures, pipelines, scoring.process, gives_many, drawn)
+    gives_many = any(bound_metric.may_give_many for bound_metric in bound_metrics)
+    draw_metrics = _draw_metrics(scoring, specs, where)
+    return DocumentScorer(where, scoring.scorer, view, bound_metrics, pipelines, scoring.process, gives_many, draw_metrics)
 
 
-def _is_drawn(spec: MetricSpec) -> bool:
-    return spec.function is None and not spec.is_external and is_over_draws(spec.name)
+def _is_draw_metric(spec: MetricSpec) -> bool:
+    return spec.function is None and not spec.is_external and uses_all_draws(spec.name)
 
 
-def _draw_measures(scoring: Scoring, specs: Sequence[MetricSpec], where: str) -> tuple[_DrawMeasures, ...]:
+def _draw_metrics(scoring: Scoring, specs: Sequence[MetricSpec], where: str) -> tuple[_DrawMetrics, ...]:
     """The metrics over draws, by what judges a draw."""
-    groups: dict[Judge, list[_Measure]] = {}
-    bases: dict[Judge, _Measure | None] = {}
+    groups: dict[DrawScorer, list[_BoundMetric]] = {}
+    bases: dict[DrawScorer, _BoundMetric | None] = {}
     for spec in specs:
         # A task's own scoring may give values of such names itself.
-        if not _is_drawn(spec) or (scoring.process is not None and "of" not in spec.options):
+        if not _is_draw_metric(spec) or (scoring.process is not None and "of" not in spec.options):
             continue
-        measure = _measure(spec, scoring.scorer, where)
-        judge, base = judge_spec(spec, specs, scoring.process is not None, where)
-        groups.setdefault(judge, []).append(measure)
-        if judge not in bases:
-            bases[judge] = None if base is None else _measure(base, scoring.scorer, where)
-    return tuple(_DrawMeasures(judge, bases[judge], tuple(own)) for judge, own in groups.items())
+        bound_metric = _bind_metric(spec, scoring.scorer, where)
+        draw_scorer, base = draw_scorer_spec(spec, specs, scoring.process is not None, where)
+        groups.setdefault(draw_scorer, []).append(bound_metric)
+        if draw_scorer not in bases:
+            bases[draw_scorer] = None if base is None else _bind_metric(base, scoring.scorer, where)
+    return tuple(_DrawMetrics(draw_scorer, bases[draw_scorer], tuple(own)) for draw_scorer, own in groups.items())
 
 
-def _measure(spec: MetricSpec, shape: str, where: str) -> _Measure:
+def _bind_metric(spec: MetricSpec, shape: str, where: str) -> _BoundMetric:
     """A metric's value function for a shape.
 
     Functions of tasks and of the package `evaluate` are for generated answers only: for the other shapes lm-eval goes
     by the name alone, and so does this.
     """
     if shape == _GENERATED and spec.function is not None:
-        return _Measure(spec, function_value(spec), is_task_code=True, may_give_many=True)
+        return _BoundMetric(spec, function_value(spec), is_task_code=True, may_give_many=True)
     # lm-eval's exact_match is a copy of the one in `evaluate`; ours gives the same without a download.
     is_external = spec.is_external and spec.name != "exact_match"
     if shape == _GENERATED and (is_external or spec.name not in METRICS):
         called = with_external_function(spec, METRICS.names(), where)
-        return _Measure(called, function_value(called), is_task_code=True, may_give_many=True)
+        return _BoundMetric(called, function_value(called), is_task_code=True, may_give_many=True)
     definition = metric_definition(spec.name, where)
     if shape == _GENERATED and shape not in definition.values and callable(spec.aggregation):
-        return _Measure(spec, text_pair)  # lm-eval hands such metrics' pairs on to the task's own aggregation
+        return _BoundMetric(spec, text_pair)  # lm-eval hands such metrics' pairs on to the task's own aggregation
     if shape not in definition.values:
         fits = ", ".join(definition.values) or "a task with process_results"
         raise UserError(Fault(where, f'metric "{spec.name}" cannot score {shape}', fits, "See: assay ls metrics"))
-    return _Measure(spec, definition.values[shape], may_give_many=definition.gives_many)
+    return _BoundMetric(spec, definition.values[shape], may_give_many=definition.gives_many)
 
 
 def _check_aggregation(spec: MetricSpec, where: str) -> None:
@@ -438,16 +438,16 @@ def _step(spec: FilterSpec, where: str) -> _Step:
     pattern, which = None, spec.options.get("group_select", 0)
     if spec.name == "regex" and not is_task_code and isinstance(which, int):
         pattern = re.compile(spec.options.get("regex_pattern", HASH_PATTERN)), which
-    tracer = made if isinstance(made, Traces) else None
-    searches = not is_task_code and (tracer is not None or spec.name in _EXTRACTING)
-    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer, searches)
+    tracer = made if isinstance(made, TracingFilter) else None
+    searches_patterns = not is_task_code and (tracer is not None or spec.name in _EXTRACTING)
+    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer, searches_patterns)
 
 
 def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:
     """What a filter gives when it finds no answer, if it is one that looks for answers."""
-    if isinstance(made, Traces):
+    if isinstance(made, TracingFilter):
         return [made.fallback]
-    if isinstance(made, OwnFilter):
+    if isinstance(made, TaskFilter):
         found = spec.options.get("fallback", getattr(made.filter, "fallback", None))
     else:
         default = _EXTRACTING.get(spec.name)

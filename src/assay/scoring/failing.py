@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.core.metric_names import settled
+from assay.core.metric_names import expanded_specs
 from assay.core.scores import Estimate, FailureBounds, MetricResult, Sample
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.registry import METRICS, metric_definition
 
-Span = tuple[float, float]
+ValueRange = tuple[float, float]
 _MEANS = ("mean", "nanmean", "mean_of_known", "draws")
 
 
@@ -26,7 +26,7 @@ def with_bounds(
     """A task's metrics with their bounds; as they are where no document failed."""
     if not failed:
         return tuple(results)
-    spans = {spec.name: _span(spec) for spec in settled(scoring.metrics)}
+    spans = {spec.name: _value_range(spec) for spec in expanded_specs(scoring.metrics)}
     return tuple(
         replace(
             result, bounds=task_bounds(result.estimate, _observed(spans.get(result.metric), result, samples), failed)
@@ -35,7 +35,7 @@ def with_bounds(
     )
 
 
-def task_bounds(estimate: Estimate, span: Span | None, failed: int) -> FailureBounds:
+def task_bounds(estimate: Estimate, span: ValueRange | None, failed: int) -> FailureBounds:
     """The mean with so many failed documents at either end of the range of a document's value.
 
     Args:
@@ -50,35 +50,35 @@ def task_bounds(estimate: Estimate, span: Span | None, failed: int) -> FailureBo
     return FailureBounds(failed, low, high)
 
 
-def _span(spec: MetricSpec) -> Span | None:
+def _value_range(spec: MetricSpec) -> ValueRange | None:
     """The range of a document's value, for a metric of the table that is a mean; None for all else."""
     is_foreign = spec.function is not None or (spec.is_external and spec.name != "exact_match")
     if is_foreign or spec.name not in METRICS:
         return None
     definition = metric_definition(spec.name)
     aggregation = definition.aggregation if spec.aggregation is None else spec.aggregation
-    judge = spec.options.get("of")  # what mean@k and its kin judge a draw by
-    if callable(aggregation) or aggregation not in _MEANS or (judge is not None and judge not in METRICS):
+    base_metric = spec.options.get("of")  # what mean@k and its kin judge a draw by
+    if callable(aggregation) or aggregation not in _MEANS or (base_metric is not None and base_metric not in METRICS):
         return None
-    return definition.span if judge is None else metric_definition(judge).span
+    return definition.span if base_metric is None else metric_definition(base_metric).span
 
 
 def is_share_metric(name: str) -> bool:
     """Whether a metric of the table is a mean of values from 0 to 1."""
-    return name in METRICS and _span(MetricSpec(name)) == (0.0, 1.0)
+    return name in METRICS and _value_range(MetricSpec(name)) == (0.0, 1.0)
 
 
-def _observed(span: Span | None, result: MetricResult, samples: Sequence[Sample]) -> Span | None:
+def _observed(span: ValueRange | None, result: MetricResult, samples: Sequence[Sample]) -> ValueRange | None:
     """The range, unless a value lies outside of it: a task's own scoring may give any number under a known name."""
     values = (
         sample.values[result.metric]
         for sample in samples
         if sample.filter == result.filter and result.metric in sample.values
     )
-    return span if span is not None and all(_lies_in(value, span) for value in values) else None
+    return span if span is not None and all(_is_within(value, span) for value in values) else None
 
 
-def _lies_in(value: Any, span: Span) -> bool:
+def _is_within(value: Any, span: ValueRange) -> bool:
     try:
         if value is None or value != value:  # no value, or not a number: the mean leaves it out
             return True

@@ -9,44 +9,44 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assay.core.comparisons import CompareWish
-from assay.scoring.matching import Matched, cluster_sums
-from assay.stats.flips import FlipTest, flip_table, flip_test, flip_tests
+from assay.core.comparisons import CompareOptions
+from assay.scoring.matching import MatchedPair, cluster_sums
+from assay.stats.flips import SignFlipTest, sign_flip_table, sign_flip_test, sign_flip_tests
 
 # Fewer pairs than this are flipped one by one.
 _FEW_PAIRS = 3
 
 
-def pair_flips(matches: Sequence[Matched], wish: CompareWish) -> dict[int, FlipTest]:
+def sign_flip_pairs(matches: Sequence[MatchedPair], options: CompareOptions) -> dict[int, SignFlipTest]:
     """The test of each pair, by the match's id: for many pairs one draw of flips serves all."""
-    if wish.test == "bootstrap":
+    if options.test == "bootstrap":
         return {}
-    wanted = [match for match in matches if len(match.mine) and _is_flipped(match, wish)]
-    found, rest = _of_tables(wanted, wish)
-    parts = [match.flipped_parts for match in rest]
+    wanted = [match for match in matches if len(match.mine) and _uses_sign_flips(match, options)]
+    found, rest = _table_tests(wanted, options)
+    parts = [match.differences_and_weights for match in rest]
     if len(rest) <= _FEW_PAIRS:
-        tests = [flip_test(*own, np.random.default_rng(wish.seed), most_alpha(wish)) for own in parts]
+        tests = [sign_flip_test(*own, np.random.default_rng(options.seed), max_alpha(options)) for own in parts]
     else:
-        tests = flip_tests(parts, np.random.default_rng(wish.seed), most_alpha(wish))
+        tests = sign_flip_tests(parts, np.random.default_rng(options.seed), max_alpha(options))
     return found | {id(match): test for match, test in zip(rest, tests, strict=True)}
 
 
-def most_alpha(wish: CompareWish) -> float:
+def max_alpha(options: CompareOptions) -> float:
     """The narrowest interval that is asked for is that of a margin, 1 − 2α."""
-    return min(1.0, 2 * wish.alpha)
+    return min(1.0, 2 * options.alpha)
 
 
-def _is_flipped(match: Matched, wish: CompareWish) -> bool:
+def _uses_sign_flips(match: MatchedPair, options: CompareOptions) -> bool:
     """Whether signs can be flipped, and no test of outcomes fits better."""
-    if wish.test != "permutation" and match.clusters is None and match.is_binary:
+    if options.test != "permutation" and match.clusters is None and match.is_binary:
         return False
-    sides = match.addends
-    return sides is not None and bool(np.all(np.isfinite(sides)))
+    addends = match.addends
+    return addends is not None and bool(np.all(np.isfinite(addends)))
 
 
-def _of_tables(matches: Sequence[Matched], wish: CompareWish) -> tuple[dict[int, FlipTest], list[Matched]]:
+def _table_tests(matches: Sequence[MatchedPair], options: CompareOptions) -> tuple[dict[int, SignFlipTest], list[MatchedPair]]:
     """The tests of pairs that have all documents, many of them alike, and the pairs that are left."""
-    groups: dict[object, list[Matched]] = {}
+    groups: dict[object, list[MatchedPair]] = {}
     for match in matches:
         is_alike = isinstance(match.mine, range) and match.first.documents_key == match.second.documents_key
         groups.setdefault((match.first.documents_key, _lengths(match)) if is_alike else None, []).append(match)
@@ -55,22 +55,22 @@ def _of_tables(matches: Sequence[Matched], wish: CompareWish) -> tuple[dict[int,
         if len(own) <= _FEW_PAIRS:
             rest += own
         else:
-            found.update(_table(own, wish))
+            found.update(_table(own, options))
     return found, rest
 
 
-def _lengths(match: Matched) -> bytes | None:
+def _lengths(match: MatchedPair) -> bytes | None:
     return None if match.lengths is None else match.lengths.tobytes()
 
 
-def _table(matches: Sequence[Matched], wish: CompareWish) -> dict[int, FlipTest]:
+def _table(matches: Sequence[MatchedPair], options: CompareOptions) -> dict[int, SignFlipTest]:
     """The tests of pairs of systems that all have the same documents in the same order."""
     entries = {id(entry): entry for match in matches for entry in (match.first, match.second)}
-    units, (_, weights) = matches[0].units, matches[0].flipped_parts
+    units, (_, weights) = matches[0].units, matches[0].differences_and_weights
     values = [entry.addends for entry in entries.values()]
     # A cluster's documents turn together: as many signs as clusters, of their sums.
     rows = [own if units is None else cluster_sums(units, own) for own in values if own is not None]
     order = {name: place for place, name in enumerate(entries)}
     pairs = [(order[id(match.first)], order[id(match.second)]) for match in matches]
-    tests = flip_table(rows, weights, pairs, np.random.default_rng(wish.seed), most_alpha(wish))
+    tests = sign_flip_table(rows, weights, pairs, np.random.default_rng(options.seed), max_alpha(options))
     return {id(match): test for match, test in zip(matches, tests, strict=True)}

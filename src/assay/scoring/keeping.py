@@ -12,19 +12,19 @@ from assay.core.comparisons import CUSTOM, DocumentValues, Value
 from assay.core.results import TaskResult
 from assay.core.scores import Sample
 from assay.core.specs import Scoring
-from assay.scoring.aggregate import aggregation_names, clusters_of
+from assay.scoring.aggregate import aggregation_names, document_clusters
 from assay.scoring.metrics import reading
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 
 # Aggregations that are the mean of one number per document.
-MEANS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
+MEAN_AGGREGATIONS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
 # Those that read whole texts.
-CORPORA = ("bleu", "chrf", "chrf++", "ter")
+CORPUS_METRICS = ("bleu", "chrf", "chrf++", "ter")
 _PLAIN = {float, int, bool}
 _LONGEST_LABEL = 200
 
 
-def kept_values(scoring: Scoring, result: TaskResult, with_texts: bool = False) -> list[DocumentValues]:
+def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = False) -> list[DocumentValues]:
     """Every metric's documents.
 
     Args:
@@ -32,7 +32,7 @@ def kept_values(scoring: Scoring, result: TaskResult, with_texts: bool = False) 
         result: its documents, scored.
         with_texts: whether to give the texts of corpus metrics, too.
     """
-    names, clusters = aggregation_names(scoring, result.metrics), clusters_of(result.answered)
+    names, clusters = aggregation_names(scoring, result.metrics), document_clusters(result.answered)
     by_pipeline: dict[str, list[Sample]] = {}
     for sample in result.samples:
         by_pipeline.setdefault(sample.filter, []).append(sample)
@@ -54,7 +54,7 @@ def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence
     """The values as numbers or pairs; None where they are neither."""
     if set(map(type, values)) <= _PLAIN:
         return values
-    if aggregation in CORPORA:
+    if aggregation in CORPUS_METRICS:
         return values if with_texts else None
     if aggregation == CUSTOM or aggregation not in AGGREGATIONS:
         return None

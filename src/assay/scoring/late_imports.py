@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-_HARNESS, _OWN, _EVALUATE = "lm_eval", "assay", "evaluate"
+_LM_EVAL, _OWN, _EVALUATE = "lm_eval", "assay", "evaluate"
 # What is called of a class: a filter is made and applied.
 _CALLED = ("__init__", "__call__", "apply")
 _EXPECTED = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
-_Defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _MAY_NOT_RUN = (ast.If, ast.While, ast.Match, ast.IfExp)
 
 
@@ -43,11 +43,11 @@ class LateImports:
 
 def late_imports(thing: Any) -> LateImports:
     """What a function or class of a task imports when it is called; nothing where its source cannot be read."""
-    return _found(thing) if thing.__hash__ is not None else _found.__wrapped__(thing)
+    return _scan(thing) if thing.__hash__ is not None else _scan.__wrapped__(thing)
 
 
 @functools.lru_cache(maxsize=1024)  # tasks of a family share their functions
-def _found(thing: Any) -> LateImports:
+def _scan(thing: Any) -> LateImports:
     found, seen = LateImports(), set()
     waiting = list(_functions(thing))
     while waiting:
@@ -57,8 +57,8 @@ def _found(thing: Any) -> LateImports:
             continue
         seen.add(function)
         body = _body(function)
-        for node in _run(body):
-            waiting.extend(_read(node, function, found))
+        for node in _unconditional_nodes(body):
+            waiting.extend(_visit(node, function, found))
     return found
 
 
@@ -96,20 +96,20 @@ def _body(function: FunctionType) -> list[ast.AST]:
     return list(first.body) if isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
 
 
-def _run(nodes: list[ast.AST]) -> Iterator[ast.AST]:
+def _unconditional_nodes(nodes: list[ast.AST]) -> Iterator[ast.AST]:
     """All that is run when the body is, whatever the values are."""
     for node in nodes:
         yield node
-        if isinstance(node, _Defined):
+        if isinstance(node, _DEFINITIONS):
             continue
         if isinstance(node, _MAY_NOT_RUN):
-            yield from _run([node.subject if isinstance(node, ast.Match) else node.test])
+            yield from _unconditional_nodes([node.subject if isinstance(node, ast.Match) else node.test])
         elif isinstance(node, ast.BoolOp):
-            yield from _run([node.values[0]])
+            yield from _unconditional_nodes([node.values[0]])
         elif isinstance(node, ast.Try):
-            yield from _run([*([] if _expects_failure(node) else node.body), *node.finalbody])
+            yield from _unconditional_nodes([*([] if _expects_failure(node) else node.body), *node.finalbody])
         else:
-            yield from _run(list(ast.iter_child_nodes(node)))
+            yield from _unconditional_nodes(list(ast.iter_child_nodes(node)))
 
 
 def _expects_failure(node: ast.Try) -> bool:
@@ -121,30 +121,30 @@ def _names(node: ast.AST | None) -> list[str]:
     return [] if node is None else [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
-def _read(node: ast.AST, function: FunctionType, found: LateImports) -> list[FunctionType]:
+def _visit(node: ast.AST, function: FunctionType, found: LateImports) -> list[FunctionType]:
     """Notes what a node imports or loads; gives the functions that it calls."""
     name = function.__name__
     if isinstance(node, ast.Import):
-        _note(found, [alias.name for alias in node.names], name)
+        _record(found, [alias.name for alias in node.names], name)
     elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-        _note(found, [node.module], name)
+        _record(found, [node.module], name)
     elif isinstance(node, ast.Call):
         metric = _loaded_metric(node, function)
         if metric is not None:
             found.metrics.setdefault(metric, name)
-        called = _meant(node.func, function)
+        called = _resolve_name(node.func, function)
         return [] if called is None else list(_functions(called))
     return []
 
 
-def _note(found: LateImports, modules: list[str], name: str) -> None:
+def _record(found: LateImports, modules: list[str], name: str) -> None:
     for module in modules:
         root = module.partition(".")[0]
-        if root not in (_HARNESS, _OWN) and root not in sys.stdlib_module_names:
+        if root not in (_LM_EVAL, _OWN) and root not in sys.stdlib_module_names:
             found.modules.setdefault(root, name)
 
 
-def _meant(node: ast.AST, function: FunctionType) -> Any:
+def _resolve_name(node: ast.AST, function: FunctionType) -> Any:
     """What a name, or a name of a module, means in the function's file; None where that is not known."""
     if isinstance(node, ast.Name):
         return function.__globals__.get(node.id)

@@ -9,22 +9,22 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from assay.core.matrices import Gap, MatrixCell
+from assay.core.matrices import MissingCell, MatrixCell
 
 # A metric and the pipeline before it.
-Way = tuple[str, str]
+MetricAndFilter = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownScores:
     """What a matrix shows of the scores that there are."""
 
     cells: tuple[MatrixCell, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[MissingCell, ...]
     notices: tuple[str, ...]
 
 
-def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], wished: Sequence[str]) -> Shown:
+def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], requested: Sequence[str]) -> ShownScores:
     """The scores that the matrix shows, task by task.
 
     Args:
@@ -33,24 +33,24 @@ def shown_cells(tasks: Sequence[str], scores: Sequence[MatrixCell], wished: Sequ
         wished: metrics to show, the first one that a task has; without any, the metric that most models have.
     """
     cells: list[MatrixCell] = []
-    gaps: list[Gap] = []
+    gaps: list[MissingCell] = []
     notices: list[str] = []
     for task in tasks:
         by_model: dict[str, list[MatrixCell]] = {}
         for score in scores:
             if score.task == task:
                 by_model.setdefault(score.model, []).append(score)
-        ways = chosen([[_way(cell) for cell in own] for own in by_model.values()], wished)
-        known = [cell for own in by_model.values() for cell in own if _way(cell) in ways]
+        metric_keys = choose_metrics([[_metric_key(cell) for cell in own] for own in by_model.values()], requested)
+        known = [cell for own in by_model.values() for cell in own if _metric_key(cell) in metric_keys]
         cells += [cell for cell in known if _is_finite(cell)]
-        gaps += [Gap(cell.model, task, _why_empty(cell)) for cell in known if not _is_finite(cell)]
+        gaps += [MissingCell(cell.model, task, _why_empty(cell)) for cell in known if not _is_finite(cell)]
         shown = {cell.model for cell in known}
-        gaps += [Gap(model, task, _other(own, ways)) for model, own in by_model.items() if model not in shown]
-        notices += [*_notices(task, list(by_model.values()), ways, wished), *_parts(task, known)]
-    return Shown(tuple(cells), tuple(gaps), tuple(notices))
+        gaps += [MissingCell(model, task, _other_metric_reason(own, metric_keys)) for model, own in by_model.items() if model not in shown]
+        notices += [*_notices(task, list(by_model.values()), metric_keys, requested), *_partial_group_notices(task, known)]
+    return ShownScores(tuple(cells), tuple(gaps), tuple(notices))
 
 
-def chosen(models: Sequence[Sequence[Way]], wished: Sequence[str]) -> list[Way]:
+def choose_metrics(models: Sequence[Sequence[MetricAndFilter]], requested: Sequence[str]) -> list[MetricAndFilter]:
     """The metrics to show of a task, so that every model has one of them; of the wished ones alone, if it has any.
 
     First the one that most models have, then the one that most of the others have, and so on; of equals, the first in
@@ -60,22 +60,22 @@ def chosen(models: Sequence[Sequence[Way]], wished: Sequence[str]) -> list[Way]:
         models: per model, its metrics in order.
         wished: names of metrics, the most wished first.
     """
-    order = list(dict.fromkeys(way for own in models for way in own))
-    allowed = [way for way in order if way[0] in wished] or order
-    wishes = {name: place for place, name in enumerate(wished)}
+    order = list(dict.fromkeys(metric_key for own in models for metric_key in own))
+    allowed = [metric_key for metric_key in order if metric_key[0] in requested] or order
+    priorities = {name: place for place, name in enumerate(requested)}
     left = [set(own) & set(allowed) for own in models]
-    found: list[Way] = []
+    found: list[MetricAndFilter] = []
     while any(left):
-        counts = {way: sum(way in own for own in left) for way in allowed}
+        counts = {metric_key: sum(metric_key in own for own in left) for metric_key in allowed}
         best = min(
-            (way for way in allowed if counts[way]), key=lambda way: (wishes.get(way[0], len(wishes)), -counts[way])
+            (metric_key for metric_key in allowed if counts[metric_key]), key=lambda metric_key: (priorities.get(metric_key[0], len(priorities)), -counts[metric_key])
         )
         found.append(best)
         left = [own for own in left if best not in own]
     return found
 
 
-def _way(cell: MatrixCell) -> Way:
+def _metric_key(cell: MatrixCell) -> MetricAndFilter:
     return cell.metric, cell.filter
 
 
@@ -90,27 +90,27 @@ def _why_empty(cell: MatrixCell) -> str:
     return f"{cell.metric} is {cell.estimate.value} on {cell.estimate.n} documents"
 
 
-def _other(own: Sequence[MatrixCell], ways: Sequence[Way]) -> str:
+def _other_metric_reason(own: Sequence[MatrixCell], metric_keys: Sequence[MetricAndFilter]) -> str:
     """Why a model that has scores has none of the metrics shown."""
     names = list(dict.fromkeys(cell.metric for cell in own))
-    shown = " or ".join(dict.fromkeys(metric for metric, _ in ways))
+    shown = " or ".join(dict.fromkeys(metric for metric, _ in metric_keys))
     return f"has no {shown} here, but {', '.join(names)}. Add --metric {names[0]} for a column of its own"
 
 
 def _notices(
-    task: str, models: Sequence[Sequence[MatrixCell]], ways: Sequence[Way], wished: Sequence[str]
+    task: str, models: Sequence[Sequence[MatrixCell]], metric_keys: Sequence[MetricAndFilter], requested: Sequence[str]
 ) -> Iterator[str]:
     """Says so where no wish but the models' families decided against the task's first metric."""
-    if not ways or any(metric in wished for metric, _ in ways):
+    if not metric_keys or any(metric in requested for metric, _ in metric_keys):
         return
-    passed = [own[0].metric for own in models if _way(own[0]) not in ways and own[0].metric != ways[0][0]]
+    passed = [own[0].metric for own in models if _metric_key(own[0]) not in metric_keys and own[0].metric != metric_keys[0][0]]
     if passed:
         lacking = [own[0].model for own in models if all(cell.metric != passed[0] for cell in own)]
-        told = f"{task}: {ways[0][0]} is shown, not {passed[0]}, which {', '.join(lacking)} cannot have"
-        yield f"{told}. --metric {passed[0]} shows it"
+        message = f"{task}: {metric_keys[0][0]} is shown, not {passed[0]}, which {', '.join(lacking)} cannot have"
+        yield f"{message}. --metric {passed[0]} shows it"
 
 
-def _parts(task: str, cells: Sequence[MatrixCell]) -> Iterator[str]:
+def _partial_group_notices(task: str, cells: Sequence[MatrixCell]) -> Iterator[str]:
     """Says so where a group's score is the mean of some of its tasks."""
     models: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for cell in cells:

@@ -15,16 +15,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import CompareWish, OverallScore
+from assay.core.comparisons import CompareOptions, OverallScore
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
-from assay.scoring.asking import Asked, asked_ways
-from assay.scoring.comparing import Compared
-from assay.scoring.flipping import most_alpha
-from assay.scoring.inverting import Ends, ends_of_shares, shown
-from assay.scoring.verdicts import corrected, direction, overall_sentence, tested_levels
-from assay.stats.flips import FlipTest, flip_table, flip_test, flip_tests
-from assay.stats.pooled import CombinedError, combined_error
+from assay.scoring.asking import TaskVariants, task_variants
+from assay.scoring.comparing import PairedComparison
+from assay.scoring.flipping import max_alpha
+from assay.scoring.inverting import IntervalFunction, bounded_sign_flip_interval, with_interval
+from assay.scoring.verdicts import adjusted_p_values, direction, overall_sentence, adjusted_levels
+from assay.stats.flips import SignFlipTest, sign_flip_table, sign_flip_test, sign_flip_tests
+from assay.stats.pooled import CombinedStderr, combined_stderr
 
 Floats = NDArray[np.float64]
 # More pairs than this share one draw of sign flips.
@@ -32,29 +32,29 @@ _FEW_PAIRS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _SystemPair:
     """Two systems: their tasks, those together that ask the same documents in several ways."""
 
-    items: Sequence[Compared]
-    families: Sequence[Asked]
+    items: Sequence[PairedComparison]
+    families: Sequence[TaskVariants]
 
     @classmethod
-    def of(cls, items: Sequence[Compared]) -> _Pair:
-        found: dict[str, list[Compared]] = {}
+    def of(cls, items: Sequence[PairedComparison]) -> _SystemPair:
+        found: dict[str, list[PairedComparison]] = {}
         for item in items:
             found.setdefault(task_family(item.score.task), []).append(item)
-        return cls(items, [asked_ways(name, own) for name, own in found.items()])
+        return cls(items, [task_variants(name, own) for name, own in found.items()])
 
     @property
     def is_random(self) -> bool:
         """Whether any way of asking is taken as one of many."""
         return any(family.random for family in self.families)
 
-    def error(self) -> CombinedError:
+    def error(self) -> CombinedStderr:
         """The standard error of the mean difference, each way of asking counted once."""
         weights = [len(family.items) / len(self.items) for family in self.families]
         parts = [(family.error, family.degrees) for family in self.families]
-        return combined_error(parts, weights)
+        return combined_stderr(parts, weights)
 
     def estimate(self, test: str) -> Estimate:
         """The mean difference without its interval."""
@@ -67,52 +67,52 @@ class _Pair:
         return Estimate(math.fsum(values) / len(values), error, None, None, documents, test, clusters=clusters)
 
 
-def overall_scores(wish: CompareWish, columns: Sequence[Sequence[Compared]]) -> list[OverallScore]:
+def overall_scores(options: CompareOptions, columns: Sequence[Sequence[PairedComparison]]) -> list[OverallScore]:
     """Per pair, the mean difference over the tasks whose scores are shares, every task counted once."""
-    gathered: dict[tuple[str, str], list[Compared]] = {}
+    gathered: dict[tuple[str, str], list[PairedComparison]] = {}
     for own in columns:
         for item in own:
             score = item.score
             if score.is_share and score.higher_is_better and score.n:
                 gathered.setdefault((score.first, score.second), []).append(item)
-    several = {pair: _Pair.of(items) for pair, items in gathered.items() if len(items) > 1}
-    tested = _tested(several, wish)
+    several = {pair: _SystemPair.of(items) for pair, items in gathered.items() if len(items) > 1}
+    tested = _test_pairs(several, options)
     p_values = [p for _, p, _ in tested]
-    levels, adjusted = tested_levels(p_values, wish), corrected(p_values, wish.correction)
+    levels, adjusted = adjusted_levels(p_values, options), adjusted_p_values(p_values, options.correction)
     found = []
     for (names, pair), (test, p, ends), alpha, after in zip(several.items(), tested, levels, adjusted, strict=True):
-        estimate = shown(pair.estimate(test), ends(1 - alpha), alpha, is_share=True)
-        outcome = direction(estimate.value, after, True, wish.alpha)
+        estimate = with_interval(pair.estimate(test), ends(1 - alpha), alpha, is_share=True)
+        outcome = direction(estimate.value, after, True, options.alpha)
         tasks = tuple(item.score.task for item in pair.items)
         random = tuple(text for own in pair.families for text in own.random)
         fixed = tuple(text for own in pair.families for text in own.fixed)
         whole = OverallScore(*names, tasks, estimate, p, after, outcome, "", test, random, fixed)
-        found.append(replace(whole, verdict=overall_sentence(whole, wish, len(several))))
+        found.append(replace(whole, verdict=overall_sentence(whole, options, len(several))))
     return found
 
 
-_Tested = tuple[str, float, Ends]
+_TestOutcome = tuple[str, float, IntervalFunction]
 
 
-def _tested(several: Mapping[tuple[str, str], _Pair], wish: CompareWish) -> list[_Tested]:
+def _test_pairs(several: Mapping[tuple[str, str], _SystemPair], options: CompareOptions) -> list[_TestOutcome]:
     """Per pair, the test's name, its p and its inversion."""
-    found: dict[tuple[str, str], _Tested] = {}
+    found: dict[tuple[str, str], _TestOutcome] = {}
     for names, pair in several.items():
         error = pair.error()
         if pair.is_random and error.stderr:
             value = pair.estimate("").value or 0.0
-            found[names] = ("random-effects-t", error.p(value), error.around(value))
+            found[names] = ("random-effects-t", error.p(value), error.interval_around(value))
     rest = {names: pair for names, pair in several.items() if names not in found}
-    for (names, pair), flips in zip(rest.items(), _flipped(rest, wish), strict=True):
+    for (names, pair), flips in zip(rest.items(), _sign_flip_tests(rest, options), strict=True):
         is_clustered = any(item.clusters is not None for item in pair.items)
-        found[names] = ("cluster-sign-flip" if is_clustered else "sign-flip", flips.p, _unless_alike(flips, pair))
+        found[names] = ("cluster-sign-flip" if is_clustered else "sign-flip", flips.p, _interval_function(flips, pair))
     return [found[names] for names in several]
 
 
-def _unless_alike(flips: FlipTest, pair: _Pair) -> Ends:
+def _interval_function(flips: SignFlipTest, pair: _SystemPair) -> IntervalFunction:
     """The inversion; where all documents differ alike no interval, and where none differs that of a single task."""
     if pair.error().stderr:
-        return partial(ends_of_shares, flips)
+        return partial(bounded_sign_flip_interval, flips)
     if flips.value:
         return lambda level: (flips.value, flips.value)
 
@@ -123,19 +123,19 @@ def _unless_alike(flips: FlipTest, pair: _Pair) -> Ends:
     return ends
 
 
-def _flipped(pairs: Mapping[tuple[str, str], _Pair], wish: CompareWish) -> list[FlipTest]:
+def _sign_flip_tests(pairs: Mapping[tuple[str, str], _SystemPair], options: CompareOptions) -> list[SignFlipTest]:
     """Sign flips over all documents, each weighed so that every task counts once."""
-    most = most_alpha(wish)
-    by_table = _table(pairs, wish)
+    most = max_alpha(options)
+    by_table = _table(pairs, options)
     if by_table:
         return by_table
-    every = [_added(pair.items) for pair in pairs.values()]
+    every = [_contributions(pair.items) for pair in pairs.values()]
     if len(pairs) <= _FEW_PAIRS:
-        return [flip_test(*own, np.random.default_rng(wish.seed), most) for own in every]
-    return flip_tests(every, np.random.default_rng(wish.seed), most)
+        return [sign_flip_test(*own, np.random.default_rng(options.seed), most) for own in every]
+    return sign_flip_tests(every, np.random.default_rng(options.seed), most)
 
 
-def _added(items: Sequence[Compared]) -> tuple[Floats, Floats]:
+def _contributions(items: Sequence[PairedComparison]) -> tuple[Floats, Floats]:
     """What each document, or cluster, adds to the mean difference over these tasks, and its weight in that."""
     sums: dict[Hashable, tuple[float, float]] = {}
     families = {task_family(item.score.task) for item in items}
@@ -153,7 +153,7 @@ def _added(items: Sequence[Compared]) -> tuple[Floats, Floats]:
     return gathered[:, 0], gathered[:, 1]
 
 
-def _share_clusters(pairs: Sequence[Sequence[Compared]]) -> bool:
+def _share_clusters(pairs: Sequence[Sequence[PairedComparison]]) -> bool:
     """Whether all pairs have the same clusters in each task, or none."""
     return all(
         (item.clusters and tuple(item.clusters)) == (first.clusters and tuple(first.clusters))
@@ -162,7 +162,7 @@ def _share_clusters(pairs: Sequence[Sequence[Compared]]) -> bool:
     )
 
 
-def _table(pairs: Mapping[tuple[str, str], _Pair], wish: CompareWish) -> list[FlipTest]:
+def _table(pairs: Mapping[tuple[str, str], _SystemPair], options: CompareOptions) -> list[SignFlipTest]:
     """The same for many pairs on the same documents, by one draw of flips; empty where that does not apply."""
     several = {names: pair.items for names, pair in pairs.items()}
     every = [item for items in several.values() for item in items]
@@ -172,11 +172,11 @@ def _table(pairs: Mapping[tuple[str, str], _Pair], wish: CompareWish) -> list[Fl
         return []
     base = next(iter(several))[0]
     # Every system less the first: their differences are those of the systems themselves.
-    parts = {pair[1]: _added(items) for pair, items in several.items() if pair[0] == base}
+    parts = {pair[1]: _contributions(items) for pair, items in several.items() if pair[0] == base}
     weights = next(iter(parts.values()))[1]
     rows = {base: np.zeros(len(weights)), **{label: own for label, (own, _) in parts.items()}}
     if not all(label in rows for pair in several for label in pair):
         return []
     order = {label: place for place, label in enumerate(rows)}
     places = [(order[first], order[second]) for first, second in several]
-    return flip_table(list(rows.values()), weights, places, np.random.default_rng(wish.seed), most_alpha(wish))
+    return sign_flip_table(list(rows.values()), weights, places, np.random.default_rng(options.seed), max_alpha(options))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from assay.core.comparisons import DocumentValues, OverallScore, PairedScore
 from assay.core.studies import Comparison
-from assay.scoring.matching import Entry
+from assay.scoring.matching import SystemEntry
 
 
-class Pairing:
+class EntryFactory:
     """Makes entries whose documents have the same numbers wherever they have the same names.
 
     Args:
@@ -23,13 +23,13 @@ class Pairing:
 
     def entry(
         self, model: str, documents: Sequence[str], values: Sequence[float], clusters: Sequence[str] | None
-    ) -> Entry:
+    ) -> SystemEntry:
         """A model's documents, their values and the cluster of each."""
         places = [self._numbers.setdefault(name, len(self._numbers)) for name in documents]
-        return Entry(model, DocumentValues(*self._head, places, values, clusters))
+        return SystemEntry(model, DocumentValues(*self._head, places, values, clusters))
 
 
-def told_pair(pair: PairedScore | OverallScore, task: str, cell: str) -> Comparison:
+def to_comparison(pair: PairedScore | OverallScore, task: str, cell: str) -> Comparison:
     """A pair as a matrix or study tells it: first less second."""
     gap = pair.difference
     value, low, high = (None if end is None else -end for end in (gap.value, gap.high, gap.low))

@@ -25,13 +25,13 @@ def problem_of(error: Exception, where: str) -> Problem:
     if not isinstance(error, UserError) or not error.faults:
         found = f"could not be scored: {type(error).__name__}: {error}"
         return Problem((Fault(where, found, next="This is a fault of Assay or of a plugin. " + _AGAIN),), error)
-    faults = [placed(fault, where) for fault in error.faults]
+    faults = [with_location(fault, where) for fault in error.faults]
     last = faults[-1]
     advice = f"{last.next.rstrip('.')}. {_AGAIN}" if last.next else _AGAIN
     return Problem((*faults[:-1], replace(last, next=advice)), error)
 
 
-def placed(fault: Fault, where: str) -> Fault:
+def with_location(fault: Fault, where: str) -> Fault:
     """A fault with the name of its task before its place."""
     if where in fault.where:
         return fault
@@ -50,7 +50,7 @@ def nothing_scored(counts: Denominators, where: str) -> Problem | None:
     return Problem((Fault(where, "no score: it has no documents", next="Check its split and process_docs"),))
 
 
-def without_members(group: str, missing: list[str]) -> Problem:
+def missing_members(group: str, missing: list[str]) -> Problem:
     """Why a group has no score: one over fewer tasks must not pass as that of the whole."""
     noun = "its task" if len(missing) == 1 else "its tasks"
     found = f"no score: {noun} {', '.join(missing)} could not be scored"

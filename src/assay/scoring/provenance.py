@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
-from assay.core.scores import NOWHERE, Extraction
+from assay.core.scores import UNKNOWN_OFFSET, Extraction
 from assay.scoring.extraction.extractors import NOTHING
 
 Extractions = tuple[tuple[Extraction, ...], ...]
 # Per question and draw: whether the token limit cut the text off.
-Cuts = tuple[tuple[bool, ...], ...]
+TruncationFlags = tuple[tuple[bool, ...], ...]
 
 
 @runtime_checkable
-class Traces(Protocol):
+class TracingFilter(Protocol):
     """A filter that looks for answers and tells where it found them.
 
     Attributes:
@@ -30,7 +30,7 @@ class Traces(Protocol):
     fallback: str
 
     def traced(
-        self, responses: list[Any], document: Mapping[str, Any], is_cut: Cuts = ()
+        self, responses: list[Any], document: Mapping[str, Any], is_truncated: TruncationFlags = ()
     ) -> tuple[list[Any], Extractions]:
         """What the filter makes of the questions, and the extraction behind each draw."""
         ...
@@ -40,26 +40,26 @@ class Traces(Protocol):
         ...
 
 
-def cuts_left(given: Sequence[Any], made: Sequence[Any], is_cut: Cuts) -> Cuts:
+def truncation_after_step(given: Sequence[Any], made: Sequence[Any], is_truncated: TruncationFlags) -> TruncationFlags:
     """Which of the texts that a step left were cut off.
 
     A step may change each draw, leave the first ones, or choose one; a draw of its own making is taken as whole.
     """
-    if len(given) != len(made) or len(given) != len(is_cut):
+    if len(given) != len(made) or len(given) != len(is_truncated):
         return ()
-    return tuple([_cut_draws(*question) for question in zip(given, made, is_cut, strict=True)])
+    return tuple([_truncated_draws(*question) for question in zip(given, made, is_truncated, strict=True)])
 
 
-def _cut_draws(given: Any, made: Any, is_cut: tuple[bool, ...]) -> tuple[bool, ...]:
+def _truncated_draws(given: Any, made: Any, is_truncated: tuple[bool, ...]) -> tuple[bool, ...]:
     if not isinstance(given, list) or not isinstance(made, list):
-        return is_cut[:1]  # of one text, as `take_first` leaves it
+        return is_truncated[:1]  # of one text, as `take_first` leaves it
     if len(given) == len(made) or made == given[: len(made)]:
-        return is_cut[: len(made)]
+        return is_truncated[: len(made)]
     places = [given.index(draw) if draw in given else len(given) for draw in made]
-    return tuple([place < len(is_cut) and is_cut[place] for place in places])
+    return tuple([place < len(is_truncated) and is_truncated[place] for place in places])
 
 
-def watched(
+def inferred_extractions(
     name: str, pattern: tuple[re.Pattern[str], int] | None, before: list[Any], after: list[Any], nothing: frozenset[str]
 ) -> Extractions:
     """What a filter that tells nothing found: each draw that did not become what stands for no answer.
@@ -86,16 +86,16 @@ def _question(
 def _draw(
     name: str, pattern: tuple[re.Pattern[str], int] | None, draw: Any, made: Any, nothing: frozenset[str]
 ) -> Extraction:
-    if holds(made, nothing):
+    if contains_fallback(made, nothing):
         return NOTHING
-    start, end = _place(*pattern, draw) if pattern is not None and isinstance(draw, str) else (NOWHERE, NOWHERE)
+    start, end = _place(*pattern, draw) if pattern is not None and isinstance(draw, str) else (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
     return Extraction(made if isinstance(made, str) else str(made), name, start, end)
 
 
-def holds(item: Any, nothing: frozenset[str]) -> bool:
+def contains_fallback(item: Any, nothing: frozenset[str]) -> bool:
     """Whether what is left of an answer, or a part of it, stands for no answer."""
     if isinstance(item, list):
-        return any(holds(part, nothing) for part in item)
+        return any(contains_fallback(part, nothing) for part in item)
     return isinstance(item, str) and item in nothing
 
 
@@ -103,7 +103,7 @@ def _place(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
     """Where the match lies that lm-eval's `regex` takes: its first filled group, without white space at its ends."""
     matches = list(pattern.finditer(text))
     if not -len(matches) <= which < len(matches):
-        return NOWHERE, NOWHERE
+        return UNKNOWN_OFFSET, UNKNOWN_OFFSET
     match = matches[which]
     filled = [group for group in range(1, pattern.groups + 1) if match.group(group)]
     start, end = match.span(filled[0] if filled else 0)
@@ -112,7 +112,7 @@ def _place(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
     return start, start + len(part.strip())
 
 
-def placed(found: Extractions, seen: Sequence[Any], written: Sequence[Sequence[Any]]) -> Extractions:
+def with_original_offsets(found: Extractions, seen: Sequence[Any], written: Sequence[Sequence[Any]]) -> Extractions:
     """Extractions with places in what the model wrote, where a step before the extracting one changed the text.
 
     Args:
@@ -122,15 +122,15 @@ def placed(found: Extractions, seen: Sequence[Any], written: Sequence[Sequence[A
     """
     if found and len(seen) == len(written) and all(a is b for a, b in zip(seen, written, strict=True)):
         return found
-    placed_questions = []
+    located_questions = []
     for number, extractions in enumerate(found):
         draws = seen[number] if isinstance(seen[number], (list, tuple)) else [seen[number]]
         texts = written[number] if number < len(written) else ()
         shifts = [_shift(*pair) for pair in zip(draws, texts, strict=False)]
         shifts += [None] * (len(extractions) - len(shifts))
         pairs = zip(extractions, shifts, strict=False)
-        placed_questions.append(tuple([_shifted(extraction, shift) for extraction, shift in pairs]))
-    return tuple(placed_questions)
+        located_questions.append(tuple([_shifted(extraction, shift) for extraction, shift in pairs]))
+    return tuple(located_questions)
 
 
 def _shift(seen: Any, written: Any) -> int | None:
@@ -139,26 +139,26 @@ def _shift(seen: Any, written: Any) -> int | None:
         return None
     if seen.lower() == written.lower() and len(seen) == len(written):
         return 0
-    place = written.find(seen) if seen else NOWHERE
+    place = written.find(seen) if seen else UNKNOWN_OFFSET
     return None if place < 0 or written.find(seen, place + 1) >= 0 else place
 
 
 def _shifted(extraction: Extraction, shift: int | None) -> Extraction:
-    if extraction.start == NOWHERE or shift == 0:
+    if extraction.start == UNKNOWN_OFFSET or shift == 0:
         return extraction
     if shift is None:
-        return replace(extraction, start=NOWHERE, end=NOWHERE)
+        return replace(extraction, start=UNKNOWN_OFFSET, end=UNKNOWN_OFFSET)
     return replace(extraction, start=extraction.start + shift, end=extraction.end + shift)
 
 
-def joined(earlier: Extractions, later: Extractions) -> Extractions:
+def merge_extractions(earlier: Extractions, later: Extractions) -> Extractions:
     """Of two extracting steps in a row the later one counts; what the earlier did not find, it cannot have found."""
     if not earlier or len(earlier) != len(later):
         return later or earlier
-    return tuple([_joined(*pair) for pair in zip(earlier, later, strict=True)])
+    return tuple([_merge(*pair) for pair in zip(earlier, later, strict=True)])
 
 
-def _joined(earlier: tuple[Extraction, ...], later: tuple[Extraction, ...]) -> tuple[Extraction, ...]:
+def _merge(earlier: tuple[Extraction, ...], later: tuple[Extraction, ...]) -> tuple[Extraction, ...]:
     if not later or len(earlier) != len(later):
         return later or earlier
     return tuple([old if old.answer is None else new for old, new in zip(earlier, later, strict=True)])

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from assay.core.requests import Generation, Instance
 from assay.core.responses import Failure, Text
-from assay.core.results import Answered
+from assay.core.results import AnsweredDocument
 from assay.core.scores import MetricResult, Sample
 from assay.scoring.documents import DocumentScorer
 from assay.scoring.scorers.answer import STRIPS
-from assay.stats.means import mean_estimate, nothing
+from assay.stats.means import mean_estimate, empty_estimate
 
 NO_ANSWER, TRUNCATED = "no_answer", "truncated"
 _GENERATED = "generate_until"
@@ -25,7 +25,7 @@ _WHOLE_TASK = "none"
 def answer_rates(
     kind: str,
     scorer: DocumentScorer,
-    answered: Sequence[Answered],
+    answered: Sequence[AnsweredDocument],
     samples: Sequence[Sample],
     clusters: Mapping[int, str] | None = None,
 ) -> tuple[MetricResult, ...]:
@@ -44,7 +44,7 @@ def answer_rates(
         return ()
     scored = [item for item in answered if not any(isinstance(output, Failure) for output in item.outputs)]
     rates = [
-        _rate(NO_ANSWER, pipeline, _no_answers(scorer, samples, pipeline), clusters) for pipeline in scorer.extracting
+        _rate(NO_ANSWER, pipeline, _no_answers(scorer, samples, pipeline), clusters) for pipeline in scorer.extracting_pipelines
     ]
     cut_off = {item.document.id: truncated_share(item) for item in scored}
     return (*rates, _rate(TRUNCATED, _WHOLE_TASK, cut_off, clusters))
@@ -55,7 +55,7 @@ def _no_answers(scorer: DocumentScorer, samples: Sequence[Sample], pipeline: str
     return {sample.document_id: no_answer_share(scorer, sample) for sample in own}
 
 
-def _may_write(item: Answered) -> bool:
+def _may_write(item: AnsweredDocument) -> bool:
     """Whether a document asks for text; a task of a Python class may do so whatever its kind."""
     return any(type(request) is Generation for request in item.instance.requests)
 
@@ -68,7 +68,7 @@ def no_answer_share(scorer: DocumentScorer, sample: Sample) -> float:
     return sum(draw.answer is None for draw in draws) / len(draws)
 
 
-def truncated_share(item: Answered) -> float:
+def truncated_share(item: AnsweredDocument) -> float:
     """Which share of a document's texts ran into the token limit."""
     texts = [output for output in item.outputs if isinstance(output, Text)]
     return sum(text.is_cut_off for text in texts) / len(texts) if texts else 0.0
@@ -78,10 +78,10 @@ def misses_by_space(scorer: DocumentScorer, instance: Instance, sample: Sample) 
     """Whether white space at the ends of an answer makes `exact_match` lower than it would be without."""
     if scorer.shape not in _WRITTEN or sample.values.get(_EXACT) in (None, 1.0):
         return False
-    for measure in scorer.measures:
-        if measure.spec.name == _EXACT and not measure.is_task_code:
+    for bound_metric in scorer.bound_metrics:
+        if bound_metric.spec.name == _EXACT and not bound_metric.is_task_code:
             view = scorer.view(instance, sample.filtered)
-            return bool(measure.value(view, {**measure.spec.options, STRIPS: True}) > sample.values[_EXACT])
+            return bool(bound_metric.value(view, {**bound_metric.spec.options, STRIPS: True}) > sample.values[_EXACT])
     return False
 
 
@@ -92,5 +92,5 @@ def _rate(name: str, pipeline: str, shares: Mapping[int, float], clusters: Mappi
 
         estimate = clustered_mean(values, [clusters[place] for place in shares]).estimate
     else:
-        estimate = mean_estimate(values) if values else nothing("wilson")
+        estimate = mean_estimate(values) if values else empty_estimate("wilson")
     return MetricResult(name, pipeline, estimate, higher_is_better=False)

@@ -11,7 +11,7 @@ from assay.core.protocols import Filter
 from assay.core.registry import Registry
 from assay.core.requests import Instance
 from assay.core.specs import FilterSpec
-from assay.scoring.filters.custom import OwnFilter
+from assay.scoring.filters.custom import TaskFilter
 from assay.scoring.metrics.definitions import MetricDefinition
 
 View = Callable[[Instance, Sequence[Any]], Any]
@@ -146,7 +146,7 @@ def make_filter(spec: FilterSpec, where: str) -> Filter:
 
 def _made(factory: Callable[..., Any]) -> Callable[..., Filter]:
     def make(**options: Any) -> Filter:
-        return OwnFilter(factory(**options))
+        return TaskFilter(factory(**options))
 
     return make
 

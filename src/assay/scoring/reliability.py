@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.reliability import Reliability
 from assay.core.responses import Failure, LabelScores, Logprob
-from assay.core.results import Answered
+from assay.core.results import AnsweredDocument
 from assay.core.scores import MetricResult
 from assay.scoring.scorers.choice import choice_view, confidence, scores_view
 
@@ -22,7 +22,7 @@ def asks_reliability(metrics: Sequence[MetricResult]) -> bool:
     return any(family_of(metric.metric) in _EXPLAINED for metric in metrics)
 
 
-def task_reliability(answered: Sequence[Answered]) -> Reliability | None:
+def task_reliability(answered: Sequence[AnsweredDocument]) -> Reliability | None:
     """The table and curve of a task; None for one that does not weigh choices, or that none was answered of."""
     points = list(_points(answered))
     if not points:
@@ -36,7 +36,7 @@ def task_reliability(answered: Sequence[Answered]) -> Reliability | None:
     return Reliability(len(points), reliability_table(sure, hits), curve[::-1][::step][::-1])
 
 
-def _points(answered: Sequence[Answered]) -> Iterator[tuple[float, float]]:
+def _points(answered: Sequence[AnsweredDocument]) -> Iterator[tuple[float, float]]:
     for item in answered:
         instance = item.instance
         outputs = [output for output in item.outputs if not isinstance(output, Failure)]

@@ -7,25 +7,25 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-from assay.core.comparisons import CompareWish
+from assay.core.comparisons import CompareOptions
 from assay.core.scores import Estimate
 from assay.core.studies import (
     ALPHA,
-    NONE_PICKED,
-    Cell,
-    Change,
-    Changes,
+    NO_PREDICTION,
+    StudyCell,
+    PredictionChange,
+    PredictionChanges,
     Comparison,
     LengthBias,
-    Places,
-    Question,
+    PositionCounts,
+    ChoiceQuestion,
     RankChange,
     Spread,
 )
-from assay.scoring.comparing import Compared, at_tested_levels, compare_all
-from assay.scoring.matching import matched
-from assay.scoring.pairing import Pairing, told_pair
-from assay.scoring.verdicts import judged
+from assay.scoring.comparing import PairedComparison, with_adjusted_intervals, compare_pairs
+from assay.scoring.matching import match_documents
+from assay.scoring.pairing import EntryFactory, to_comparison
+from assay.scoring.verdicts import with_verdicts
 from assay.stats import means, paired
 from assay.stats.clustered import clustered_mean
 from assay.stats.spreads import chance_spread
@@ -33,15 +33,15 @@ from assay.stats.spreads import chance_spread
 Key = TypeVar("Key", bound=Hashable)
 
 
-def grouped(cells: Iterable[Cell], key: Callable[[Cell], Key]) -> dict[Key, list[Cell]]:
+def grouped(cells: Iterable[StudyCell], key: Callable[[StudyCell], Key]) -> dict[Key, list[StudyCell]]:
     """Cells by a key, in their order."""
-    found: dict[Key, list[Cell]] = {}
+    found: dict[Key, list[StudyCell]] = {}
     for cell in cells:
         found.setdefault(key(cell), []).append(cell)
     return found
 
 
-def spreads(cells: Sequence[Cell], seed: int) -> tuple[Spread, ...]:
+def spreads(cells: Sequence[StudyCell], seed: int) -> tuple[Spread, ...]:
     """Per model and task: over the methods of each style, and over everything where there are several styles.
 
     Args:
@@ -57,7 +57,7 @@ def spreads(cells: Sequence[Cell], seed: int) -> tuple[Spread, ...]:
     return tuple(found)
 
 
-def _spread(names: tuple[str, str, str | None], cells: Sequence[Cell], seed: int) -> Spread:
+def _spread(names: tuple[str, str, str | None], cells: Sequence[StudyCell], seed: int) -> Spread:
     common = shared_documents(cells)
     scores = {cell.name: cell.estimate.value or 0.0 for cell in cells}
     lowest, highest = min(scores, key=scores.__getitem__), max(scores, key=scores.__getitem__)
@@ -71,26 +71,26 @@ def _spread(names: tuple[str, str, str | None], cells: Sequence[Cell], seed: int
     return Spread(*names, scores[highest] - scores[lowest], lowest, highest, p, len(common), chance)
 
 
-def _shared_clusters(cell: Cell, documents: Sequence[str]) -> list[str] | None:
+def _shared_clusters(cell: StudyCell, documents: Sequence[str]) -> list[str] | None:
     if cell.clusters is None:
         return None
     known = dict(zip(cell.documents, cell.clusters, strict=True))
     return [known[document] for document in documents]
 
 
-def shared_documents(cells: Sequence[Cell]) -> list[str]:
+def shared_documents(cells: Sequence[StudyCell]) -> list[str]:
     """Documents that all cells have, in the order of the first."""
     rest = [set(cell.documents) for cell in cells[1:]]
     return [document for document in cells[0].documents if all(document in some for some in rest)]
 
 
-def aligned(cell: Cell, documents: Sequence[str]) -> list[float]:
+def aligned(cell: StudyCell, documents: Sequence[str]) -> list[float]:
     """A cell's hits on some of its documents."""
     hits = dict(zip(cell.documents, cell.hits, strict=True))
     return [hits[document] for document in documents]
 
 
-def changes(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[Changes, ...]:
+def changes(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PredictionChanges, ...]:
     """Per model, task and style: the documents on which two methods pick different choices."""
     found = []
     for (model, task, style), own in grouped(cells, lambda cell: (cell.model, cell.task, cell.style)).items():
@@ -103,22 +103,22 @@ def changes(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[C
         for document in common:
             picked = {method: some[document] for method, some in picks.items()}
             if len(set(picked.values())) > 1:
-                changed.append(Change(document, questions[document].right, picked))
+                changed.append(PredictionChange(document, questions[document].right, picked))
                 pairs.update(pair for pair in combinations(picks, 2) if picked[pair[0]] != picked[pair[1]])
-        found.append(Changes(model, task, style, len(common), changed, dict(pairs)))
+        found.append(PredictionChanges(model, task, style, len(common), changed, dict(pairs)))
     return tuple(found)
 
 
-def comparisons(cells: Sequence[Cell], seed: int) -> tuple[Comparison, ...]:
+def comparisons(cells: Sequence[StudyCell], seed: int) -> tuple[Comparison, ...]:
     """Every two models under every cell, with p-values corrected over all of them together."""
-    tested: list[Compared] = []
-    wish = CompareWish(seed=seed)
+    tested: list[PairedComparison] = []
+    options = CompareOptions(seed=seed)
     for (task, name), own in grouped(cells, lambda cell: (cell.task, cell.name)).items():
-        pairing = Pairing(task, name)
+        pairing = EntryFactory(task, name)
         entries = [pairing.entry(cell.model, cell.documents, cell.hits, cell.clusters) for cell in own]
-        tested += compare_all([matched(one, other) for one, other in combinations(entries, 2)], True, wish)
-    pairs = judged(at_tested_levels(tested, wish), wish)
-    return tuple(told_pair(pair, pair.task, pair.metric) for pair in pairs)
+        tested += compare_pairs([match_documents(one, other) for one, other in combinations(entries, 2)], True, options)
+    pairs = with_verdicts(with_adjusted_intervals(tested, options), options)
+    return tuple(to_comparison(pair, pair.task, pair.metric) for pair in pairs)
 
 
 def rank_changes(compared: Sequence[Comparison]) -> tuple[RankChange, ...]:
@@ -137,7 +137,7 @@ def rank_changes(compared: Sequence[Comparison]) -> tuple[RankChange, ...]:
     return tuple(found)
 
 
-def length_biases(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[LengthBias, ...]:
+def length_biases(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[LengthBias, ...]:
     """Per cell: is the right choice shorter or longer than the others where the method errs?"""
     known = {document: question.compared_lengths for document, question in questions.items()}
     found = []
@@ -160,7 +160,7 @@ def _mean_gap(gaps: Mapping[int, float], clusters: Sequence[str] | None) -> Esti
     return clustered_mean(list(gaps.values()), [clusters[place] for place in gaps]).estimate
 
 
-def places(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[Places, ...]:
+def places(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PositionCounts, ...]:
     """Per cell: how often each place was picked, and how often it was right."""
     found = []
     for cell in cells:
@@ -168,11 +168,11 @@ def places(cells: Sequence[Cell], questions: Mapping[str, Question]) -> tuple[Pl
         picked = Counter(cell.picks)
         right = Counter(questions[document].right[0] for document in cell.documents if questions[document].right)
         counts = tuple(picked[place] for place in range(size)), tuple(right[place] for place in range(size))
-        found.append(Places(cell.model, cell.task, cell.name, *counts, picked[NONE_PICKED]))
+        found.append(PositionCounts(cell.model, cell.task, cell.name, *counts, picked[NO_PREDICTION]))
     return tuple(found)
 
 
-def chance(questions: Iterable[Question]) -> float | None:
+def chance(questions: Iterable[ChoiceQuestion]) -> float | None:
     """Accuracy of picking at random; None without documents."""
     shares = []
     for question in questions:

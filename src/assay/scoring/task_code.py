@@ -17,10 +17,10 @@ from assay.core.requests import Instance, RollingLoglikelihood
 from assay.core.responses import Logprob
 from assay.core.specs import MetricSpec
 from assay.scoring.metrics.definitions import Value
-from assay.scoring.scorers.answer import AnswerView, like
+from assay.scoring.scorers.answer import AnswerView, cast_like
 
 
-def raised(where: str, what: str, error: BaseException) -> UserError:
+def task_code_error(where: str, what: str, error: BaseException) -> UserError:
     """The error for code of a task that raised something; an error for people stays as it is."""
     if isinstance(error, UserError):
         return error
@@ -30,25 +30,25 @@ def raised(where: str, what: str, error: BaseException) -> UserError:
     return UserError(Fault(where, f"{what} raised {type(error).__name__}: {error}", next=advice))
 
 
-def shown(questions: Sequence[Any], instance: Instance) -> list[Any]:
+def as_lm_eval(questions: Sequence[Any], instance: Instance) -> list[Any]:
     """What a pipeline holds of each question, as lm-eval's code expects it. Doing it twice changes nothing."""
     first_draws = instance.requests[:: instance.draws]
     rolling = [isinstance(request, RollingLoglikelihood) for request in first_draws] or [False] * len(questions)
-    return [_shown(item, is_rolling) for item, is_rolling in zip(questions, rolling, strict=True)]
+    return [_as_lm_eval(item, is_rolling) for item, is_rolling in zip(questions, rolling, strict=True)]
 
 
-def _shown(item: Any, is_rolling: bool) -> Any:
+def _as_lm_eval(item: Any, is_rolling: bool) -> Any:
     if isinstance(item, Logprob):
         return item.total if is_rolling else (item.total, item.is_greedy)
-    return [_shown(part, is_rolling) for part in item] if isinstance(item, list) else item
+    return [_as_lm_eval(part, is_rolling) for part in item] if isinstance(item, list) else item
 
 
-def restored(results: Sequence[Any], where: str) -> list[Logprob]:
+def to_logprobs(results: Sequence[Any], where: str) -> list[Logprob]:
     """The way back, for our own metrics after a filter of the task: they read totals and greedy flags only."""
-    return [_restored(item, where) for item in results]
+    return [_to_logprob(item, where) for item in results]
 
 
-def _restored(item: Any, where: str) -> Logprob:
+def _to_logprob(item: Any, where: str) -> Logprob:
     if isinstance(item, Logprob):
         return item
     try:
@@ -59,31 +59,31 @@ def _restored(item: Any, where: str) -> Logprob:
         raise DataError(Fault(where, f"the task's filter left {item!r} of a question", expected)) from error
 
 
-Process = Callable[[dict[str, Any], list[Any]], Mapping[str, Any]]
+ProcessFunction = Callable[[dict[str, Any], list[Any]], Mapping[str, Any]]
 
 
-class Processed(NamedTuple):
+class ProcessedDocument(NamedTuple):
     """What the task's own scoring gave: values, and the document where it has changed that; else None."""
 
     values: dict[str, Any]
     document: Mapping[str, Any] | None
 
 
-def processed(process: Process, document: Document, results: Sequence[Any], where: str) -> Processed:
+def run_process_results(process: ProcessFunction, document: Document, results: Sequence[Any], where: str) -> ProcessedDocument:
     """The values that the task's own scoring gives a document."""
     where = f"{where}, document {document.id}"
-    own = own_copy(document.fields)
+    own = copied_fields(document.fields)
     try:
         values = process(own, list(results))
     except (Exception, SystemExit) as error:  # code of a task may raise anything
-        raise raised(where, "process_results", error) from error
+        raise task_code_error(where, "process_results", error) from error
     if not isinstance(values, Mapping):
         raise UserError(Fault(where, f"process_results gave {values!r}", "a mapping from metric to value"))
     found = {str(name): value for name, value in values.items()}
-    return Processed(found, own if is_changed(own, document.fields) else None)
+    return ProcessedDocument(found, own if is_changed(own, document.fields) else None)
 
 
-def own_copy(fields: Mapping[str, Any]) -> dict[str, Any]:
+def copied_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A document that task code may change as it likes."""
     try:
         return copy.deepcopy(dict(fields))
@@ -98,7 +98,7 @@ def function_value(spec: MetricSpec) -> Value:
 
     def value(view: AnswerView, options: Mapping[str, Any]) -> Any:
         if not view.is_multiple:
-            return call(like(view.golds[0], view.result), view.result)
+            return call(cast_like(view.golds[0], view.result), view.result)
         # lm-eval's rule for several right answers, whatever the metric: did any of them score at all?
         found = [call(gold, view.result) for gold in view.golds]
         return float(any(score[spec.name] if isinstance(score, dict) else score for score in found))

@@ -10,14 +10,14 @@ from typing import Any
 
 from assay.core.requests import RollingLoglikelihood
 from assay.core.responses import Logprob
-from assay.core.results import Answered
+from assay.core.results import AnsweredDocument
 from assay.core.scores import Sample, TextCounts
 from assay.scoring.scorers.likelihood import LikelihoodView, per_byte, per_word
 
 _BY_WORDS, _BY_BYTES = ("word_perplexity",), ("byte_perplexity", "bits_per_byte")
 
 
-def text_counts(kind: str, answered: Sequence[Answered], samples: Sequence[Sample]) -> TextCounts | None:
+def text_counts(kind: str, answered: Sequence[AnsweredDocument], samples: Sequence[Sample]) -> TextCounts | None:
     """The counts of a task that asks how likely whole texts are; None for other tasks."""
     if kind != "loglikelihood_rolling":
         return None
@@ -40,12 +40,12 @@ def add_counts(counts: Iterable[TextCounts]) -> TextCounts:
     )
 
 
-def _is_scored(item: Answered) -> bool:
+def _is_scored(item: AnsweredDocument) -> bool:
     request = item.instance.requests[0] if item.instance.requests else None
     return isinstance(request, RollingLoglikelihood) and all(isinstance(output, Logprob) for output in item.outputs)
 
 
-def _document(item: Answered, values: dict[str, Any]) -> TextCounts:
+def _document(item: AnsweredDocument, values: dict[str, Any]) -> TextCounts:
     output = item.outputs[0]
     assert isinstance(output, Logprob)
     view = LikelihoodView(output, str(item.instance.target))

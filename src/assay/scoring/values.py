@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Values(dict[str, Any]):
+class MetricValues(dict[str, Any]):
     """Metric name → value. Equal to a plain dict of the same items.
 
     Attributes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import AssayError, DataError, Fault, TaskFileError, UserError
-from assay.core.protocols import Example
+from assay.core.protocols import FewShotExample
 from assay.core.requests import (
     Generation,
     Instance,
@@ -117,7 +117,7 @@ class ClassTask:
             )
         task.config.task = self._file.data["task"]
         task.config.num_fewshot = self._num_fewshot
-        task.shows_itself = self._options.shows_itself
+        task.allows_self_example = self._options.allows_self_example
         if task.config.generation_kwargs is not None:
             task.config.generation_kwargs = {**task.config.generation_kwargs, **self._options.generation}
         if self._num_fewshot:
@@ -147,25 +147,25 @@ class ClassTask:
         rows = rows_of(called(lambda: self._task.eval_docs, self._file.where("class"))())
         if not rows:
             raise DataError(Fault(self._file.where("class"), "has no documents", "at least one"))
-        return [Document(str(self._file.data["task"]), place, row) for place, row in enumerate(rows)]
+        return [Document(str(self._file.data["task"]), position, row) for position, row in enumerate(rows)]
 
-    def examples(self, document: Document) -> Sequence[Example]:
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
         """The examples before a document, where the class leaves their choice to us."""
         task = self._task
         if not self._num_fewshot or not isinstance(task, ConfigurableTask):
             return ()
-        return [Example("few-shot documents", place, row) for place, row in task.examples(document.id)]
+        return [FewShotExample("few-shot documents", position, row) for position, row in task.examples(document.id)]
 
-    def pose(self, document: Document) -> Instance:
+    def build(self, document: Document) -> Instance:
         try:
-            return self._posed(document)
+            return self._build_instance(document)
         except AssayError:
             raise
         except Exception as error:  # code of others may raise anything
             where = f"{self._file.where('class')}, document {document.id}"
             raise DataError(Fault(where, f"its class failed: {type(error).__name__}: {error}")) from error
 
-    def _posed(self, document: Document) -> Instance:
+    def _build_instance(self, document: Document) -> Instance:
         task, row = self._task, dict(document.fields)
         context = self._context(document)
         made = task.construct_requests(
@@ -204,7 +204,7 @@ class ClassTask:
     def _make_context(self, document: Document) -> Any:
         task, chat, row = self._task, self._options.chat, dict(document.fields)
         if isinstance(task, ConfigurableTask):
-            task.place = document.id
+            task.position = document.id
         return task.fewshot_context(
             row,
             num_fewshot=self._num_fewshot,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from assay.core.protocols import Filter as OwnFilter
+from assay.core.protocols import Filter as TaskFilter
 from assay.scoring.filters import selection, text
 
 Row = Mapping[str, Any]
@@ -26,7 +26,7 @@ class Filter:
         return resps
 
 
-def _applied(step: OwnFilter, resps: Iterable[Any], docs: Sequence[Row]) -> list[Any]:
+def _applied(step: TaskFilter, resps: Iterable[Any], docs: Sequence[Row]) -> list[Any]:
     return [step([answers], document)[0] for answers, document in zip(resps, docs, strict=True)]
 
 
@@ -77,7 +77,7 @@ class MultiChoiceRegexFilter(RegexFilter):
 class _Ready(Filter):
     """A filter without settings: one of ours under lm-eval's name."""
 
-    make: ClassVar[Callable[[], OwnFilter]]
+    make: ClassVar[Callable[[], TaskFilter]]
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Row]) -> Iterable[Any]:
         return _applied(type(self).make(), resps, docs)

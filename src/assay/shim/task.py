@@ -16,10 +16,10 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.shim.instances import Instance
-from assay.tasks.fewshot import DEFAULT, FIRST, Drawing, make_sampler
+from assay.tasks.fewshot import DEFAULT, FIRST, SamplerSettings, make_sampler
 from assay.tasks.harness.fields import choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.generation import effective_settings
-from assay.tasks.own_examples import CheckedSampler, Leaks, is_same, other_places
+from assay.tasks.own_examples import CheckedSampler, LeakPolicy, is_same, other_indices
 from assay.tasks.prompts import Delimiters, as_messages, as_text, system_pieces, turn
 from assay.tasks.sources import SourceSpec, load_all
 
@@ -99,7 +99,7 @@ class Task:
     DATASET_NAME: str | None = None
     OUTPUT_TYPE: str | None = None
     # Whether a document that is drawn among its own examples is shown there, as in lm-eval; set by who asks.
-    shows_itself = False
+    allows_self_example = False
 
     def __init__(
         self, data_dir: Any = None, cache_dir: Any = None, download_mode: Any = None, config: Row | None = None
@@ -211,9 +211,9 @@ class Task:
 
     def _without(self, doc: Any, pool: Sequence[Any], drawn: Sequence[int]) -> list[Any]:
         """The examples at these places; in place of the document itself, the next rows of the pool."""
-        kept = [place for place in drawn if self.shows_itself or not is_same(pool[place], doc)]
-        others = other_places(pool, drawn, doc, len(drawn) - len(kept), None)
-        return [pool[place] for place in (drawn if others is None else (*kept, *others))]
+        kept = [position for position in drawn if self.allows_self_example or not is_same(pool[position], doc)]
+        others = other_indices(pool, drawn, doc, len(drawn) - len(kept), None)
+        return [pool[position] for position in (drawn if others is None else (*kept, *others))]
 
 
 class ConfigurableTask(Task):
@@ -234,7 +234,7 @@ class ConfigurableTask(Task):
         self.DATASET_PATH = self._config.dataset_path or self.DATASET_PATH
         self.DATASET_NAME = self._config.dataset_name or self.DATASET_NAME
         self.fewshot_rnd = None
-        self.place = 0  # of the document that is being asked about; set by who asks
+        self.position = 0  # of the document that is being asked about; set by who asks
         self.sampler_name = DEFAULT  # which examples are shown; set by who asks
         self._sampler: CheckedSampler | None = None
         self._pool: list[Any] | None = None
@@ -301,7 +301,7 @@ class ConfigurableTask(Task):
     def set_fewshot_seed(self, seed: int | None = None) -> None:
         super().set_fewshot_seed(seed)
         self._pool = list(self.fewshot_docs())
-        # lm-eval's rule: see `HarnessTask`. A document stays out of its own examples when both splits are the same.
+        # lm-eval's rule: see `LmEvalTask`. A document stays out of its own examples when both splits are the same.
         is_excluding = self.config.fewshot_split == self.config.test_split
         splits = (self.config.fewshot_split, *map(self.config.get, ("training_split", "validation_split")))
         evaluated = self.config.test_split or self.config.validation_split
@@ -310,15 +310,15 @@ class ConfigurableTask(Task):
             is_excluding = is_own_split
         excluded = self._document if is_excluding else None
         where, count = self._where("few-shot examples"), self.config.num_fewshot or 0
-        drawing = Drawing(count, seed, excluded, where, self._document)
+        drawing = SamplerSettings(count, seed, excluded, where, self._document)
         sampler = make_sampler(self.sampler_name, self._pool, drawing, self._shown_answer)
-        leaks = Leaks(not self.shows_itself, is_own_split, self.sampler_name == FIRST)
-        self._sampler = CheckedSampler(sampler, self._pool, drawing, leaks)
+        leak_policy = LeakPolicy(not self.allows_self_example, is_own_split, self.sampler_name == FIRST)
+        self._sampler = CheckedSampler(sampler, self._pool, drawing, leak_policy)
 
-    def _document(self, place: int) -> Any:
+    def _document(self, position: int) -> Any:
         if self._evaluated is None:
             self._evaluated = list(self.eval_docs)
-        return self._evaluated[place]
+        return self._evaluated[position]
 
     def fewshot_context(
         self,
@@ -335,7 +335,7 @@ class ConfigurableTask(Task):
         description = optional_reader(self.config.description, self._where("description"))(doc)
         pieces = list(system_pieces(system_instruction or "", description, self.config.fewshot_delimiter))
         delimiters = Delimiters(self.config.target_delimiter, self.config.fewshot_delimiter)
-        for _, row in self.examples(self.place) if num_fewshot else ():
+        for _, row in self.examples(self.position) if num_fewshot else ():
             answer = self._shown_answer(row)
             pieces += turn(self.doc_to_text(row), answer or None, self.doc_to_prefix(row) or None, delimiters)
         pieces += turn(self.doc_to_text(doc), None, gen_prefix or None, Delimiters(delimiters.target, ""))
@@ -344,16 +344,16 @@ class ConfigurableTask(Task):
             return chat_template([{"role": message.role, "content": message.text} for message in messages])
         return as_text(pieces)
 
-    def examples(self, place: int) -> Sequence[tuple[int, Any]]:
+    def examples(self, position: int) -> Sequence[tuple[int, Any]]:
         """The examples before the document at a place: their places in the pool, and themselves."""
         if self._sampler is None or self._pool is None:
             return ()
-        return [(found, self._pool[found]) for found in self._sampler.places(place)]
+        return [(found, self._pool[found]) for found in self._sampler.places(position)]
 
-    def example_notes(self, place: int) -> tuple[str, ...]:
+    def example_notes(self, position: int) -> tuple[str, ...]:
         """What is odd about the examples before the document at a place."""
         is_ours = type(self).fewshot_context is ConfigurableTask.fewshot_context
-        return self._sampler.notes(place) if is_ours and self._sampler is not None else ()
+        return self._sampler.notes(position) if is_ours and self._sampler is not None else ()
 
     def _shown_answer(self, row: Row) -> str:
         answer = self.doc_to_target(row)
@@ -369,8 +369,8 @@ class ConfigurableTask(Task):
         if kind == "multiple_choice":
             delimiter = "" if in_chat else self.config.target_delimiter
             return [
-                Instance("loglikelihood", doc, (ctx, f"{delimiter}{choice}"), place, **kwargs)
-                for place, choice in enumerate(self.doc_to_choice(doc))
+                Instance("loglikelihood", doc, (ctx, f"{delimiter}{choice}"), position, **kwargs)
+                for position, choice in enumerate(self.doc_to_choice(doc))
             ]
         if kind == "generate_until":
             return Instance(kind, doc, (ctx, dict(self.config.generation_kwargs)), 0, **kwargs)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 from assay.core.calls import checked
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
-from assay.stats.inputs import unequal
-from assay.stats.means import LEVEL, nothing
+from assay.stats.inputs import length_error
+from assay.stats.means import LEVEL, empty_estimate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ REPLICATES = 1000
 Scale = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["none", "linear", "quadratic"]
 # A spread so small, beside what it is made of, is what rounding leaves of 0.
-_HAIR = 1e-9
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def rater_agreement(
         raise DataError(Fault("agreement", f"{len(names)} raters", "two or more"))
     for name in names[1:]:
         if len(ratings[name]) != len(ratings[names[0]]):
-            raise unequal(f"rater {name}", len(ratings[name]), len(ratings[names[0]]))
+            raise length_error(f"rater {name}", len(ratings[name]), len(ratings[names[0]]))
     items = list(zip(*ratings.values(), strict=True))
     weights: Weights = "none" if scale == "nominal" else "quadratic"
     kappas = {}
@@ -95,7 +95,7 @@ def percent_agreement(
     rated = _rated(ratings, clusters)
     pairs = np.array([math.comb(sum(own.values()), 2) for own in rated.kinds])
     alike = np.array([sum(math.comb(count, 2) for count in own.values()) for own in rated.kinds])
-    return _redrawn(rated.places, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters)
+    return _bootstrap_estimate(rated.places, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters)
 
 
 def cohen_kappa(
@@ -115,20 +115,20 @@ def cohen_kappa(
         clusters: the cluster of each item, to redraw whole clusters; None for single items.
     """
     if len(first) != len(second):
-        raise unequal("second rater", len(second), len(first))
+        raise length_error("second rater", len(second), len(first))
     if not first:
-        return nothing("bootstrap")
+        return empty_estimate("bootstrap")
     kappas, places = _kappas(first, second, weights)
-    return _redrawn(places, kappas, seed, clusters)
+    return _bootstrap_estimate(places, kappas, seed, clusters)
 
 
-def kappa_of_times(first: Sequence[Hashable], second: Sequence[Hashable]) -> Callable[[Floats], Floats]:
+def kappa_by_counts(first: Sequence[Hashable], second: Sequence[Hashable]) -> Callable[[Floats], Floats]:
     """Cohen's κ of sets in which each item comes so often, one row per set; NaN where chance explains all."""
     from assay.stats.bootstrap import group_sums
 
     kappas, places = _kappas(first, second, "none")
     counted = group_sums(places)
-    return lambda times: kappas(counted(times))
+    return lambda resample_counts: kappas(counted(resample_counts))
 
 
 def _kappas(
@@ -154,7 +154,7 @@ def kappa_of_table(table: Sequence[Sequence[int]]) -> Estimate:
     """
     n = sum(map(sum, table))
     if not n:
-        return nothing("delta")
+        return empty_estimate("delta")
     places = range(len(table))
     shares = [[count / n for count in row] for row in table]
     first, second = [sum(row) for row in shares], [sum(column) for column in zip(*shares, strict=True)]
@@ -166,7 +166,7 @@ def kappa_of_table(table: Sequence[Sequence[int]]) -> Estimate:
     whole = agreed + (1 - seen) ** 2 * differing
     spread = whole - (seen * chance - 2 * chance + seen) ** 2
     value, error = (seen - chance) / (1 - chance), math.sqrt(max(0.0, spread) / n) / (1 - chance) ** 2
-    if spread <= _HAIR * whole:  # all items agree, or a rater has one rating for all: the spread tells nothing
+    if spread <= _TOLERANCE * whole:  # all items agree, or a rater has one rating for all: the spread tells nothing
         return Estimate(value, None, None, None, n, "delta", LEVEL)
     reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
     return Estimate(value, error, max(-1.0, value - reach), min(1.0, value + reach), n, "delta", LEVEL)
@@ -197,7 +197,7 @@ def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> 
     added = ((first == second) - seen) / (1 - chance) - (1 - seen) / (1 - chance) ** 2 * by_chance
     sums = np.bincount(units, added)
     spread = float((sums * sums).sum())
-    if clusters < 2 or spread <= _HAIR * n:  # all items agree, or clusters are alike: the spread tells nothing
+    if clusters < 2 or spread <= _TOLERANCE * n:  # all items agree, or clusters are alike: the spread tells nothing
         return Estimate(value, None, None, None, n, "clustered-delta", LEVEL, clusters)
     error = math.sqrt(clusters / (clusters - 1) * spread) / n
     reach = t_quantile(clusters - 1) * error
@@ -266,12 +266,12 @@ def krippendorff_alpha(
     """
     rated = _rated(ratings, clusters)
     if not rated.kinds:
-        return nothing("bootstrap")
+        return empty_estimate("bootstrap")
     if scale == "interval":
-        return _redrawn(rated.places, _interval_alpha(rated.kinds), seed, rated.clusters)
+        return _bootstrap_estimate(rated.places, _interval_alpha(rated.kinds), seed, rated.clusters)
     used = _Used(rated.kinds, _values(list(map(list, rated.kinds)), is_sorted=scale == "ordinal"))
     alphas = used.ordinal_alphas if scale == "ordinal" else used.nominal_alphas
-    return _redrawn(rated.places, alphas, seed, rated.clusters, len(used.kinds))
+    return _bootstrap_estimate(rated.places, alphas, seed, rated.clusters, len(used.kinds))
 
 
 class _Used:
@@ -350,7 +350,7 @@ def _beyond_chance(seen: Floats, chance: Floats) -> Floats:
     return np.asarray(np.where(chance > 0, 1 - seen / np.where(chance > 0, chance, 1.0), np.nan))
 
 
-def _redrawn(
+def _bootstrap_estimate(
     kinds: NDArray[np.int64],
     statistic: Callable[[Floats], Floats],
     seed: int,
@@ -368,33 +368,33 @@ def _redrawn(
     """
     import numpy as np
 
-    from assay.stats.bootstrap import group_sums, numbered, redrawn_times, replicates_estimate, spread
+    from assay.stats.bootstrap import group_sums, cluster_indices, bootstrap_counts, replicates_estimate, spread
 
     n = len(kinds)
     if n == 0:
-        return nothing("bootstrap")
-    value, told = float(statistic(np.bincount(kinds)[None].astype(np.float64))[0]), None
+        return empty_estimate("bootstrap")
+    value, cluster_count = float(statistic(np.bincount(kinds)[None].astype(np.float64))[0]), None
     if clusters is None:
-        drawn = _redrawn_counts(kinds, seed, max(n, cells))
+        drawn = _bootstrap_counts(kinds, seed, max(n, cells))
     else:
-        own, counted = numbered(clusters, n), group_sums(kinds)
-        told = int(own.max()) + 1
-        times = redrawn_times(told, REPLICATES, seed, max(n, cells))
-        drawn = (counted(np.take(block, own, axis=1)) for block in times)
+        own, counted = cluster_indices(clusters, n), group_sums(kinds)
+        cluster_count = int(own.max()) + 1
+        resample_counts = bootstrap_counts(cluster_count, REPLICATES, seed, max(n, cells))
+        drawn = (counted(np.take(block, own, axis=1)) for block in resample_counts)
     replicates = np.concatenate([statistic(block) for block in drawn])
-    return spread(replicates_estimate(value, replicates, n, told))
+    return spread(replicates_estimate(value, replicates, n, cluster_count))
 
 
-def _redrawn_counts(kinds: NDArray[np.int64], seed: int, cells: int) -> Iterator[Floats]:
+def _bootstrap_counts(kinds: NDArray[np.int64], seed: int, cells: int) -> Iterator[Floats]:
     """How often each kind is drawn, in blocks of rows: multinomial, which is quick where there are few."""
     import numpy as np
 
-    from assay.stats.bootstrap import are_few, row_blocks
+    from assay.stats.bootstrap import prefers_multinomial, row_blocks
 
     counts, n, generator = np.bincount(kinds), len(kinds), np.random.default_rng(seed)
     size = len(counts)
     for rows in row_blocks(REPLICATES, cells):
-        if are_few(size, n):
+        if prefers_multinomial(size, n):
             yield generator.multinomial(n, counts / n, size=rows).astype(np.float64)
         else:
             places = np.take(kinds, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
@@ -417,15 +417,15 @@ class _Rated:
 
 
 def _rated(ratings: Sequence[Sequence[Hashable | None]], clusters: Sequence[Hashable] | None) -> _Rated:
-    from assay.stats.bootstrap import numbered
+    from assay.stats.bootstrap import cluster_indices
 
     if clusters is not None and len(clusters) != len(ratings):
-        raise unequal("clusters", len(clusters), len(ratings))
+        raise length_error("clusters", len(clusters), len(ratings))
     present = [Counter(value for value in own if value is not None) for own in ratings]
     kept = [place for place, own in enumerate(present) if own.total() > 1]
     alike = [frozenset(present[place].items()) for place in kept]
     kinds = [Counter(dict(own)) for own in dict.fromkeys(alike)]
-    return _Rated(kinds, numbered(alike, len(kept)), None if clusters is None else [clusters[place] for place in kept])
+    return _Rated(kinds, cluster_indices(alike, len(kept)), None if clusters is None else [clusters[place] for place in kept])
 
 
 def _values(rows: Sequence[Sequence[Hashable]], is_sorted: bool) -> dict[Hashable, int]:

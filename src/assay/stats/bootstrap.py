@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
 from assay.stats import inputs
-from assay.stats.inputs import unequal
-from assay.stats.means import LEVEL, nothing
+from assay.stats.inputs import length_error
+from assay.stats.means import LEVEL, empty_estimate
 
 Values = NDArray[np.float64]
 # Takes resampled values of shape (replicates, n) or (replicates, n, columns), gives one number per replicate.
@@ -25,14 +25,14 @@ Statistic = Callable[[Values], Values]
 
 # Few enough to stay in the cache.
 _CELLS_AT_ONCE = 200_000
-OWN_REPLICATES = 2000
+DEFAULT_REPLICATES = 2000
 # Fewer documents, or clusters, can be redrawn in so few ways that no interval of 95 % is among them: of two, it would
 # reach from the one to the other, between which the truth lies half the time.
-FEWEST = 3
+MIN_UNITS = 3
 # A category of a multinomial draw costs as much as eight redrawn documents.
 _DRAWS_PER_CATEGORY = 8
 # With a larger share of redrawn sets that have no such statistic, an interval would be made up.
-MOST_WITHOUT = 0.05
+MAX_UNDEFINED_SHARE = 0.05
 Seed = int | bytes | Sequence[int]
 
 
@@ -47,7 +47,7 @@ class Resampling:
     """
 
     seed: Seed = 0
-    replicates: int = OWN_REPLICATES
+    replicates: int = DEFAULT_REPLICATES
     level: float = LEVEL
 
 
@@ -66,10 +66,10 @@ def counted_estimate(counts: Values, statistic: Statistic, seed: Seed = 0) -> Es
     """
     n = int(counts.sum())
     value = float(statistic(counts[None])[0])
-    if n < FEWEST:
+    if n < MIN_UNITS:
         return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
-    generator, parts = seeded(seed), []
-    for rows in row_blocks(OWN_REPLICATES, len(counts)):
+    generator, parts = make_generator(seed), []
+    for rows in row_blocks(DEFAULT_REPLICATES, len(counts)):
         parts.append(statistic(generator.multinomial(n, counts / n, size=rows).astype(np.float64)))
     return replicates_estimate(value, np.concatenate(parts), n)
 
@@ -87,17 +87,17 @@ def median_estimate(values: Values, is_upper: bool = False, seed: Seed = 0) -> E
     """
     n = len(values)
     if n == 0:
-        return nothing("bootstrap")
-    ranked, middle, generator = np.sort(values), n // 2, seeded(seed)
+        return empty_estimate("bootstrap")
+    ranked, middle, generator = np.sort(values), n // 2, make_generator(seed)
     is_one = is_upper or n % 2 == 1
     value = float(ranked[middle] if is_one else (ranked[middle - 1] + ranked[middle]) / 2)
-    if n < FEWEST:
+    if n < MIN_UNITS:
         return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
     if is_one:
-        found = _at(ranked, generator.beta(middle + 1, n - middle, OWN_REPLICATES))
+        found = _at(ranked, generator.beta(middle + 1, n - middle, DEFAULT_REPLICATES))
     else:
-        lower = generator.beta(middle, n - middle + 1, OWN_REPLICATES)
-        upper = lower + (1 - lower) * generator.beta(1, n - middle, OWN_REPLICATES)
+        lower = generator.beta(middle, n - middle + 1, DEFAULT_REPLICATES)
+        upper = lower + (1 - lower) * generator.beta(1, n - middle, DEFAULT_REPLICATES)
         found = (_at(ranked, lower) + _at(ranked, upper)) / 2
     return replicates_estimate(value, found, n)
 
@@ -106,7 +106,7 @@ def _at(ranked: Values, shares: Values) -> Values:
     return np.take(ranked, np.minimum((shares * len(ranked)).astype(np.int64), len(ranked) - 1))
 
 
-def are_few(groups: int, n: int) -> bool:
+def prefers_multinomial(groups: int, n: int) -> bool:
     """Whether documents fall into so few groups that drawing how often each comes is quicker than redrawing them."""
     return groups * _DRAWS_PER_CATEGORY <= n
 
@@ -119,7 +119,7 @@ def bootstrap_statistic(values: Values, statistic: Statistic, how: Resampling) -
         statistic: of many resampled sets of documents at once.
         how: seed, replicates and level.
     """
-    return _bootstrapped(len(values), lambda places: statistic(redrawn(values, places)), how)
+    return _bootstrapped(len(values), lambda places: statistic(take_rows(values, places)), how)
 
 
 def replicate_test(
@@ -145,10 +145,10 @@ def replicate_test(
         return found, None
     known = np.sort(replicates[~np.isnan(replicates)])
     units = n if clusters is None else clusters
-    rarest = min(int(np.sum(known <= 0)), int(np.sum(known >= 0)))
-    fewest = fewest_beyond(len(known), units, level)
+    tail_count = min(int(np.sum(known <= 0)), int(np.sum(known >= 0)))
+    fewest = min_tail_count(len(known), units, level)
     ends = (float(known[fewest - 1]), float(known[-fewest])) if fewest > 0 else (None, None)
-    return replace(found, low=ends[0], high=ends[1]), tail_p(rarest, len(known), units)
+    return replace(found, low=ends[0], high=ends[1]), tail_p(tail_count, len(known), units)
 
 
 def tail_p(beyond: int, replicates: int, units: int) -> float:
@@ -156,7 +156,7 @@ def tail_p(beyond: int, replicates: int, units: int) -> float:
     return expanded_p(min(1.0, 2 * (beyond + 1) / (replicates + 1)), units)
 
 
-def fewest_beyond(replicates: int, units: int, level: float) -> int:
+def min_tail_count(replicates: int, units: int, level: float) -> int:
     """The fewest redrawn sets beyond a value with which its p is at least 1 − level; at most 0 where none need be."""
     return math.ceil(float(expanded_tails(units, level)[0]) * (replicates + 1) - 1 - 1e-9)
 
@@ -171,9 +171,9 @@ def replicates_estimate(
     """
     units, method = (n, "bootstrap") if clusters is None else (clusters, "cluster-bootstrap")
     known = replicates[~np.isnan(replicates)]
-    is_told = units >= FEWEST and len(known) >= (1 - MOST_WITHOUT) * len(replicates)
+    is_defined = units >= MIN_UNITS and len(known) >= (1 - MAX_UNDEFINED_SHARE) * len(replicates)
     # Infinite ones lie all on one side, and leaving them out would move that end.
-    if not is_told or not np.isfinite(value) or not np.all(np.isfinite(known)):
+    if not is_defined or not np.isfinite(value) or not np.all(np.isfinite(known)):
         return Estimate(None if np.isnan(value) else value, None, None, None, n, method, level, clusters)
     low, high = np.quantile(known, expanded_tails(units, level))
     return Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, method, level, clusters)
@@ -184,7 +184,7 @@ def smallest_p(replicates: int, units: int) -> float:
     return tail_p(0, replicates, units)
 
 
-def redrawn_times(units: int, replicates: int, seed: Seed, cells: int | None = None) -> Iterator[Values]:
+def bootstrap_counts(units: int, replicates: int, seed: Seed, cells: int | None = None) -> Iterator[Values]:
     """How often each document (or cluster) is in a redrawn set: blocks of rows, one per set.
 
     Args:
@@ -193,7 +193,7 @@ def redrawn_times(units: int, replicates: int, seed: Seed, cells: int | None = N
         seed: of the draws.
         cells: what a row will be made into, where that is more than units; bounds the memory.
     """
-    generator = seeded(seed)
+    generator = make_generator(seed)
     for rows in row_blocks(replicates, cells or units):
         places = generator.integers(0, units, size=(rows, units)) + units * np.arange(rows)[:, None]
         yield np.bincount(places.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
@@ -207,7 +207,7 @@ def group_sums(groups: NDArray[np.int64]) -> Statistic:
     """
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    return lambda times: np.asarray(np.add.reduceat(times[:, order], starts, axis=1))
+    return lambda resample_counts: np.asarray(np.add.reduceat(resample_counts[:, order], starts, axis=1))
 
 
 def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: Statistic, how: Resampling) -> Estimate:
@@ -219,20 +219,20 @@ def cluster_bootstrap(values: Values, clusters: Sequence[Hashable], statistic: S
         statistic: of many resampled sets of documents at once; replicates with equally many documents come together.
         how: seed, replicates and level.
     """
-    own = numbered(clusters, len(values))
+    own = cluster_indices(clusters, len(values))
     sizes = np.bincount(own)
     # Documents of a cluster side by side, so that a cluster is a stretch of places.
     gathered = np.take(values, np.argsort(own, kind="stable"), axis=0)
     ends = np.cumsum(sizes)
 
     def of_clusters(chosen: NDArray[np.int64]) -> Values:
-        return _by_size([_stretches(row, sizes, ends) for row in chosen], gathered, statistic)
+        return _by_size([_cluster_rows(row, sizes, ends) for row in chosen], gathered, statistic)
 
     found = _bootstrapped(len(sizes), of_clusters, how, len(values))
     return replace(found, n=len(values), method="cluster-" + found.method, clusters=len(sizes))
 
 
-def _stretches(chosen: NDArray[np.int64], sizes: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+def _cluster_rows(chosen: NDArray[np.int64], sizes: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places of the documents of these clusters, one cluster after the other."""
     own = sizes[chosen]
     after = np.cumsum(own)
@@ -258,10 +258,10 @@ def expanded_p(p: float, n: int) -> float:
     return float(2 * stdtr(n - 1, np.sqrt((n - 1) / n) * ndtri(p / 2)))
 
 
-def numbered(clusters: Sequence[Hashable], n: int) -> NDArray[np.int64]:
+def cluster_indices(clusters: Sequence[Hashable], n: int) -> NDArray[np.int64]:
     """The cluster of each of n documents as a number, from 0 in the order in which they come."""
     if len(clusters) != n:
-        raise unequal("clusters", len(clusters), n)
+        raise length_error("clusters", len(clusters), n)
     places: dict[Hashable, int] = {}
     return np.array([places.setdefault(cluster, len(places)) for cluster in clusters], dtype=np.int64)
 
@@ -277,24 +277,24 @@ def spread(found: Estimate) -> Estimate:
     return Estimate(found.value, None, None, None, found.n, found.method, found.level, found.clusters)
 
 
-def seeded(seed: Seed) -> np.random.Generator:
+def make_generator(seed: Seed) -> np.random.Generator:
     """A generator from a number, several, or bytes."""
     # The leading 1 keeps zero bytes at the front from vanishing.
     return np.random.default_rng(int.from_bytes(b"\1" + seed, "big") if isinstance(seed, bytes) else seed)
 
 
 def _bootstrapped(
-    n: int, of_places: Callable[[NDArray[np.int64]], Values], how: Resampling, documents: int | None = None
+    n: int, of_indices: Callable[[NDArray[np.int64]], Values], how: Resampling, documents: int | None = None
 ) -> Estimate:
     """A statistic of n units by their places, bootstrapped; in blocks of as many documents as these units hold."""
     if n == 0:
-        return nothing("bootstrap")
-    value = float(of_places(np.arange(n)[None])[0])
-    if n < FEWEST:
+        return empty_estimate("bootstrap")
+    value = float(of_indices(np.arange(n)[None])[0])
+    if n < MIN_UNITS:
         return Estimate(value, None, None, None, n, "bootstrap", how.level)
-    generator = seeded(how.seed)
+    generator = make_generator(how.seed)
     size = n if documents is None else documents
-    parts = [of_places(generator.integers(0, n, size=(rows, n))) for rows in row_blocks(how.replicates, size)]
+    parts = [of_indices(generator.integers(0, n, size=(rows, n))) for rows in row_blocks(how.replicates, size)]
     return replicates_estimate(value, np.concatenate(parts), n, level=how.level)
 
 
@@ -306,11 +306,11 @@ def _by_size(rows: Sequence[NDArray[np.int64]], values: Values, statistic: Stati
         places = np.flatnonzero(lengths == length)
         for start in range(0, len(places), most := max(1, _CELLS_AT_ONCE // int(length))):
             block = places[start : start + most]
-            found[block] = statistic(redrawn(values, np.stack([rows[place] for place in block])))
+            found[block] = statistic(take_rows(values, np.stack([rows[place] for place in block])))
     return found
 
 
-def redrawn(values: Values, places: NDArray[np.int64]) -> Values:
+def take_rows(values: Values, places: NDArray[np.int64]) -> Values:
     """values[places], ten times as fast where a document has several columns."""
     return np.take(values, places, axis=0)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from assay.core.errors import DataError, Fault
 from assay.core.reliability import CoveragePoint, ReliabilityBin
-from assay.stats.inputs import is_binary, unequal, within
+from assay.stats.inputs import is_binary, length_error, require_within
 from assay.stats.means import wilson_interval
 
 BINS = 10
@@ -59,8 +59,8 @@ def risk_coverage(confidences: Sequence[float], hits: Sequence[float]) -> tuple[
 def checked(confidences: Sequence[float], hits: Sequence[float]) -> tuple[list[float], list[float]]:
     """Confidences and hits as numbers, one of each per document."""
     if len(confidences) != len(hits):
-        raise unequal("hits", len(hits), len(confidences))
+        raise length_error("hits", len(hits), len(confidences))
     hit = [float(value) for value in hits]
     if not is_binary(hit):
         raise DataError(Fault("hits", "values other than 0 and 1", "0 or 1 per document"))
-    return within(confidences, 0.0, 1.0, "confidences"), hit
+    return require_within(confidences, 0.0, 1.0, "confidences"), hit

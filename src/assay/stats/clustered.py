@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.scores import Estimate
-from assay.stats.inputs import finite, is_binary, unequal
-from assay.stats.means import LEVEL, bounded_interval, is_bounded, is_hair, nothing, t_quantile, wilson_interval
+from assay.stats.inputs import require_finite, is_binary, length_error
+from assay.stats.means import LEVEL, bounded_interval, is_bounded, is_rounding_error, empty_estimate, t_quantile, wilson_interval
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 # Below this many clusters the clustered error itself is known too badly.
-FEW = 20
+FEW_CLUSTERS = 20
 # Residuals of equal values are not quite 0.
-_HAIR = 1e-12
+_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ClusteredEstimate:
 
     estimate: Estimate
     clusters: int
-    is_few: bool
+    has_few_clusters: bool
 
 
 def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredEstimate:
@@ -51,10 +51,10 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Clu
         values: one per document.
         clusters: the cluster of each document.
     """
-    data = finite(values, "clustered mean")
+    data = require_finite(values, "clustered mean")
     sums, count = _residual_sums(data, clusters), len(set(clusters))
     if not data:
-        return ClusteredEstimate(nothing("clustered-t"), 0, True)
+        return ClusteredEstimate(empty_estimate("clustered-t"), 0, True)
     mean = math.fsum(data) / len(data)
     error = _error(sums, len(data))
     if is_binary(data) and not error and (count > 1 or len(set(data)) == 1):
@@ -76,14 +76,14 @@ def clustered_ratio(
         denominators: likewise.
         clusters: the cluster of each document.
     """
-    top, bottom = finite(numerators, "clustered ratio"), finite(denominators, "clustered ratio")
+    top, bottom = require_finite(numerators, "clustered ratio"), require_finite(denominators, "clustered ratio")
     n, count, total = len(top), len(set(clusters)), math.fsum(bottom)
     if n == 0 or total == 0:
-        return ClusteredEstimate(nothing("clustered-delta"), 0, True)
+        return ClusteredEstimate(empty_estimate("clustered-delta"), 0, True)
     ratio = math.fsum(top) / total
     residuals = [a - ratio * b for a, b in zip(top, bottom, strict=True)]
     error = _error(list(_sums(residuals, clusters).values()), n)
-    error = None if error is None or is_hair(error * n / abs(total), ratio) else error * n / abs(total)
+    error = None if error is None or is_rounding_error(error * n / abs(total), ratio) else error * n / abs(total)
     return _estimate(ratio, error, _student(ratio, error, count), n, "clustered-delta", count)
 
 
@@ -103,7 +103,7 @@ def _estimate(
     value: float, error: float | None, ends: tuple[float, float] | None, n: int, method: str, clusters: int
 ) -> ClusteredEstimate:
     low, high = ends if ends is not None else (None, None)
-    return ClusteredEstimate(Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW)
+    return ClusteredEstimate(Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW_CLUSTERS)
 
 
 def _student(mean: float, error: float | None, clusters: int) -> tuple[float, float] | None:
@@ -119,7 +119,7 @@ def _error(sums: Sequence[float], n: int) -> float | None:
     if count < 2:
         return None
     error = math.sqrt(count / (count - 1) * math.fsum(value * value for value in sums)) / n
-    return 0.0 if max(map(abs, sums)) < _HAIR * n else error
+    return 0.0 if max(map(abs, sums)) < _TOLERANCE * n else error
 
 
 def _residual_sums(data: Sequence[float], clusters: Sequence[Hashable]) -> list[float]:
@@ -130,7 +130,7 @@ def _residual_sums(data: Sequence[float], clusters: Sequence[Hashable]) -> list[
 
 def _sums(data: Sequence[float], clusters: Sequence[Hashable]) -> dict[Hashable, float]:
     if len(data) != len(clusters):
-        raise unequal("clusters", len(clusters), len(data))
+        raise length_error("clusters", len(clusters), len(data))
     gathered: dict[Hashable, list[float]] = {}
     for value, cluster in zip(data, clusters, strict=True):
         gathered.setdefault(cluster, []).append(value)

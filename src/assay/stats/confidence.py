@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
 from assay.stats.calibration import BINS, checked
-from assay.stats.means import LEVEL, nothing
+from assay.stats.means import LEVEL, empty_estimate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,30 +48,30 @@ def confidence_estimate(
     """
     import numpy as np
 
-    from assay.stats.bootstrap import FEWEST, numbered, redrawn_times, replicates_estimate, spread
-    from assay.stats.gaps import gaps_estimate
+    from assay.stats.bootstrap import MIN_UNITS, cluster_indices, bootstrap_counts, replicates_estimate, spread
+    from assay.stats.gaps import absolute_gaps_estimate
 
     sure, hit = (np.array(part) for part in checked(confidences, hits))
     n = len(sure)
     if n == 0:
-        return nothing("bootstrap")
+        return empty_estimate("bootstrap")
     if measure == "ece_adaptive":
-        return gaps_estimate(gap_parts(sure, hit), np.ones(n), clusters, seed)
+        return absolute_gaps_estimate(gap_contributions(sure, hit), np.ones(n), clusters, seed)
     order = np.argsort(sure, kind="stable")
-    units = np.arange(n) if clusters is None else numbered(numbered(clusters, n)[order].tolist(), n)
+    units = np.arange(n) if clusters is None else cluster_indices(cluster_indices(clusters, n)[order].tolist(), n)
     count, method = (n, "bootstrap") if clusters is None else (int(units.max()) + 1, "cluster-bootstrap")
-    of_times = measure_of_times(sure[order], hit[order], measure, coverage)
-    value, told = float(of_times(np.ones((1, n)))[0]), None if clusters is None else count
-    if math.isnan(value) or count < FEWEST:
-        return Estimate(None if math.isnan(value) else value, None, None, None, n, method, LEVEL, told)
+    statistic = measure_by_counts(sure[order], hit[order], measure, coverage)
+    value, cluster_count = float(statistic(np.ones((1, n)))[0]), None if clusters is None else count
+    if math.isnan(value) or count < MIN_UNITS:
+        return Estimate(None if math.isnan(value) else value, None, None, None, n, method, LEVEL, cluster_count)
     replicates = [
-        of_times(times if clusters is None else np.take(times, units, axis=1))
-        for times in redrawn_times(count, REPLICATES, seed, n)
+        statistic(resample_counts if clusters is None else np.take(resample_counts, units, axis=1))
+        for resample_counts in bootstrap_counts(count, REPLICATES, seed, n)
     ]
-    return spread(replicates_estimate(value, np.concatenate(replicates), n, told))
+    return spread(replicates_estimate(value, np.concatenate(replicates), n, cluster_count))
 
 
-def measure_of_times(
+def measure_by_counts(
     sure: Floats, hit: Floats, measure: str, coverage: float | None = None
 ) -> Callable[[Floats], Floats]:
     """The measure of sets in which each document comes so often, one row per set; NaN where it is undefined.
@@ -93,14 +93,14 @@ def measure_of_times(
     def by_group(per_document: Floats) -> Floats:
         return per_document if len(starts) == len(sure) else np.add.reduceat(per_document, starts, axis=1)
 
-    def of_times(times: Floats) -> Floats:
-        own = times if is_sorted else times[:, order]
+    def statistic(resample_counts: Floats) -> Floats:
+        own = resample_counts if is_sorted else resample_counts[:, order]
         return found(sure[starts], by_group(own), by_group(own * hit))
 
-    return of_times
+    return statistic
 
 
-def gap_parts(sure: Floats, hit: Floats) -> Floats:
+def gap_contributions(sure: Floats, hit: Floats) -> Floats:
     """What each document brings to each bin of `ece_adaptive`, one row per document."""
     import numpy as np
 

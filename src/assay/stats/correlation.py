@@ -16,10 +16,10 @@ from assay.core.errors import DataError, Fault
 from assay.core.matrices import Correlation
 from assay.stats.multiple import SMALLEST_P
 
-FEWEST = 3
-MOST_PERMUTED = 7
+MIN_UNITS = 3
+MAX_PERMUTED = 7
 # Sums of the same numbers in another order differ in the last digits.
-_HAIR = 1e-9
+_TOLERANCE = 1e-9
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> Correlation:
@@ -30,7 +30,7 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> Correlation:
 
     found = stats.spearmanr(a, b)
     value = float(found.statistic)
-    if len(a) > MOST_PERMUTED:
+    if len(a) > MAX_PERMUTED:
         return Correlation(value, max(float(found.pvalue), _smallest(len(a))), len(a), "t")
     first, second = stats.rankdata(a), stats.rankdata(b)
     first = first - first.mean()
@@ -50,7 +50,7 @@ def kendall(a: Sequence[float], b: Sequence[float]) -> Correlation:
     is_exact = not has_ties and len(a) <= 33
     found = stats.kendalltau(a, b, method="exact" if is_exact else "asymptotic")
     value = float(found.statistic)
-    if is_exact or len(a) > MOST_PERMUTED:
+    if is_exact or len(a) > MAX_PERMUTED:
         p = max(float(found.pvalue), _smallest(len(a)))
         return Correlation(value, p, len(a), "exact" if is_exact else "normal")
     first, second = (np.sign(np.subtract.outer(values, values)) for values in (np.array(a), np.array(b)))
@@ -66,7 +66,7 @@ def _says_nothing(a: Sequence[float], b: Sequence[float]) -> bool:
         raise DataError(
             Fault("correlation", "values that are no finite numbers", "finite ones", "Leave their pairs out")
         )
-    return len(a) < FEWEST or len(set(a)) == 1 or len(set(b)) == 1
+    return len(a) < MIN_UNITS or len(set(a)) == 1 or len(set(b)) == 1
 
 
 def _smallest(n: int) -> float:
@@ -83,4 +83,4 @@ def _orders(n: int) -> Any:
 
 def _share(sums: Any, observed: float) -> float:
     """The share of orders whose sum is at least as far from 0."""
-    return float((abs(sums) >= abs(observed) - _HAIR).mean())
+    return float((abs(sums) >= abs(observed) - _TOLERANCE).mean())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
-from assay.stats.inputs import finite
+from assay.stats.inputs import require_finite
 from assay.stats.means import mean_estimate
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAJORITY_DRAWS = 10_000
 # maj@k is counted exactly while draws × k² is no more than this (some hundredths of a second).
-MOST_COUNTED = 100_000
+MAX_EXACT_WORK = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def g_pass_at_k(n: int, right: int, k: int, share: float) -> float | None:
 
 def mean_at_k(scores: Sequence[float], k: int) -> float | None:
     """Expected mean of k draws, which is the mean of all; None where there are fewer than k."""
-    data = finite(scores, "mean@k")
+    data = require_finite(scores, "mean@k")
     return math.fsum(data) / len(data) if _enough(len(data), 0, k) else None
 
 
@@ -102,14 +102,14 @@ def majority_at_k(
             raise DataError(Fault("maj@k", f"answer {answer!r} is both right and wrong", "one mark for equal answers"))
     votes = [(count, marks[answer]) for answer, count in counts.items()]
     silent = len(answers) - sum(counts.values())
-    if len(answers) * k * k <= MOST_COUNTED:
+    if len(answers) * k * k <= MAX_EXACT_WORK:
         return _counted_majority(votes, silent, k)
     return _drawn_majority(votes, silent, k, generator)
 
 
 def draws_estimate(values: Sequence[float | None]) -> DrawsEstimate:
     """The mean over documents of one of the above, with standard error and interval."""
-    known = finite([value for value in values if value is not None], "draws")
+    known = require_finite([value for value in values if value is not None], "draws")
     return DrawsEstimate(mean_estimate(known), len(values) - len(known))
 
 

@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assay.stats.inputs import row_blocks, unequal
+from assay.stats.inputs import row_blocks, length_error
 from assay.stats.means import t_quantile
 from assay.stats.multiple import SMALLEST_P
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-FLIPS = 10_000
-MOST_ENUMERATED = 12
+SIGN_FLIPS = 10_000
+MAX_ENUMERATED = 12
 _CELLS_AT_ONCE = 2_000_000
 # What rounding leaves of a difference between two sums, beside what they are made of.
-_HAIR = 1e-12
+_TOLERANCE = 1e-12
 # Pairs whose flipped sums are kept at once.
 _PAIRS_AT_ONCE = 64
 
@@ -53,7 +53,7 @@ class Moments:
     weight: float
     weight_squares: float
     squares: float
-    mixed: float
+    cross_products: float
     whole: float
 
     def reach(self, critical: float) -> tuple[float, float]:
@@ -61,13 +61,13 @@ class Moments:
         first = self.weight * self.weight - critical * self.weight_squares
         if first <= 0:
             return math.inf, math.inf
-        middle = critical * self.mixed / first
+        middle = critical * self.cross_products / first
         root = math.sqrt(middle * middle + critical * self.squares / first)
         return self.scale * (root + middle), self.scale * (root - middle)
 
 
 @dataclass(frozen=True, slots=True)
-class FlipTest:
+class SignFlipTest:
     """The test of one pair.
 
     Attributes:
@@ -87,14 +87,14 @@ class FlipTest:
     p: float
     value: float
     total: float
-    hair: float
+    tolerance: float
     flips: int
-    more: int
+    plus_one: int
     sums: Floats
     moments: Moments
     units: int
-    differing: int
-    share: float
+    nonzero_count: int
+    nonzero_share: float
 
     def interval(self, level: float) -> tuple[float, float]:
         """Every difference that is not rejected at 1 − level; never narrower than that of a lower level.
@@ -103,19 +103,19 @@ class FlipTest:
         that has no end either, and at levels beyond what Hoeffding's bound shows of drawn flips.
         """
         ends = self._ends(self._critical(1 - level))
-        if math.isfinite(ends[0]) or self.more or self.units < 2:
+        if math.isfinite(ends[0]) or self.plus_one or self.units < 2:
             return ends
         square = t_quantile(self.units - 1, level) ** 2
         low, high = self._ends(max(self.units * square / (self.units - 1 + square), self._largest()))
         return min(0.0, low), max(0.0, high)
 
-    def widest(self) -> tuple[float, float]:
+    def widest_interval(self) -> tuple[float, float]:
         """The interval of the highest level at which a flip rejects anything; the value alone where none does."""
         return self._ends(self._largest())
 
     def rejects_any(self, level: float) -> bool:
         """Whether any difference could be rejected at this level, or flips were drawn, which has a bound for it."""
-        return bool(self.more) or math.isfinite(self._ends(self._critical(1 - level))[0])
+        return bool(self.plus_one) or math.isfinite(self._ends(self._critical(1 - level))[0])
 
     def _ends(self, critical: float) -> tuple[float, float]:
         below, above = self.moments.reach(critical)
@@ -127,13 +127,13 @@ class FlipTest:
         Halfway, because the sums of few differences, or of outcomes, lie far apart, and any value between two of them
         gives the same test.
         """
-        bound = 2 * math.log(2 / alpha) if self.more else math.inf  # of `flip_bound`
-        fewest = math.ceil(alpha * (self.flips + self.more) - self.more - 1e-9)
+        bound = 2 * math.log(2 / alpha) if self.plus_one else math.inf  # of `hoeffding_bound`
+        fewest = math.ceil(alpha * (self.flips + self.plus_one) - self.plus_one - 1e-9)
         whole = self._whole
         if fewest <= 0 or not whole:
             return bound
         last = float(self.sums[fewest - 1])
-        beyond = self.sums[: fewest - 1][self.sums[: fewest - 1] > last + 2 * self.hair]
+        beyond = self.sums[: fewest - 1][self.sums[: fewest - 1] > last + 2 * self.tolerance]
         first = min(float(beyond[-1]) if len(beyond) else math.inf, self.total if self.total > last else math.inf)
         return min(bound, ((last + first) / 2) ** 2 / whole)
 
@@ -145,7 +145,7 @@ class FlipTest:
             return 0.0
         sums, moments = self.sums, self.moments
         values = ((sums[:-1] + sums[1:]) / 2) ** 2 / self._whole
-        is_end = (sums[:-1] > sums[1:] + 2 * self.hair) & (values < moments.weight**2 / moments.weight_squares)
+        is_end = (sums[:-1] > sums[1:] + 2 * self.tolerance) & (values < moments.weight**2 / moments.weight_squares)
         return float(np.max(values[is_end], initial=0.0))
 
     @property
@@ -153,12 +153,12 @@ class FlipTest:
         return self.moments.whole * self.moments.scale**2
 
 
-def flip_test(
-    differences: Floats, weights: Floats | None, generator: np.random.Generator, most_alpha: float = 1.0
-) -> FlipTest:
+def sign_flip_test(
+    differences: Floats, weights: Floats | None, generator: np.random.Generator, max_alpha: float = 1.0
+) -> SignFlipTest:
     """The test of one pair. Every flip is tried up to 12 differences other than 0, 10,000 are drawn above that.
 
-    Where the share of all flips is below what so many draws can show, it is bounded instead, see `flip_bound`.
+    Where the share of all flips is below what so many draws can show, it is bounded instead, see `hoeffding_bound`.
 
     Args:
         differences: what each document, or cluster, adds to the sum of differences.
@@ -166,36 +166,36 @@ def flip_test(
         generator: of the flips.
         most_alpha: no interval of a lower level than 1 − this is asked for.
     """
-    return flip_tests([(differences, weights)], generator, most_alpha)[0]
+    return sign_flip_tests([(differences, weights)], generator, max_alpha)[0]
 
 
-def flip_tests(
-    pairs: Sequence[tuple[Floats, Floats | None]], generator: np.random.Generator, most_alpha: float = 1.0
-) -> list[FlipTest]:
-    """As `flip_test` of each pair; one draw of flips serves all pairs, whatever documents they have.
+def sign_flip_tests(
+    pairs: Sequence[tuple[Floats, Floats | None]], generator: np.random.Generator, max_alpha: float = 1.0
+) -> list[SignFlipTest]:
+    """As `sign_flip_test` of each pair; one draw of flips serves all pairs, whatever documents they have.
 
     A flip is a fair coin per difference, so it does not matter which document a coin belongs to in which pair.
     """
-    every = [_Pair.of(*own) for own in pairs]
-    found = {place: own.tried(most_alpha) for place, own in enumerate(every) if own.is_few}
-    places = [place for place, own in enumerate(every) if not own.is_few]
-    size, first = max((len(every[place].known) for place in places), default=0), deepcopy(generator)
+    every = [_WeightedDifferences.of(*own) for own in pairs]
+    found = {place: own.enumerated(max_alpha) for place, own in enumerate(every) if own.can_enumerate}
+    places = [place for place, own in enumerate(every) if not own.can_enumerate]
+    size, first = max((len(every[place].nonzero) for place in places), default=0), deepcopy(generator)
     for start in range(0, len(places), _PAIRS_AT_ONCE):
         chunk = places[start : start + _PAIRS_AT_ONCE]
-        sums = _drawn([every[place].known for place in chunk], size, deepcopy(first))
+        sums = _flipped_sums([every[place].nonzero for place in chunk], size, deepcopy(first))
         for column, place in enumerate(chunk):
-            found[place] = every[place].test(sums[:, column], 1, most_alpha)
+            found[place] = every[place].test(sums[:, column], 1, max_alpha)
     return [found[place] for place in range(len(pairs))]
 
 
-def flip_table(
+def sign_flip_table(
     systems: Sequence[Floats],
     weights: Floats | None,
     pairs: Sequence[tuple[int, int]],
     generator: np.random.Generator,
-    most_alpha: float = 1.0,
-) -> list[FlipTest]:
-    """The tests of pairs of systems on the same documents, the second less the first: as `flip_tests`, much faster.
+    max_alpha: float = 1.0,
+) -> list[SignFlipTest]:
+    """The tests of pairs of systems on the same documents, the second less the first: as `sign_flip_tests`, much faster.
 
     Args:
         systems: per system, what each document adds to its sum, documents in the same order.
@@ -207,17 +207,17 @@ def flip_table(
 
     for place, system in enumerate(systems, 1):
         if len(system) != len(systems[0]):
-            raise unequal(f"system {place}", len(system), len(systems[0]))
-    sums = _drawn(systems, len(systems[0]) if systems else 0, generator)
+            raise length_error(f"system {place}", len(system), len(systems[0]))
+    sums = _flipped_sums(systems, len(systems[0]) if systems else 0, generator)
     found = []
     for first, second in pairs:
-        own = _Pair.of(systems[second] - systems[first], weights)
-        is_few = own.is_few
-        found.append(own.tried(most_alpha) if is_few else own.test(sums[:, second] - sums[:, first], 1, most_alpha))
+        own = _WeightedDifferences.of(systems[second] - systems[first], weights)
+        can_enumerate = own.can_enumerate
+        found.append(own.enumerated(max_alpha) if can_enumerate else own.test(sums[:, second] - sums[:, first], 1, max_alpha))
     return found
 
 
-def flip_bound(differences: Floats) -> float:
+def hoeffding_bound(differences: Floats) -> float:
     """What the share of all flips, of any differences, is at most: 2·exp(−(Σd)²/2Σd²), by Hoeffding's inequality.
 
     Without it a hundred systems could not be told apart, however far they are: the smallest share that 10,000 draws
@@ -234,51 +234,51 @@ def flip_bound(differences: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _WeightedDifferences:
     """A pair's differences with their weights, and those other than 0, which alone are worth a flip."""
 
     differences: Floats
     weights: Floats
-    known: Floats
+    nonzero: Floats
 
     @classmethod
-    def of(cls, differences: Floats, weights: Floats | None) -> _Pair:
+    def of(cls, differences: Floats, weights: Floats | None) -> _WeightedDifferences:
         import numpy as np
 
         own = np.ones(len(differences)) if weights is None else weights
         return cls(differences, own, differences[differences != 0])
 
     @property
-    def is_few(self) -> bool:
+    def can_enumerate(self) -> bool:
         """Whether every flip can be tried."""
-        return len(self.known) <= MOST_ENUMERATED
+        return len(self.nonzero) <= MAX_ENUMERATED
 
-    def tried(self, most_alpha: float) -> FlipTest:
+    def enumerated(self, max_alpha: float) -> SignFlipTest:
         """By every flip."""
         import numpy as np
 
-        count = len(self.known)
+        count = len(self.nonzero)
         every = 2.0 * (np.arange(2**count)[:, None] >> np.arange(count) & 1) - 1
-        return self.test(every @ self.known, 0, most_alpha)
+        return self.test(every @ self.nonzero, 0, max_alpha)
 
-    def test(self, sums: Floats, more: int, most_alpha: float) -> FlipTest:
+    def test(self, sums: Floats, plus_one: int, max_alpha: float) -> SignFlipTest:
         """From the sums of flipped differences."""
         import numpy as np
 
         total, whole, count = float(self.differences.sum()), float(self.weights.sum()), len(sums)
         size = np.abs(sums)
         # Sums of the same numbers in another order differ in the last digits; those are ties.
-        hair = _HAIR * float(np.abs(self.known).sum())
-        hits = int(np.sum(size >= abs(total) - hair))
-        p = (hits + more) / (count + more)
-        p = min(p, flip_bound(self.known)) if more else p
-        kept = min(count, max(1, math.ceil(most_alpha * (count + more))))
+        tolerance = _TOLERANCE * float(np.abs(self.nonzero).sum())
+        hits = int(np.sum(size >= abs(total) - tolerance))
+        p = (hits + plus_one) / (count + plus_one)
+        p = min(p, hoeffding_bound(self.nonzero)) if plus_one else p
+        kept = min(count, max(1, math.ceil(max_alpha * (count + plus_one))))
         value = total / whole if whole else 0.0
         largest = -np.sort(-size if kept == count else np.partition(-size, kept - 1)[:kept])
         moments = self._moments(value)
-        numbers = len(self.weights), len(self.known)
-        share = float(self.weights[self.differences != 0].sum()) / whole if whole else 0.0
-        return FlipTest(p, value, abs(total) - hair, hair, count, more, largest, moments, *numbers, share)
+        numbers = len(self.weights), len(self.nonzero)
+        nonzero_share = float(self.weights[self.differences != 0].sum()) / whole if whole else 0.0
+        return SignFlipTest(p, value, abs(total) - tolerance, tolerance, count, plus_one, largest, moments, *numbers, nonzero_share)
 
     def _moments(self, value: float) -> Moments:
         import numpy as np
@@ -290,16 +290,16 @@ class _Pair:
         return Moments(scale, float(own.sum()), float(own @ own), squares, float(rest @ own), whole)
 
 
-def _drawn(systems: Sequence[Floats], size: int, generator: np.random.Generator) -> Floats:
+def _flipped_sums(systems: Sequence[Floats], size: int, generator: np.random.Generator) -> Floats:
     """10,000 sums of each by the same draw of so many fair signs; signs beyond its documents turn nothing."""
     import numpy as np
 
     values = np.zeros((size, len(systems)))
     for column, own in enumerate(systems):
         values[: len(own), column] = own
-    sums = np.empty((FLIPS, len(systems)))
+    sums = np.empty((SIGN_FLIPS, len(systems)))
     done = 0
-    for rows in row_blocks(FLIPS, max(1, size, len(systems)), _CELLS_AT_ONCE):
+    for rows in row_blocks(SIGN_FLIPS, max(1, size, len(systems)), _CELLS_AT_ONCE):
         signs = 2.0 * generator.integers(0, 2, size=(rows, size), dtype=np.int8) - 1
         sums[done : done + rows] = signs @ values
         done += rows

@@ -12,22 +12,22 @@ import numpy as np
 
 from assay.core.scores import Estimate
 from assay.stats.bootstrap import (
-    FEWEST,
-    OWN_REPLICATES,
+    MIN_UNITS,
+    DEFAULT_REPLICATES,
     Seed,
     Values,
     expanded_tails,
-    fewest_beyond,
-    numbered,
-    redrawn_times,
+    min_tail_count,
+    cluster_indices,
+    bootstrap_counts,
     spread,
     tail_p,
 )
-from assay.stats.means import LEVEL, nothing
+from assay.stats.means import LEVEL, empty_estimate
 
 
-def gaps_estimate(
-    parts: Values, weights: Values, clusters: Sequence[Hashable] | None = None, seed: Seed = 0, most: float = 1.0
+def absolute_gaps_estimate(
+    parts: Values, weights: Values, clusters: Sequence[Hashable] | None = None, seed: Seed = 0, upper_bound: float = 1.0
 ) -> Estimate:
     """A sum of gaps without their signs, such as a calibration error over bins: Σ|gap|, each Σparts/Σweights.
 
@@ -40,16 +40,16 @@ def gaps_estimate(
     """
     n = len(parts)
     if n == 0:
-        return nothing("gap-bootstrap")
-    ((gaps, replicates),) = redrawn_gaps([(parts, weights)], clusters, seed, OWN_REPLICATES)
-    value, told = float(np.abs(gaps).sum()), None if clusters is None else len(set(clusters))
+        return empty_estimate("gap-bootstrap")
+    ((gaps, replicates),) = bootstrap_gaps([(parts, weights)], clusters, seed, DEFAULT_REPLICATES)
+    value, cluster_count = float(np.abs(gaps).sum()), None if clusters is None else len(set(clusters))
     if np.isnan(value) or not len(replicates):
-        return Estimate(None if np.isnan(value) else value, None, None, None, n, "gap-bootstrap", LEVEL, told)
-    whole = _of_gaps(gaps, replicates, n, told)
-    return spread(whole) if whole.high is None else spread(replace(whole, high=min(most, whole.high)))
+        return Estimate(None if np.isnan(value) else value, None, None, None, n, "gap-bootstrap", LEVEL, cluster_count)
+    whole = _gap_interval(gaps, replicates, n, cluster_count)
+    return spread(whole) if whole.high is None else spread(replace(whole, high=min(upper_bound, whole.high)))
 
 
-def redrawn_gaps(
+def bootstrap_gaps(
     systems: Sequence[tuple[Values, Values]], clusters: Sequence[Hashable] | None, seed: Seed, replicates: int
 ) -> list[tuple[Values, Values]]:
     """Per system the gaps of all documents, and of redrawn sets, one row per set: the same sets for all systems.
@@ -62,17 +62,17 @@ def redrawn_gaps(
         seed: of the sets.
         replicates: how many sets.
     """
-    columns = [np.column_stack(brought) for brought in systems]
+    columns = [np.column_stack(contributions) for contributions in systems]
     documents = len(columns[0])
     if clusters is not None:
-        own = numbered(clusters, documents)
+        own = cluster_indices(clusters, documents)
         columns = [np.stack([np.bincount(own, column) for column in singly.T], axis=1) for singly in columns]
     units = len(columns[0])
     parts: list[list[Values]] = [[np.empty((0, own.shape[1] - 1))] for own in columns]
-    for times in redrawn_times(units, replicates, seed, documents) if units >= FEWEST else ():
+    for resample_counts in bootstrap_counts(units, replicates, seed, documents) if units >= MIN_UNITS else ():
         for part, system in zip(parts, columns, strict=True):
             # Not by BLAS, whose threads get in each other's way on a busy machine, for so narrow a product.
-            part.append(_gaps(np.einsum("ru,uk->rk", times, system)))
+            part.append(_gaps(np.einsum("ru,uk->rk", resample_counts, system)))
     gaps = [_gaps(system.sum(axis=0)[None])[0] for system in columns]
     return [(own, np.concatenate(part)) for own, part in zip(gaps, parts, strict=True)]
 
@@ -83,7 +83,7 @@ def _gaps(sums: Values) -> Values:
     return np.asarray(np.where(weight > 0, sums[:, :-1] / np.maximum(weight, 1e-300), np.nan))
 
 
-def _of_gaps(gaps: Values, replicates: Values, n: int, clusters: int | None = None) -> Estimate:
+def _gap_interval(gaps: Values, replicates: Values, n: int, clusters: int | None = None) -> Estimate:
     """The sum of gaps without their signs, from redrawn gaps, one row per redrawn set.
 
     Noise makes every gap larger, so that this sum lies above the truth, redrawn ones lie above it once more, and their
@@ -103,20 +103,20 @@ def _of_gaps(gaps: Values, replicates: Values, n: int, clusters: int | None = No
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class GapNoise:
     """What noise does to a sum of gaps in each redrawn set: at most (Σ|noise|), and along the gaps' own signs."""
 
-    most: Values
-    along: Values
+    upper_bound: Values
+    signed_sum: Values
 
 
-def noise_of(gaps: Values, replicates: Values) -> Noise:
+def gap_noise(gaps: Values, replicates: Values) -> GapNoise:
     """From the gaps found and redrawn ones, one row per set."""
     noise = replicates - gaps
-    return Noise(np.abs(noise).sum(axis=1), noise @ np.sign(gaps))
+    return GapNoise(np.abs(noise).sum(axis=1), noise @ np.sign(gaps))
 
 
-def difference_test(found: Estimate, first: Noise, second: Noise) -> tuple[Estimate, float | None]:
+def bootstrap_difference_test(found: Estimate, first: GapNoise, second: GapNoise) -> tuple[Estimate, float | None]:
     """The difference of two such sums on the same documents, and the two-sided p of none.
 
     The sum of the noisier system lies further above its truth, so that percentiles of redrawn differences find what is
@@ -130,14 +130,14 @@ def difference_test(found: Estimate, first: Noise, second: Noise) -> tuple[Estim
         second: that of the second system, in the same sets.
     """
     value, units = found.value, found.n if found.clusters is None else found.clusters
-    down, up = second.most - first.along, first.most - second.along
+    down, up = second.upper_bound - first.signed_sum, first.upper_bound - second.signed_sum
     known = np.isfinite(down) & np.isfinite(up)
     if value is None or not known.any():
         return found, None
     down, up = np.sort(down[known]), np.sort(up[known])
-    fewest = fewest_beyond(len(down), units, found.level)
-    rarest = min(int(np.sum(down >= value)), int(np.sum(up >= -value)))
-    p = tail_p(rarest, len(down), units)
+    fewest = min_tail_count(len(down), units, found.level)
+    tail_count = min(int(np.sum(down >= value)), int(np.sum(up >= -value)))
+    p = tail_p(tail_count, len(down), units)
     if fewest <= 0:
         return replace(found, low=None, high=None, method="gap-bootstrap"), p
     low, high = value - float(down[-fewest]), value + float(up[-fewest])

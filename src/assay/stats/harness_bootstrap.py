@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.reporting import Report, unheard
-from assay.stats.bootstrap import Values, redrawn, row_blocks
+from assay.core.reporting import ProgressCallback, ignore_progress
+from assay.stats.bootstrap import Values, take_rows, row_blocks
 
 _CHUNK = 1000
 _MOST_THREADS = 16
@@ -27,7 +27,7 @@ RESAMPLES = "resamples for lm-eval's standard error (none with --bootstrap_iters
 
 
 def harness_stderr(
-    values: NDArray[Any], statistic: Callable[[Any], Values], iterations: int, report: Report = unheard
+    values: NDArray[Any], statistic: Callable[[Any], Values], iterations: int, report: ProgressCallback = ignore_progress
 ) -> float | None:
     """lm-eval's bootstrap standard error: same seeds, same chunks, the remainder of the last chunk dropped.
 
@@ -47,7 +47,7 @@ def harness_stderr(
     def replicates(number: int) -> list[Values]:
         blocks = takewhile(lambda block: not stopped.is_set(), _places(number, chunk, n))
         with np.errstate(invalid="ignore"):  # infinite values give NaN, as in lm-eval
-            return [statistic(redrawn(values, block)) for block in blocks]
+            return [statistic(take_rows(values, block)) for block in blocks]
 
     parts: list[Values] = []
     with ThreadPoolExecutor(min(chunks, _MOST_THREADS, _cores())) as pool:

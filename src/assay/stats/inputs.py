@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from assay.core.errors import DataError, Fault
 
 
-def finite(values: Sequence[float], where: str) -> list[float]:
+def require_finite(values: Sequence[float], where: str) -> list[float]:
     """The values as floats. One that is not finite would pass every comparison unseen."""
     data = [float(value) for value in values]
     for place, value in enumerate(data):
@@ -21,18 +21,18 @@ def finite(values: Sequence[float], where: str) -> list[float]:
 def same_documents(a: Sequence[float], b: Sequence[float]) -> tuple[list[float], list[float]]:
     """Two systems' values as floats, one of each per document."""
     if len(a) != len(b):
-        raise unequal("second system", len(b), len(a))
-    return finite(a, "first system"), finite(b, "second system")
+        raise length_error("second system", len(b), len(a))
+    return require_finite(a, "first system"), require_finite(b, "second system")
 
 
-def unequal(where: str, found: int, expected: int) -> DataError:
+def length_error(where: str, found: int, expected: int) -> DataError:
     """Lists that should hold one value per document and do not."""
     return DataError(Fault(where, f"{found} values", f"{expected}, one for each document of the first"))
 
 
-def within(values: Sequence[float], low: float, high: float, where: str) -> list[float]:
+def require_within(values: Sequence[float], low: float, high: float, where: str) -> list[float]:
     """The values as floats, every one of them between two bounds."""
-    data = finite(values, where)
+    data = require_finite(values, where)
     for place, value in enumerate(data):
         if not low <= value <= high:
             raise DataError(Fault(where, f"document {place} has the value {value}", f"{low:g} to {high:g}"))
@@ -44,7 +44,7 @@ def is_binary(values: Sequence[float]) -> bool:
     return set(values) <= {0.0, 1.0}
 
 
-def share(value: float, name: str) -> float:
+def require_share(value: float, name: str) -> float:
     """A probability that the caller chose, strictly between 0 and 1."""
     if not 0 < value < 1:
         raise DataError(Fault(name, f"{value}", "a number between 0 and 1, both excluded"))

@@ -16,7 +16,7 @@ from assay.core.scores import Estimate
 
 LEVEL = 0.95
 # What rounding leaves of an error of 0, beside the value.
-_HAIR = 1e-12
+_TOLERANCE = 1e-12
 
 
 def normal_quantile(level: float = LEVEL) -> float:
@@ -31,7 +31,7 @@ def t_quantile(degrees: float, level: float = LEVEL) -> float:
     return float(stdtrit(degrees, 0.5 + level / 2))
 
 
-def nothing(method: str) -> Estimate:
+def empty_estimate(method: str) -> Estimate:
     """The estimate on no documents: nulls, never a zero."""
     return Estimate(None, None, None, None, 0, method, LEVEL)
 
@@ -63,9 +63,9 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
 def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
     """The mean of measurements, with Student's interval; that of shares where they may be and all lie from 0 to 1."""
     if len(data) == 0:
-        return nothing("t")
+        return empty_estimate("t")
     if not all(map(math.isfinite, data)):
-        return unbounded(data, "t")
+        return infinite_estimate(data, "t")
     mean, error = _mean(data), standard_error(data)
     if error is None or min(data) == max(data):  # equal ones say nothing of how far another would lie from them
         return Estimate(mean, None, None, None, len(data), "t", LEVEL)
@@ -76,7 +76,7 @@ def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
     return Estimate(mean, error, mean - reach, mean + reach, len(data), "t", LEVEL)
 
 
-def unbounded(data: Sequence[float], method: str) -> Estimate:
+def infinite_estimate(data: Sequence[float], method: str) -> Estimate:
     """The mean of values of which some are not finite, such as a hopeless likelihood: infinite, or none."""
     signs = {value for value in data if not math.isfinite(value)}
     value = signs.pop() if len(signs) == 1 else math.nan
@@ -90,9 +90,9 @@ def _mean(data: Sequence[float]) -> float:
         return math.fsum([value / len(data) for value in data])
 
 
-def is_hair(error: float, value: float) -> bool:
+def is_rounding_error(error: float, value: float) -> bool:
     """Whether an error is 0 but for rounding."""
-    return error <= _HAIR * abs(value)
+    return error <= _TOLERANCE * abs(value)
 
 
 def wilson_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
@@ -142,15 +142,15 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
     total = math.fsum(bottom)
     n = len(top)
     if n == 0 or total == 0:
-        return nothing("delta")
+        return empty_estimate("delta")
     if not all(map(math.isfinite, top)):
-        return unbounded(top, "delta")
+        return infinite_estimate(top, "delta")
     ratio = math.fsum(top) / total
     if n == 1:
         return Estimate(ratio, None, None, None, 1, "delta", LEVEL)
     squares = math.fsum([(a - ratio * b) ** 2 for a, b in zip(top, bottom, strict=True)])
     error = math.sqrt(n / (n - 1) * squares) / abs(total)
-    if is_hair(error, ratio):
+    if is_rounding_error(error, ratio):
         return Estimate(ratio, None, None, None, n, "delta", LEVEL)
     reach = t_quantile(n - 1) * error
     return Estimate(ratio, error, ratio - reach, ratio + reach, n, "delta", LEVEL)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from assay.core.errors import DataError, Fault
-from assay.stats.inputs import finite, is_binary, unequal
+from assay.stats.inputs import require_finite, is_binary, length_error
 from assay.stats.means import LEVEL, wilson_interval
 from assay.stats.multiple import SMALLEST_P
 from assay.stats.proportions import exact_interval
@@ -59,12 +59,12 @@ def newcombe_interval(both: float, wins: float, losses: float, n: int, level: fl
     spread = math.sqrt(right_a) * math.sqrt(n - right_a) * math.sqrt(right_b) * math.sqrt(n - right_b)
     phi = link / spread if spread else 0.0
     difference = (wins - losses) / n
-    below = _joined(p_a - low_a, high_b - p_b, phi)
-    above = _joined(high_a - p_a, p_b - low_b, phi)
+    below = _combined_reach(p_a - low_a, high_b - p_b, phi)
+    above = _combined_reach(high_a - p_a, p_b - low_b, phi)
     return max(-1.0, difference - below), min(1.0, difference + above)
 
 
-def _joined(one: float, other: float, phi: float) -> float:
+def _combined_reach(one: float, other: float, phi: float) -> float:
     # Rounding can leave a hair below 0 where the two reaches cancel.
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
 
@@ -85,11 +85,11 @@ def outcome_interval(
     """
     discordant = wins + losses
     of_share = mid_p_interval if is_mid_p else exact_interval
-    share = Ranged(discordant / n, *of_share(discordant, n, level))
+    share = ValueWithInterval(discordant / n, *of_share(discordant, n, level))
     if not discordant:
         return -share.high, share.high
     low, high = of_share(wins, discordant, level)
-    lead = Ranged((wins - losses) / discordant, 2 * low - 1, 2 * high - 1)
+    lead = ValueWithInterval((wins - losses) / discordant, 2 * low - 1, 2 * high - 1)
     low, high = product_interval(lead, share)
     high = high if wins < losses else max(high, _end_near_1(wins, losses, n, level))
     low = low if losses < wins else min(low, -_end_near_1(losses, wins, n, level))
@@ -113,7 +113,7 @@ def _end_near_1(wins: int, losses: int, n: int, level: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranged:
+class ValueWithInterval:
     """A value with the ends of its interval."""
 
     value: float
@@ -121,12 +121,12 @@ class Ranged:
     high: float
 
     @property
-    def mirrored(self) -> Ranged:
+    def mirrored(self) -> ValueWithInterval:
         """The same of the opposite."""
-        return Ranged(-self.value, -self.high, -self.low)
+        return ValueWithInterval(-self.value, -self.high, -self.low)
 
 
-def product_interval(factor: Ranged, scale: Ranged) -> tuple[float, float]:
+def product_interval(factor: ValueWithInterval, scale: ValueWithInterval) -> tuple[float, float]:
     """Interval for the product of two estimates, of which the second is not negative: 0 is in it as in the first's.
 
     Variance recovered from the intervals of both (MOVER; Zou and Donner 2008, Statistics in Medicine 27, 1693-1702).
@@ -201,10 +201,10 @@ def cochran_q(methods: Sequence[Sequence[float]]) -> CochranTest:
     Args:
         methods: per method, one 0 or 1 per document, documents in the same order.
     """
-    rows = [finite(method, f"method {place}") for place, method in enumerate(methods, 1)]
+    rows = [require_finite(method, f"method {place}") for place, method in enumerate(methods, 1)]
     for place, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            raise unequal(f"method {place}", len(row), len(rows[0]))
+            raise length_error(f"method {place}", len(row), len(rows[0]))
         if not is_binary(row):
             raise DataError(Fault(f"Cochran's Q: method {place}", "values other than 0 and 1", "0 or 1 per document"))
     k, n = len(rows), len(rows[0]) if rows else 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from assay.core.scores import Estimate
-from assay.stats.means import LEVEL, nothing, t_quantile
+from assay.stats.means import LEVEL, empty_estimate, t_quantile
 from assay.stats.multiple import SMALLEST_P
 
 
@@ -27,19 +27,19 @@ def group_estimate(
             as if they erred together: their errors add up, which is the most that they can. None where none are.
     """
     if not leaves or not sum(sizes):
-        return nothing("group")
+        return empty_estimate("group")
     weights = [float(size) if by_size else 1.0 for size in sizes]
     total = math.fsum(weights)
     value = math.fsum(w * (leaf.value or 0.0) for w, leaf in zip(weights, leaves, strict=True)) / total
     n = sum(sizes)
-    shares, kin = [weight / total for weight in weights], families or range(len(leaves))
+    shares, family_keys = [weight / total for weight in weights], families or range(len(leaves))
     error = None
     if all(leaf.stderr is not None for leaf in leaves):
-        error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves], kin)
+        error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves], family_keys)
     if any(leaf.low is None or leaf.high is None for leaf in leaves):
         return Estimate(value, error, None, None, n, "group", LEVEL, _clusters(leaves))
-    below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves], kin)
-    above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves], kin)
+    below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves], family_keys)
+    above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves], family_keys)
     return Estimate(value, error, value - below, value + above, n, "mover", LEVEL, _clusters(leaves))
 
 
@@ -59,7 +59,7 @@ def _combined(shares: Sequence[float], reaches: Sequence[float], families: Seque
 
 
 @dataclass(frozen=True, slots=True)
-class CombinedError:
+class CombinedStderr:
     """The standard error of a weighted sum of independent estimates, with its degrees of freedom: Student's test of 0
     and the interval that inverts it."""
 
@@ -72,7 +72,7 @@ class CombinedError:
 
         return min(1.0, max(2 * float(stdtr(self.degrees, -abs(value) / self.stderr)), SMALLEST_P))
 
-    def around(self, value: float) -> Callable[[float], tuple[float, float]]:
+    def interval_around(self, value: float) -> Callable[[float], tuple[float, float]]:
         """Level → interval."""
 
         def ends(level: float) -> tuple[float, float]:
@@ -82,15 +82,15 @@ class CombinedError:
         return ends
 
 
-def combined_error(parts: Sequence[tuple[float, float]], weights: Sequence[float]) -> CombinedError:
+def combined_stderr(parts: Sequence[tuple[float, float]], weights: Sequence[float]) -> CombinedStderr:
     """Errors and degrees of freedom of independent estimates, combined by Satterthwaite (1946)."""
     squares = [(weight * error) ** 2 for (error, _), weight in zip(parts, weights, strict=True)]
     spread = math.fsum(square**2 / degrees for square, (_, degrees) in zip(squares, parts, strict=True) if degrees > 0)
     total = math.fsum(squares)
-    return CombinedError(math.sqrt(total), max(1.0, total**2 / spread) if spread > 0 else 1.0)
+    return CombinedStderr(math.sqrt(total), max(1.0, total**2 / spread) if spread > 0 else 1.0)
 
 
-def harness_group_stderr(errors: Sequence[float | None], sizes: Sequence[int], by_size: bool) -> float | None:
+def lm_eval_group_stderr(errors: Sequence[float | None], sizes: Sequence[int], by_size: bool) -> float | None:
     """lm-eval's error of a group: pooled variance by size, else root of squares over k."""
     known = [error for error in errors if error is not None]
     if len(known) < len(errors) or not known:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from assay.core.errors import DataError, Fault
-from assay.stats.inputs import share
+from assay.stats.inputs import require_share
 from assay.stats.paired import mid_p_interval
 from assay.stats.proportions import exact_interval
 
@@ -35,9 +35,9 @@ def minimum_detectable_effect(
     return _reach(power, alpha) * math.sqrt(_positive(variance_of_one) / n)
 
 
-def fewest_to_show(alpha: float = ALPHA) -> int:
+def min_documents(alpha: float = ALPHA) -> int:
     """With fewer documents, all of them won, a test of signs still has a p of α or more: 2·½ⁿ."""
-    return math.floor(math.log2(2 / share(alpha, "alpha"))) + 1
+    return math.floor(math.log2(2 / require_share(alpha, "alpha"))) + 1
 
 
 def outcomes_needed(effect: float, discordance: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
@@ -56,9 +56,9 @@ def outcomes_needed(effect: float, discordance: float, power: float = POWER, alp
     if size == 0:
         return None
     normal, differing = NormalDist(), max(discordance, size)
-    level, chance = normal.inv_cdf(1 - share(alpha, "alpha") / 2), normal.inv_cdf(share(power, "power"))
+    level, chance = normal.inv_cdf(1 - require_share(alpha, "alpha") / 2), normal.inv_cdf(require_share(power, "power"))
     reach = level * math.sqrt(differing) + chance * math.sqrt(max(0.0, differing - size * size))
-    return max(fewest_to_show(alpha), math.ceil((reach / size) ** 2 + 1 / size - 1e-9))
+    return max(min_documents(alpha), math.ceil((reach / size) ** 2 + 1 / size - 1e-9))
 
 
 @lru_cache(maxsize=4096)  # a hundred systems have thousands of pairs, and few numbers of documents that differ
@@ -107,7 +107,7 @@ def _odds(probability: float) -> float:
 
 def _reach(power: float, alpha: float) -> float:
     normal = NormalDist()
-    return normal.inv_cdf(1 - share(alpha, "alpha") / 2) + normal.inv_cdf(share(power, "power"))
+    return normal.inv_cdf(1 - require_share(alpha, "alpha") / 2) + normal.inv_cdf(require_share(power, "power"))
 
 
 def _positive(value: float) -> float:

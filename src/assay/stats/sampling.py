@@ -14,11 +14,11 @@ from assay.stats.means import (
     LEVEL,
     bounded_interval,
     is_bounded,
-    is_hair,
-    nothing,
+    is_rounding_error,
+    empty_estimate,
     standard_error,
     t_quantile,
-    unbounded,
+    infinite_estimate,
     wilson_interval,
 )
 from assay.stats.paired import newcombe_interval
@@ -62,9 +62,9 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
     if n > total:
         raise DataError(Fault("sample", f"{n} values of {total} documents", "no more values than those"))
     if n == 0:
-        return nothing("finite-t")
+        return empty_estimate("finite-t")
     if not all(map(math.isfinite, data)):
-        return unbounded(data, "finite-t")
+        return infinite_estimate(data, "finite-t")
     mean, spread = math.fsum(data) / n, standard_error(data)
     method = "finite-wilson" if is_binary(data) else "finite-wilson-t" if is_bounded(data) else "finite-t"
     if n == total:
@@ -73,7 +73,7 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
     if method == "finite-wilson":
         worth = n * (total - 1) / (total - n)
         ends = wilson_interval(mean * worth, worth)
-    elif error is None or is_hair(error, mean):
+    elif error is None or is_rounding_error(error, mean):
         return Estimate(mean, None, None, None, n, method, LEVEL)
     elif method == "finite-wilson-t":
         ends = bounded_interval(mean, error, n - 1)
@@ -107,15 +107,15 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
     own, theirs = [float(value) for value in sampled.values()], [whole[place] for place in sampled]
     method = "difference-newcombe" if is_binary(whole) and is_binary(own) else "difference-t"
     if n == 0:
-        return nothing(method)
+        return empty_estimate(method)
     if not all(map(math.isfinite, (*own, *whole))):  # of an infinite reference, nothing can be told
-        return unbounded(own if all(map(math.isfinite, whole)) else [math.nan] * n, method)
+        return infinite_estimate(own if all(map(math.isfinite, whole)) else [math.nan] * n, method)
     differences = [x - y for x, y in zip(own, theirs, strict=True)]
     shift, spread = math.fsum(differences) / n, standard_error(differences)
     value, unseen = math.fsum(whole) / total + shift, math.sqrt(1 - n / total)
     if n == total:
         return Estimate(value, 0.0, value, value, n, method, LEVEL)
-    error = None if spread is None or is_hair(spread, value) else spread * unseen
+    error = None if spread is None or is_rounding_error(spread, value) else spread * unseen
     if method == "difference-newcombe" and n > 1:
         both = sum(x * y for x, y in zip(own, theirs, strict=True))
         low, high = newcombe_interval(both, sum(own) - both, sum(theirs) - both, n)
@@ -127,10 +127,10 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
     else:
         reach = t_quantile(n - 1) * error
         found = Estimate(value, error, value - reach, value + reach, n, method, LEVEL)
-    return _kept_possible(found, own, total) if is_bounded(whole) and is_bounded(own) else found
+    return _clipped(found, own, total) if is_bounded(whole) and is_bounded(own) else found
 
 
-def _kept_possible(found: Estimate, seen: Sequence[float], total: int) -> Estimate:
+def _clipped(found: Estimate, seen: Sequence[float], total: int) -> Estimate:
     """An estimate of values from 0 to 1, kept within what can be. One that lies outside says that the sample is unlike
     the rest, so that the reference misleads: its interval is then no narrower than that of the sample alone."""
     least, most = _possible(seen, total)

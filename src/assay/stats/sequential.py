@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.stats.inputs import is_binary, same_documents, share, within
+from assay.stats.inputs import is_binary, same_documents, require_share, require_within
 from assay.stats.means import LEVEL
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def mean_bounds(values: Sequence[float], level: float = LEVEL, population: int |
     """
     import numpy as np
 
-    data = within(values, 0.0, 1.0, "bounds of a mean")
-    alpha = 1 - share(level, "level")
+    data = require_within(values, 0.0, 1.0, "bounds of a mean")
+    alpha = 1 - require_share(level, "level")
     n = len(data)
     if population is not None and population < n:
         raise DataError(Fault("bounds of a mean", f"{n} values of {population} documents", "no more values than those"))
@@ -99,8 +99,8 @@ def mean_bounds(values: Sequence[float], level: float = LEVEL, population: int |
         return MeanBounds(None, 0.0, 1.0, 0, level)
     array = np.array(data)
     bar = math.log(2 / alpha)
-    low = _edge(lambda m: capital(array, m, population).max() < bar)
-    high = 1 - _edge(lambda m: capital(1 - array, m, population).max() < bar)
+    low = _bisect(lambda m: capital(array, m, population).max() < bar)
+    high = 1 - _bisect(lambda m: capital(1 - array, m, population).max() < bar)
     if population is not None:  # what is seen is known, what is not lies between 0 and 1
         low, high = max(low, sum(data) / population), min(high, (sum(data) + population - n) / population)
     if low > high:  # with a probability below α: the bounds have missed the mean
@@ -141,7 +141,7 @@ def capital(values: NDArray[np.float64], mean: float, population: int | None = N
     return _mixed(gains, np.geomspace(_SMALLEST_BET, _LARGEST_BET, _BETS))
 
 
-def _edge(is_inside: Callable[[float], bool]) -> float:
+def _bisect(is_inside: Callable[[float], bool]) -> float:
     """The lowest candidate that is not ruled out, by halving; rounded outwards."""
     if is_inside(0.0):
         return 0.0
@@ -162,7 +162,7 @@ def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Deci
     """
     import numpy as np
 
-    share(alpha, "alpha")
+    require_share(alpha, "alpha")
     differences = np.array(_differences(a, b), dtype=np.float64)
     method = "beta-binomial" if is_binary([float(x) for x in (*a, *b)]) else "betting"
     n, wins, losses = len(differences), int((differences > 0).sum()), int((differences < 0).sum())
@@ -225,4 +225,4 @@ def _mixed(gains: NDArray[np.float64], bets: NDArray[np.float64]) -> NDArray[np.
 
 def _differences(a: Sequence[float], b: Sequence[float]) -> list[float]:
     first, second = same_documents(a, b)
-    return within([x - y for x, y in zip(first, second, strict=True)], -1.0, 1.0, "differences")
+    return require_within([x - y for x, y in zip(first, second, strict=True)], -1.0, 1.0, "differences")

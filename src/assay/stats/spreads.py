@@ -11,13 +11,13 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from assay.core.studies import ChanceSpread
-from assay.stats.bootstrap import OWN_REPLICATES, Seed
-from assay.stats.gaps import redrawn_gaps
-from assay.stats.inputs import finite, unequal
+from assay.stats.bootstrap import DEFAULT_REPLICATES, Seed
+from assay.stats.gaps import bootstrap_gaps
+from assay.stats.inputs import require_finite, length_error
 from assay.stats.means import LEVEL
 
 # With fewer documents, or clusters, redrawn ones vary too little: methods that differ alike on all would have no error.
-FEWEST = 10
+MIN_UNITS = 10
 
 
 def chance_spread(
@@ -33,15 +33,15 @@ def chance_spread(
         clusters: the cluster of each document, to redraw whole clusters; None for single documents.
         seed: of the bootstrap.
     """
-    rows = [finite(method, f"method {place}") for place, method in enumerate(methods, 1)]
+    rows = [require_finite(method, f"method {place}") for place, method in enumerate(methods, 1)]
     for place, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            raise unequal(f"method {place}", len(row), len(rows[0]))
+            raise length_error(f"method {place}", len(row), len(rows[0]))
     units = len(rows[0] if clusters is None else set(clusters)) if rows else 0
-    if len(rows) < 2 or units < FEWEST:
+    if len(rows) < 2 or units < MIN_UNITS:
         return None
     values = np.array(rows).T
-    ((means, replicates),) = redrawn_gaps([(values, np.ones(len(values)))], clusters, seed, OWN_REPLICATES)
+    ((means, replicates),) = bootstrap_gaps([(values, np.ones(len(values)))], clusters, seed, DEFAULT_REPLICATES)
     # Redrawn means vary by (units − 1) / units of the variance that they should have.
     spreads = np.ptp(replicates - means, axis=1) * np.sqrt(units / (units - 1))
     return ChanceSpread(float(spreads.mean()), float(np.quantile(spreads, LEVEL)))

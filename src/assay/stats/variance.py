@@ -21,9 +21,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.core.variance_axes import DOCUMENT, Component, Decomposition, Effect, Forecast
+from assay.core.variance_axes import DOCUMENT, VarianceComponent, Decomposition, Effect, StderrForecast
 from assay.stats.clustered import clustered_mean
-from assay.stats.means import bounded_interval, is_hair, standard_error, t_quantile
+from assay.stats.means import bounded_interval, is_rounding_error, standard_error, t_quantile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # What rounding leaves of a distance of 0, beside the scores.
-_HAIR = 1e-12
+_TOLERANCE = 1e-12
 # Effect → mean square and degrees of freedom.
 _Squares = Mapping[Effect, tuple[float, int]]
 
@@ -65,7 +65,7 @@ def decompose(
         raise DataError(Fault("variance", found, "one name per axis, each once, the nested one among them"))
     table, has_all = _complete(table, names)
     unvaried = tuple(name for name, size in zip(names, table.shape, strict=True) if size == 1)
-    crowd = _crowd(table, names, [own for own, is_kept in zip(clusters or (), has_all, strict=False) if is_kept])
+    design_effect = _design_effect(table, names, [own for own, is_kept in zip(clusters or (), has_all, strict=False) if is_kept])
     table = table.reshape([size for size in table.shape if size > 1])
     names = [name for name in names if name not in unvaried]
     if not names:
@@ -75,25 +75,25 @@ def decompose(
     sizes = dict(zip(names, table.shape, strict=True))
     raw = _moments(squares, sizes, nested)
     kept = {effect: max(0.0, value) for effect, value in raw.items()}
-    world = _World(crowd, totals)
-    error = math.sqrt(_variance_of_mean(kept, sizes, world)) or None
-    degrees = None if error is None else _degrees(squares, sizes, nested, world, error**2)
+    population = _Population(design_effect, totals)
+    error = math.sqrt(_variance_of_mean(kept, sizes, population)) or None
+    degrees = None if error is None else _degrees(squares, sizes, nested, population, error**2)
     return Decomposition(
         float(table.mean()),
         error,
-        _components(squares, raw, sizes, world),
-        () if error is None else _forecasts(kept, sizes, world),
+        _components(squares, raw, sizes, population),
+        () if error is None else _forecasts(kept, sizes, population),
         sizes,
         unvaried,
         int(len(has_all) - has_all.sum()),
         *_interval(table, error, degrees),
         degrees,
-        tuple(name for name in names if world.is_exhausted(name, sizes)),
+        tuple(name for name in names if population.is_exhausted(name, sizes)),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Crowd:
+class _DesignEffect:
     """How much more (or less) the documents' error is for their lying in clusters, and in how many they lie."""
 
     factor: float = 1.0
@@ -101,10 +101,10 @@ class _Crowd:
 
 
 @dataclass(frozen=True, slots=True)
-class _World:
+class _Population:
     """What the levels were drawn from: documents perhaps of clusters, other factors perhaps of so many levels."""
 
-    crowd: _Crowd
+    design_effect: _DesignEffect
     totals: Mapping[str, int]
 
     def is_exhausted(self, name: str, sizes: Mapping[str, float]) -> bool:
@@ -114,13 +114,13 @@ class _World:
     def factor(self, effect: Effect, sizes: Mapping[str, float]) -> float:
         """By what the error of a component is multiplied."""
         if DOCUMENT in effect:
-            return self.crowd.factor
+            return self.design_effect.factor
         return 1 - math.prod(min(1.0, sizes[name] / self.totals.get(name, math.inf)) for name in effect)
 
 
-def _crowd(table: NDArray[np.float64], names: Sequence[str], clusters: Sequence[Hashable]) -> _Crowd:
+def _design_effect(table: NDArray[np.float64], names: Sequence[str], clusters: Sequence[Hashable]) -> _DesignEffect:
     if not clusters or DOCUMENT not in names:
-        return _Crowd()
+        return _DesignEffect()
     axis = list(names).index(DOCUMENT)
     means = table.mean(axis=tuple(other for other in range(table.ndim) if other != axis)).tolist()
     alone, found = standard_error(means), clustered_mean(means, clusters)
@@ -128,8 +128,8 @@ def _crowd(table: NDArray[np.float64], names: Sequence[str], clusters: Sequence[
         raise DataError(Fault("variance", "all documents are of one cluster", "two or more"))
     if not alone or not found.estimate.stderr:
         # Clusters with equal means tell of no error among clusters, which is not the same as that there is none.
-        return _Crowd(clusters=found.clusters)
-    return _Crowd((found.estimate.stderr / alone) ** 2, found.clusters)
+        return _DesignEffect(clusters=found.clusters)
+    return _DesignEffect((found.estimate.stderr / alone) ** 2, found.clusters)
 
 
 def _complete(table: NDArray[np.float64], names: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -164,7 +164,7 @@ def _squares(table: NDArray[np.float64], names: Sequence[str], nested: str | Non
         size = table.shape[axis]
         squares[tuple(names)] = (float(table.var(axis=axis, ddof=1).mean()), table.size // size * (size - 1))
     # What rounding leaves of scores that are equal.
-    least = (_HAIR * float(abs(table).max())) ** 2
+    least = (_TOLERANCE * float(abs(table).max())) ** 2
     return {effect: (0.0 if square <= least else square, degrees) for effect, (square, degrees) in squares.items()}
 
 
@@ -174,7 +174,7 @@ def _moments(squares: _Squares, sizes: Mapping[str, int], nested: str | None) ->
     for effect in squares:
         terms = [sign * squares[other][0] for other, sign in _wider(effect, squares, nested)]
         # Mean squares that cancel but for rounding leave nothing.
-        total = 0.0 if is_hair(abs(math.fsum(terms)), max(map(abs, terms))) else math.fsum(terms)
+        total = 0.0 if is_rounding_error(abs(math.fsum(terms)), max(map(abs, terms))) else math.fsum(terms)
         found[effect] = total / math.prod(size for name, size in sizes.items() if name not in effect)
     return found
 
@@ -208,17 +208,17 @@ def _mean_squares(
     return found
 
 
-def _variance_of_mean(components: Mapping[Effect, float], sizes: Mapping[str, float], world: _World) -> float:
-    return math.fsum(_part(effect, value, sizes, world) for effect, value in components.items())
+def _variance_of_mean(components: Mapping[Effect, float], sizes: Mapping[str, float], population: _Population) -> float:
+    return math.fsum(_part(effect, value, sizes, population) for effect, value in components.items())
 
 
-def _part(effect: Effect, value: float, sizes: Mapping[str, float], world: _World) -> float:
+def _part(effect: Effect, value: float, sizes: Mapping[str, float], population: _Population) -> float:
     """What a component adds to the squared error of the mean."""
-    return value / math.prod(sizes[name] for name in effect) * world.factor(effect, sizes)
+    return value / math.prod(sizes[name] for name in effect) * population.factor(effect, sizes)
 
 
 def _degrees(
-    squares: _Squares, sizes: Mapping[str, int], nested: str | None, world: _World, variance: float
+    squares: _Squares, sizes: Mapping[str, int], nested: str | None, population: _Population, variance: float
 ) -> float | None:
     """Satterthwaite's degrees of freedom of the squared error of the mean; None where that is 0.
 
@@ -228,13 +228,13 @@ def _degrees(
     for effect in squares:
         if DOCUMENT not in effect:
             for other, sign in _wider(effect, squares, nested):
-                weights[other] = weights.get(other, 0.0) + sign * world.factor(effect, sizes)
+                weights[other] = weights.get(other, 0.0) + sign * population.factor(effect, sizes)
     cells = math.prod(sizes.values())
     terms = [((weight * squares[effect][0] / cells) ** 2, squares[effect][1]) for effect, weight in weights.items()]
     if DOCUMENT in sizes:
-        crowd = world.crowd
-        count = sizes[DOCUMENT] if crowd.clusters is None else crowd.clusters
-        terms.append(((crowd.factor * squares[(DOCUMENT,)][0] / cells) ** 2, count - 1))
+        design_effect = population.design_effect
+        count = sizes[DOCUMENT] if design_effect.clusters is None else design_effect.clusters
+        terms.append(((design_effect.factor * squares[(DOCUMENT,)][0] / cells) ** 2, count - 1))
     spread = math.fsum(square / degrees for square, degrees in terms if degrees)
     return max(1.0, variance**2 / spread) if spread > 0 else None
 
@@ -253,16 +253,16 @@ def _interval(
 
 
 def _components(
-    squares: _Squares, raw: Mapping[Effect, float], sizes: Mapping[str, int], world: _World
-) -> tuple[Component, ...]:
+    squares: _Squares, raw: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
+) -> tuple[VarianceComponent, ...]:
     kept = {effect: max(0.0, value) for effect, value in raw.items()}
-    total, of_mean = math.fsum(kept.values()), _variance_of_mean(kept, sizes, world)
+    total, of_mean = math.fsum(kept.values()), _variance_of_mean(kept, sizes, population)
     found = [
-        Component(
+        VarianceComponent(
             effect,
             value,
             value / total if total > 0 else None,
-            _part(effect, value, sizes, world) / of_mean if of_mean > 0 else None,
+            _part(effect, value, sizes, population) / of_mean if of_mean > 0 else None,
             squares[effect][1],
             raw[effect] < 0,
         )
@@ -271,13 +271,13 @@ def _components(
     return tuple(sorted(found, key=lambda item: -item.variance))
 
 
-def _forecasts(kept: Mapping[Effect, float], sizes: Mapping[str, int], world: _World) -> tuple[Forecast, ...]:
+def _forecasts(kept: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population) -> tuple[StderrForecast, ...]:
     def with_times(factor: str, times: float) -> float:
-        return math.sqrt(_variance_of_mean(kept, {**sizes, factor: sizes[factor] * times}, world))
+        return math.sqrt(_variance_of_mean(kept, {**sizes, factor: sizes[factor] * times}, population))
 
     found = [
-        Forecast(name, size, with_times(name, 2), with_times(name, 0.5))
+        StderrForecast(name, size, with_times(name, 2), with_times(name, 0.5))
         for name, size in sizes.items()
-        if not world.is_exhausted(name, sizes)
+        if not population.is_exhausted(name, sizes)
     ]
     return tuple(sorted(found, key=lambda item: item.doubled))

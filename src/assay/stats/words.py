@@ -18,9 +18,9 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def word_f1(said: str, gold: str) -> float:
+def word_f1(answer: str, gold: str) -> float:
     """F1 of the words that two normalised answers share; where one has no words, whether both have none."""
-    ours, theirs = said.split(), gold.split()
+    ours, theirs = answer.split(), gold.split()
     if not ours or not theirs:
         return float(ours == theirs)
     shared = sum((Counter(ours) & Counter(theirs)).values())

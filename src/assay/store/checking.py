@@ -15,7 +15,7 @@ from typing import Any
 from assay.core.errors import Fault, StoreError
 from assay.store.database import Database
 from assay.store.fitted import read_fitted
-from assay.store.rows import SELECTED, fault_of
+from assay.store.rows import SELECTED, row_fault
 from assay.store.runs import read_record
 from assay.store.scanning import scan_keys, scan_table
 from assay.store.schema import check_identity
@@ -33,7 +33,7 @@ TABLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenRow:
     """A row that cannot be read.
 
     Attributes:
@@ -42,7 +42,7 @@ class Broken:
         fault: what is wrong with it.
     """
 
-    place: bytes | int
+    row_key: bytes | int
     name: str
     fault: str
 
@@ -60,7 +60,7 @@ class CheckedTable:
     name: str
     rows: int
     unchecked: int = 0
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[BrokenRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class StoreCheck:
     path: str
     damage: tuple[str, ...]
     tables: tuple[CheckedTable, ...]
-    strangers: int = 0
+    orphaned_answers: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -87,18 +87,18 @@ def check_store(path: str | Path) -> StoreCheck:
     found = str(Path(path).expanduser())
     if not Path(found).exists():
         raise StoreError(Fault(f"store {found}", "there is no such file", next="Name a store with --store"))
-    with Database(found).looking() as connection:
+    with Database(found).open_for_inspection() as connection:
         damage = _damage(connection, found)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         selected = SELECTED if version > 3 else SELECTED.replace("checksum", "NULL")  # the column came with schema 4
         models = _check_models(connection)
         known = {row[2] for row in scan_table(connection, "models", TABLES["models"])}
-        responses, strangers = _check_responses(connection, selected, known)
+        responses, orphaned_answers = _check_responses(connection, selected, known)
         tables = [
             models,
             *(_check_table(connection, name) for name in ("runs", "document_values", "failures", "fitted")),
         ]
-        return StoreCheck(found, damage, (responses, *tables), strangers)
+        return StoreCheck(found, damage, (responses, *tables), orphaned_answers)
 
 
 def _damage(connection: sqlite3.Connection, path: str) -> tuple[str, ...]:
@@ -114,16 +114,16 @@ def _damage(connection: sqlite3.Connection, path: str) -> tuple[str, ...]:
 
 
 def _check_responses(connection: sqlite3.Connection, selected: str, models: set[int]) -> tuple[CheckedTable, int]:
-    count = unchecked = strangers = 0
-    broken: list[Broken] = []
+    count = unchecked = orphaned_answers = 0
+    broken: list[BrokenRow] = []
     for *row, model in scan_keys(connection, f"{selected}, model"):
         count += 1
-        if fault := fault_of(row):
-            broken.append(Broken(row[0], f"key {bytes(row[0]).hex()[:16]}…", fault))
+        if fault := row_fault(row):
+            broken.append(BrokenRow(row[0], f"key {bytes(row[0]).hex()[:16]}…", fault))
         else:
             unchecked += row[-1] is None
-            strangers += model not in models
-    return CheckedTable("responses", count, unchecked, tuple(broken)), strangers
+            orphaned_answers += model not in models
+    return CheckedTable("responses", count, unchecked, tuple(broken)), orphaned_answers
 
 
 def _check_models(connection: sqlite3.Connection) -> CheckedTable:
@@ -156,14 +156,14 @@ def _check_table(connection: sqlite3.Connection, name: str) -> CheckedTable:
 def _checked(connection: sqlite3.Connection, name: str, read: Callable[[Sequence[Any]], object]) -> CheckedTable:
     """Reads every row of a table; a reader says what is wrong by a text or an error."""
     count = 0
-    broken: list[Broken] = []
-    for place, *row in scan_table(connection, name, TABLES[name]):
+    broken: list[BrokenRow] = []
+    for row_key, *row in scan_table(connection, name, TABLES[name]):
         count += 1
         try:
-            told = read(row)
-            fault = told if isinstance(told, str) else ""
+            outcome = read(row)
+            fault = outcome if isinstance(outcome, str) else ""
         except Exception as error:  # whatever a damaged value makes of a reader
             fault = str(error)
         if fault:
-            broken.append(Broken(place, str(row[0]), fault))
+            broken.append(BrokenRow(row_key, str(row[0]), fault))
     return CheckedTable(name, count, 0, tuple(broken))

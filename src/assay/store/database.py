@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from assay.core.errors import Fault, StoreError
-from assay.core.interrupts import uninterrupted
+from assay.core.interrupts import defer_signals
 from assay.core.writing import private_folder, private_opener
-from assay.store.files import MARK, check_not_emptied, is_network_path, locate, reading, unwritable
+from assay.store.files import MARK, check_not_emptied, is_network_path, locate, read_only_access, unwritable_reason
 from assay.store.schema import APPLICATION_ID, MIGRATIONS, check_identity, migrate
 
 try:
@@ -65,7 +65,7 @@ class Database:
                     self._note_empty(check_not_emptied(self.path))
                 if self.path != MEMORY and self._may_be_read_only and not self._is_there():
                     self._open_to_write(MEMORY)  # looking makes no store
-                elif self.path != MEMORY and (reason := unwritable(self.path)):
+                elif self.path != MEMORY and (reason := unwritable_reason(self.path)):
                     self._open_to_read(reason)
                 else:
                     self._make_folder()
@@ -80,8 +80,8 @@ class Database:
 
     def _note_empty(self, is_empty: bool) -> None:
         if is_empty:
-            told = "had 0 bytes and starts as a new store; if it held answers before, they are gone"
-            self.notices.append(f"the store {self.path} {told}")
+            message = "had 0 bytes and starts as a new store; if it held answers before, they are gone"
+            self.notices.append(f"the store {self.path} {message}")
 
     def _open_to_write(self, path: str) -> None:
         self._connection = _connect(path)
@@ -98,7 +98,7 @@ class Database:
             raise StoreError(
                 Fault(f"store {self.path}", f"could not be opened: {reason}", "a file and folder to write to", advice)
             )
-        way = reading(self.path)
+        way = read_only_access(self.path)
         self._copy = way.copy
         self._connection = _connect(way.uri, is_uri=True)
         version = check_identity(self._connection, self.path)
@@ -120,19 +120,19 @@ class Database:
             self._lock_file.flush()
 
     @contextmanager
-    def looking(self) -> Iterator[sqlite3.Connection]:
+    def open_for_inspection(self) -> Iterator[sqlite3.Connection]:
         """A connection that reads the file as it is, damaged or not: nothing is migrated, no text is refused."""
         self.path = locate(self.path)
         with self._explained("read"):
             check_not_emptied(self.path)
-            if unwritable(self.path):
-                way = reading(self.path)
+            if unwritable_reason(self.path):
+                way = read_only_access(self.path)
                 self._copy, self._connection = way.copy, _connect(way.uri, is_uri=True)
             else:
                 self._make_folder()
                 self._connection = _connect(self.path)
             try:
-                self._connection.text_factory = lenient
+                self._connection.text_factory = decode_leniently
                 self._connection.execute("PRAGMA query_only = ON")
                 # A table whose definition is damaged must not hide the others.
                 self._connection.execute("PRAGMA writable_schema = ON")
@@ -153,7 +153,7 @@ class Database:
 
     def close(self) -> None:
         """Folds the log into the file and closes both."""
-        with uninterrupted(), self._lock:
+        with defer_signals(), self._lock:
             if self._connection is not None:
                 with suppress(sqlite3.Error, OSError), self._writing():
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -188,7 +188,7 @@ class Database:
                 if "decode" not in str(error):
                     raise
                 # A damaged text is read as it is: one row must not hide the others.
-                connection.text_factory = lenient
+                connection.text_factory = decode_leniently
                 try:
                     return connection.execute(query, parameters).fetchall()
                 finally:
@@ -201,7 +201,7 @@ class Database:
         Args:
             rows: roughly how many rows it writes, to know when to fold the log into the file.
         """
-        with uninterrupted(), self._lock, self._explained("written"), self._writing():
+        with defer_signals(), self._lock, self._explained("written"), self._writing():
             connection = self._scratch or self._open_connection()
             self._note_unrecorded()
             connection.execute("BEGIN IMMEDIATE")
@@ -219,8 +219,8 @@ class Database:
 
     def _note_unrecorded(self) -> None:
         if self._unwritable:
-            told = f"can only be read: {self._unwritable}. This run is not recorded in it"
-            self.notices.append(f"the store {self.path} {told}")
+            message = f"can only be read: {self._unwritable}. This run is not recorded in it"
+            self.notices.append(f"the store {self.path} {message}")
             self._unwritable = ""
 
     def _open_connection(self) -> sqlite3.Connection:
@@ -278,7 +278,7 @@ class Database:
             raise StoreError(_fault(self.path, verb, f"a text that cannot be stored: {error}")) from error
 
 
-def lenient(data: bytes) -> str:
+def decode_leniently(data: bytes) -> str:
     """A text as it is in the file, even where it is damaged."""
     return data.decode("utf-8", "surrogateescape")
 

@@ -68,7 +68,7 @@ def _was_store(path: str) -> bool:
         return False
 
 
-def unwritable(path: str) -> str:
+def unwritable_reason(path: str) -> str:
     """Why a store cannot be written: a file or folder and the reason; nothing when it can."""
     existing = [name for name in (path, f"{path}.lock", f"{path}-wal", f"{path}-shm") if Path(name).exists()]
     folder = Path(path).parent
@@ -87,7 +87,7 @@ def _reason(path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOnlyAccess:
     """How to open a file that cannot be written.
 
     Attributes:
@@ -99,16 +99,16 @@ class Reading:
     copy: str | None = None
 
 
-def reading(path: str) -> Reading:
+def read_only_access(path: str) -> ReadOnlyAccess:
     """How to read a store without writing beside it.
 
     SQLite reads a log (`-wal`) by its index (`-shm`). Where there is no index and none can be made, a log with
     answers in it can only be read from a copy; without a log the file does not change and is read as it is.
     """
     if Path(f"{path}-shm").exists() and Path(f"{path}-wal").exists():
-        return Reading(_uri(path, "mode=ro"))
+        return ReadOnlyAccess(_uri(path, "mode=ro"))
     if not _size(f"{path}-wal"):
-        return Reading(_uri(path, "immutable=1"))
+        return ReadOnlyAccess(_uri(path, "immutable=1"))
     import shutil
     import tempfile
 
@@ -116,7 +116,7 @@ def reading(path: str) -> Reading:
     copied = str(Path(folder) / "store.db")
     for ending in ("", "-wal"):
         shutil.copyfile(path + ending, copied + ending)
-    return Reading(_uri(copied, "mode=rw"), folder)
+    return ReadOnlyAccess(_uri(copied, "mode=rw"), folder)
 
 
 def _uri(path: str, parameters: str) -> str:

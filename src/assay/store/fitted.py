@@ -47,7 +47,7 @@ class FittedModel:
 _OWN_COLUMNS = ("name", "key", "created", "folder")
 
 
-class Fitted:
+class FittedModels:
     """The table of trained models."""
 
     def __init__(self, database: Database) -> None:

@@ -18,12 +18,12 @@ from types import TracebackType
 from typing import Any
 
 from assay.core.fingerprints import Fingerprint
-from assay.core.interrupts import uninterrupted
+from assay.core.interrupts import defer_signals
 from assay.core.requests import Request
 from assay.core.responses import Logprob, Output, Response
 from assay.core.secrets import without_known
-from assay.store.database import Database, lenient
-from assay.store.rows import COLUMNS, SELECTED, WRONG_KIND, fault_of, full_row, plain_row, read_output
+from assay.store.database import Database, decode_leniently
+from assay.store.rows import COLUMNS, SELECTED, WRONG_KIND, row_fault, full_row, plain_row, read_output
 
 # SQLite takes 32,766 values in a statement since version 3.32, and 999 before.
 _VALUES_PER_STATEMENT = 32_000 if sqlite3.sqlite_version_info >= (3, 32) else 990
@@ -54,14 +54,14 @@ class Responses:
         if not faults:
             return []
         count, reasons = len(faults), Counter(faults.values())
-        told = "; ".join(f"{reason} ({number:,})" for reason, number in reasons.items())
+        reasons_text = "; ".join(f"{reason} ({number:,})" for reason, number in reasons.items())
         noun = (
             "1 stored answer cannot be read and counts"
             if count == 1
             else f"{count:,} stored answers cannot be read and count"
         )
         where = f"assay store check --store {self._database.path}"
-        return [f"{noun} as unknown, to be asked again: {told}. See: {where}"]
+        return [f"{noun} as unknown, to be asked again: {reasons_text}. See: {where}"]
 
     def known(self, keys: Iterable[bytes]) -> set[bytes]:
         """Which of these keys have a response that can be read.
@@ -75,7 +75,7 @@ class Responses:
         requests: Mapping[bytes, Request] = keys if isinstance(keys, Mapping) else {}
         for row in self._rows(list(keys)):
             key = row[0]
-            if fault := fault_of(row, requests.get(key)):
+            if fault := row_fault(row, requests.get(key)):
                 self.unreadable[key] = fault
             else:
                 found.add(key)
@@ -92,7 +92,7 @@ class Responses:
             keys = [key for key in keys if key not in found]
         for row in self._rows(keys):
             key = row[0]
-            if fault := fault_of(row):
+            if fault := row_fault(row):
                 self.unreadable[key] = fault
             elif self.unreadable.get(key) != WRONG_KIND:
                 found[key] = read_output(row[1:7])
@@ -148,10 +148,10 @@ class Responses:
 
 def _drop(connection: sqlite3.Connection, keys: Sequence[bytes], faults: Mapping[bytes, str]) -> None:
     """Drops rows that could not be read, so that new ones take their place; not what another process has mended."""
-    connection.text_factory = lenient
+    connection.text_factory = decode_leniently
     for key in keys:
         row = connection.execute(f"SELECT {SELECTED} FROM responses WHERE key = ?", (key,)).fetchone()
-        if row is not None and (fault_of(row) or faults[key] == WRONG_KIND):
+        if row is not None and (row_fault(row) or faults[key] == WRONG_KIND):
             connection.execute("DELETE FROM responses WHERE key = ?", (key,))
     connection.text_factory = str
 
@@ -194,9 +194,9 @@ class ResponseWriter:
         self._responses = responses
         self._fingerprint = fingerprint
         self._queue: queue.SimpleQueue[Sequence[Response] | threading.Event | None] = queue.SimpleQueue()
-        self._hurry = threading.Event()
+        self._flush_requested = threading.Event()
         self._error: Exception | None = None
-        self._handed = 0
+        self._submitted = 0
         self._committed = 0
         self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
 
@@ -204,26 +204,26 @@ class ResponseWriter:
         """Hands responses over."""
         if self._error is not None:
             raise self._error
-        self._handed += len(responses)
+        self._submitted += len(responses)
         self._queue.put(responses)
 
     @property
     def is_idle(self) -> bool:
         """Whether everything handed over so far is committed."""
-        return self._handed == self._committed
+        return self._submitted == self._committed
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Waits until everything handed over so far is committed."""
         reached = threading.Event()
-        self._hurry.set()
+        self._flush_requested.set()
         self._queue.put(reached)
         reached.wait()
         if self._error is not None:
             raise self._error
 
-    def withdraw(self, keys: Sequence[bytes]) -> None:
+    def discard(self, keys: Sequence[bytes]) -> None:
         """Takes responses that were handed over out of the store again."""
-        self.settle()
+        self.flush()
         self._responses.remove(keys)
 
     def __enter__(self) -> ResponseWriter:
@@ -233,8 +233,8 @@ class ResponseWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with uninterrupted():  # what was answered is committed, however often Ctrl-C is pressed
-            self._hurry.set()
+        with defer_signals():  # what was answered is committed, however often Ctrl-C is pressed
+            self._flush_requested.set()
             self._queue.put(None)
             self._thread.join()
         if self._error is not None and kind is None:
@@ -253,7 +253,7 @@ class ResponseWriter:
                     self._error = error
             self._committed += len(batch)
             if isinstance(mark, threading.Event):
-                self._hurry.clear()
+                self._flush_requested.clear()
                 mark.set()
 
     def _gather(self, batch: list[Response]) -> threading.Event | bool | None:
@@ -263,7 +263,7 @@ class ResponseWriter:
         """
         item = self._queue.get()
         if item is not None and not isinstance(item, threading.Event):
-            self._hurry.wait(_SECONDS_TO_GATHER)
+            self._flush_requested.wait(_SECONDS_TO_GATHER)
         while item is not None and not isinstance(item, threading.Event):
             batch.extend(item)
             if len(batch) >= _ROWS_PER_COMMIT or self._queue.empty():

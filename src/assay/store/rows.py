@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
-from assay.core.answers import OUTPUT_OF, is_plain, suits
+from assay.core.answers import OUTPUT_CLASSES, is_valid_output, matches_request
 from assay.core.errors import AssayError
 from assay.core.requests import Request
 from assay.core.responses import FlatOutput, Logprob, Output, Text, flatten, unflatten
@@ -67,7 +67,7 @@ def full_row(key: bytes, model: int, now: float, output: Output) -> tuple[Any, .
     return bytearray(key), model, now, *numbers, checksum(key, flat), extra
 
 
-def fault_of(row: Sequence[Any], request: Request | None = None) -> str:
+def row_fault(row: Sequence[Any], request: Request | None = None) -> str:
     """Why a row, as `SELECTED` reads it, cannot be used for its request; nothing for a sound one."""
     key, total, is_greedy, token_count, prompt_tokens, truncated, extra, stored = row
     try:
@@ -82,16 +82,16 @@ def fault_of(row: Sequence[Any], request: Request | None = None) -> str:
             return WRONG_CHECKSUM
         if not _is_sound(row[1:7]):  # type: ignore[arg-type]
             return WRONG_VALUES
-    return "" if request is None or _suits(row, request) else WRONG_KIND
+    return "" if request is None or _row_matches_request(row, request) else WRONG_KIND
 
 
-def _suits(row: Sequence[Any], request: Request) -> bool:
-    wanted = OUTPUT_OF[request.kind]
+def _row_matches_request(row: Sequence[Any], request: Request) -> bool:
+    wanted = OUTPUT_CLASSES[request.kind]
     if row[1] is not None:
         return wanted is Logprob
     if wanted is Text and row[6] is not None and row[6].startswith('{"text"'):
         return True
-    return suits(read_output(row[1:7]), request)
+    return matches_request(read_output(row[1:7]), request)
 
 
 def read_output(flat: Sequence[Any]) -> Output:
@@ -107,6 +107,6 @@ def _is_sound(flat: FlatOutput) -> bool:
     if total is not None and extra is None:
         return token_count >= 0 and prompt_tokens >= 0 and truncated >= 0
     try:
-        return is_plain(unflatten(flat))
+        return is_valid_output(unflatten(flat))
     except (AssayError, ValueError, TypeError, KeyError, AttributeError):
         return False

@@ -129,8 +129,8 @@ class Runs:
             except StoreError:
                 broken.append(str(row[0]))
         if broken:
-            told = "1 run cannot be read and is" if len(broken) == 1 else f"{len(broken)} runs cannot be read and are"
-            self._database.notices.append(f"{told} left out: {', '.join(broken)}. See: assay store check")
+            message = "1 run cannot be read and is" if len(broken) == 1 else f"{len(broken)} runs cannot be read and are"
+            self._database.notices.append(f"{message} left out: {', '.join(broken)}. See: assay store check")
         return found
 
     def get(self, run_id: str) -> RunRecord:

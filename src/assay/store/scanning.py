@@ -8,7 +8,7 @@ from typing import Any
 
 _BYTES = [bytes([number]) for number in range(256)]
 _DEEPEST = 3
-_MOST_PLACES = 1_000_000
+_MAX_ROWIDS = 1_000_000
 
 
 def scan_keys(connection: sqlite3.Connection, columns: str) -> Iterator[Sequence[Any]]:
@@ -39,8 +39,8 @@ def scan_table(connection: sqlite3.Connection, table: str, columns: str) -> Iter
         yield from rows
         return
     last = _fetched(connection, f"SELECT max(rowid) FROM {table}", ())
-    for place in range(1, min(last[0][0] or 0, _MOST_PLACES) + 1 if last else 0):
-        yield from _fetched(connection, f"{query} WHERE rowid = ?", (place,)) or ()
+    for rowid in range(1, min(last[0][0] or 0, _MAX_ROWIDS) + 1 if last else 0):
+        yield from _fetched(connection, f"{query} WHERE rowid = ?", (rowid,)) or ()
 
 
 def _fetched(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[Any] | None:

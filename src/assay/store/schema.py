@@ -138,7 +138,7 @@ def check_identity(connection: sqlite3.Connection, path: str) -> int:
     if version > len(MIGRATIONS):
         raise StoreError(Fault(where, f"was written by a newer Assay (schema {version})", expected, _NEXT))
     if version < 0 or bool(tables) != bool(version):
-        raise StoreError(Fault(where, _forged(version), f"schema 1 to {len(MIGRATIONS)}", _restore(path)))
+        raise StoreError(Fault(where, _version_mismatch(version), f"schema 1 to {len(MIGRATIONS)}", _restore(path)))
     return version
 
 
@@ -153,7 +153,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     except sqlite3.OperationalError as error:
         if not str(error).startswith(("no such", "duplicate column", "table ")):
             raise
-        found = f"{_forged(version)}: {error}"
+        found = f"{_version_mismatch(version)}: {error}"
         raise StoreError(Fault(f"store {path}", found, f"the tables of schema {version}", _restore(path))) from error
 
 
@@ -168,7 +168,7 @@ def _migrate_once(connection: sqlite3.Connection, number: int) -> None:
         raise
 
 
-def _forged(version: int) -> str:
+def _version_mismatch(version: int) -> str:
     return f"says that it has schema {version}, which its tables do not fit"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from assay.store.database import MEMORY, Database
-from assay.store.fitted import Fitted
+from assay.store.fitted import FittedModels
 from assay.store.responses import Responses
 from assay.store.runs import Runs
 from assay.store.values import DocumentTable
@@ -26,7 +26,7 @@ class Store:
         self._database = Database(path, may_be_read_only)
         self.responses = Responses(self._database)
         self.runs = Runs(self._database, self.responses)
-        self.fitted = Fitted(self._database)
+        self.fitted = FittedModels(self._database)
         self.values = DocumentTable(self._database)
 
     @property

@@ -45,7 +45,7 @@ def read_values(row: Sequence[Any]) -> DocumentValues:
     """Values from their row; a row that is damaged is an error that names the run."""
     run_id, task, metric, filter, aggregation, documents, values, clusters = row
     try:
-        places = [place for start, stop in _unpacked(documents) for place in range(start, stop)]
+        places = [index for start, stop in _unpacked(documents) for index in range(start, stop)]
         found = [tuple(value) if isinstance(value, list) else float(value) for value in _unpacked(values)]
         known = None if clusters is None else tuple(map(str, _unpacked(clusters)))
     except (zlib.error, ValueError, TypeError) as error:
@@ -67,11 +67,11 @@ def _ranges(documents: Sequence[int]) -> list[list[int]]:
         and list(documents) == list(range(documents[0], documents[0] + size))
     ):
         return [[documents[0], documents[0] + size]]
-    for place in documents:
-        if found and found[-1][1] == place:
-            found[-1][1] = place + 1
+    for index in documents:
+        if found and found[-1][1] == index:
+            found[-1][1] = index + 1
         else:
-            found.append([place, place + 1])
+            found.append([index, index + 1])
     return found
 
 

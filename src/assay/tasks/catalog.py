@@ -14,7 +14,7 @@ from pathlib import Path
 
 from assay.core.errors import Fault, UserError
 from assay.core.registry import Registry
-from assay.tasks.indexing import Entry, index_folder
+from assay.tasks.indexing import TaskEntry, index_folder
 
 LIBRARY = Path(__file__).parent / "library"
 PLUGINS = Registry("task", {}, "assay.tasks")
@@ -22,7 +22,7 @@ PLUGINS = Registry("task", {}, "assay.tasks")
 
 @dataclass(slots=True)
 class _Index:
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, TaskEntry] = field(default_factory=dict)
     broken: list[Fault] = field(default_factory=list)
     shadowed: list[str] = field(default_factory=list)
 
@@ -35,8 +35,8 @@ class Catalog:
         memory: folder in which what was read is remembered for the next time; None to read everything anew.
     """
 
-    def __init__(self, include_path: Sequence[str | Path] = (), memory: Path | None = None) -> None:
-        self.memory = memory
+    def __init__(self, include_path: Sequence[str | Path] = (), cache_folder: Path | None = None) -> None:
+        self.cache_folder = cache_folder
         self.include_path = tuple(Path(folder).expanduser() for folder in include_path)
 
     @cached_property
@@ -45,13 +45,13 @@ class Catalog:
         for root in (LIBRARY, *self.include_path):
             if not root.is_dir():
                 raise UserError(Fault("--include_path", f'no folder "{root}"', "a folder with task files (*.yaml)"))
-            _add_root(index, root, self.memory)
+            _add_root(index, root, self.cache_folder)
         for name in PLUGINS.plugins:
-            index.entries.setdefault(name, Entry(name, "plugin"))
+            index.entries.setdefault(name, TaskEntry(name, "plugin"))
         return index
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TaskEntry]:
         """Name → entry."""
         return self._index.entries
 
@@ -70,10 +70,10 @@ class Catalog:
         return sorted(name for name in self.entries if fnmatch.fnmatchcase(name, pattern))
 
 
-def _add_root(index: _Index, root: Path, memory: Path | None) -> None:
-    found: dict[str, Entry] = {}
+def _add_root(index: _Index, root: Path, cache_folder: Path | None) -> None:
+    found: dict[str, TaskEntry] = {}
     tagged: dict[str, list[str]] = {}
-    entries, broken = index_folder(root, memory)
+    entries, broken = index_folder(root, cache_folder)
     index.broken.extend(broken)
     for entry in entries:
         if entry.name in found:
@@ -92,4 +92,4 @@ def _add_root(index: _Index, root: Path, memory: Path | None) -> None:
         if earlier_kind == "tag":  # lm-eval's rule: the later folder's tag stands for its own tasks alone
             index.shadowed.append(f'the tag "{tag}" of {root} replaces the earlier one')
         if earlier_kind in (None, "tag"):
-            index.entries[tag] = Entry(tag, "tag", members=tuple(sorted(members)))
+            index.entries[tag] = TaskEntry(tag, "tag", members=tuple(sorted(members)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, UserError
-from assay.core.metric_names import expanded
+from assay.core.metric_names import expanded_entries
 from assay.tasks.harness.read import read_task_file
 
 _KEYS = ("metric_list", "filter_list")
@@ -38,7 +38,7 @@ def scoring_changes(
     if names:
         found["metric_list"] = [*found.get("metric_list", ()), *({"metric": name} for name in names if name)]
     if "metric_list" in found:
-        found["metric_list"] = expanded(found["metric_list"], "--metrics" if names else "scoring")
+        found["metric_list"] = expanded_entries(found["metric_list"], "--metrics" if names else "scoring")
     return found
 
 

@@ -19,13 +19,13 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, UserError
 from assay.tasks.catalog import Catalog
-from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
-from assay.tasks.harness.outline import outline_faults, registered_filters
+from assay.tasks.harness.groups import MemberOverrides, GroupDefinition, Member, define_group, unknown_member
+from assay.tasks.harness.outline import missing_code_faults, registered_filters
 from assay.tasks.harness.prompted import templates_path
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
 from assay.tasks.harness.values import GENERATION_KEYS, gold_faults
-from assay.tasks.indexing import Entry, task_files
+from assay.tasks.indexing import TaskEntry, task_files
 from assay.tasks.promptsource import read_templates
 
 # Keys that the reader itself understands, and what becomes of every other one.
@@ -106,7 +106,7 @@ def _file_faults(file: TaskFile, names: KnownNames, columns: Collection[str] | N
         return _template_faults(file.path)
     names = replace(names, filters=names.filters | registered_filters(file))
     found = task_faults(file, names) if kind == "task" else base_faults(file, names)
-    found = [*found, *outline_faults(file), *_slips(file), *_gold_slips(file), *_named_template_faults(file)]
+    found = [*found, *missing_code_faults(file), *_misspelt_keys(file), *_unreachable_golds(file), *_named_template_faults(file)]
     found += file.repeated
     return found if columns is None else [*found, *column_faults(file, columns)]
 
@@ -130,7 +130,7 @@ def _named_template_faults(file: TaskFile) -> list[Fault]:
         return list(error.faults)
 
 
-def _slips(file: TaskFile) -> Iterator[Fault]:
+def _misspelt_keys(file: TaskFile) -> Iterator[Fault]:
     """Keys that code would get, but that are surely a misspelt key of the dialect."""
     generation = file.data.get("generation_kwargs")
     places: list[tuple[tuple[Any, ...], Any, tuple[tuple[str, ...], str]]] = [
@@ -147,7 +147,7 @@ def _slips(file: TaskFile) -> Iterator[Fault]:
                 yield Fault(file.where(*path, key), f'unknown key "{key}" {fate} (did you mean "{near[0]}"?)')
 
 
-def _gold_slips(file: TaskFile) -> list[Fault]:
+def _unreachable_golds(file: TaskFile) -> list[Fault]:
     """Right answers that can be none of the choices, of the documents and of the examples."""
     inner = file.data.get("fewshot_config")
     own = list(gold_faults(file, file.data, ()))
@@ -189,7 +189,7 @@ def _group_faults(file: TaskFile, catalog: Catalog) -> list[Fault]:
         if member.name not in catalog.entries and not _is_inline(group, member)
     ]
     for member in group.members:
-        chain = _way(member.name, group.name, catalog.entries)
+        chain = _member_path(member.name, group.name, catalog.entries)
         if chain:
             found = f"group cycle: {' → '.join((group.name, *chain))}"
             faults.append(Fault(file.where(*member.place), found, next="Remove one of these members"))
@@ -200,14 +200,14 @@ def _unknown_names(file: TaskFile, catalog: Catalog) -> list[Fault]:
     """Members that are unknown names, of a group that is too faulty to be defined."""
     listed = file.data.get("task")
     members = [
-        Member(name, False, Changes(), ("task", number))
+        Member(name, False, MemberOverrides(), ("task", number))
         for number, name in enumerate(listed if isinstance(listed, list) else ())
         if isinstance(name, str) and name not in catalog.entries
     ]
     return [unknown_member(file, member, catalog.entries) for member in members]
 
 
-def _way(start: str, goal: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:
+def _member_path(start: str, goal: str, entries: Mapping[str, TaskEntry]) -> tuple[str, ...]:
     """Names from one group down to another through its members; empty when there is no way."""
     waiting: list[tuple[str, ...]] = [(start,)]
     seen: set[str] = set()

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, did_you_mean
-from assay.core.requests import LONGEST, Instance, RollingLoglikelihood, Windows
+from assay.core.requests import LONGEST_WINDOWS, Instance, RollingLoglikelihood, Windows
 from assay.core.specs import GroupSpec, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions
 
 MARK = "text:"
@@ -72,7 +72,7 @@ class TextTask:
             "text_column": texts.text_column,
             "domain_column": texts.domain_column,
         }
-        if asked_windows(texts) != LONGEST:
+        if resolve_windows(texts) != LONGEST_WINDOWS:
             config["perplexity"] = {"window": texts.window, "stride": texts.stride}
         return TaskCard(self.name, _VERSION, self.alias, KIND, 0, config, str(self.path))
 
@@ -87,14 +87,14 @@ class TextTask:
             for place, passage in enumerate(self.passages)
         ]
 
-    def pose(self, document: Document) -> Instance:
+    def build(self, document: Document) -> Instance:
         text = document.fields["text"]
-        request = RollingLoglikelihood(text, windows=asked_windows(self.options.texts))
+        request = RollingLoglikelihood(text, windows=resolve_windows(self.options.texts))
         return Instance(self.name, document.id, (request,), target=text, gold=text)
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class TextCorpus:
     """What `text:PATH` means: tasks, the group over several of them, and what was left out."""
 
     tasks: tuple[TextTask, ...]
@@ -102,7 +102,7 @@ class Corpus:
     notices: tuple[str, ...] = ()
 
 
-def asked_windows(texts: TextOptions, own: Windows = LONGEST) -> Windows:
+def resolve_windows(texts: TextOptions, own: Windows = LONGEST_WINDOWS) -> Windows:
     """The windows of a run; what it leaves open is as a task says."""
     length = own.length if texts.window is None else texts.window
     # A task's stride goes with its window: under a shorter one it could leave tokens out.
@@ -110,7 +110,7 @@ def asked_windows(texts: TextOptions, own: Windows = LONGEST) -> Windows:
     return Windows(length, own_stride if texts.stride is None else texts.stride)
 
 
-def open_corpus(name: str, options: TaskOptions) -> Corpus:
+def open_corpus(name: str, options: TaskOptions) -> TextCorpus:
     """The tasks of a name `text:PATH`.
 
     Raises:
@@ -133,13 +133,13 @@ def open_corpus(name: str, options: TaskOptions) -> Corpus:
     notices = (f"{name}: documents without any text were left out ({empty})",) if empty else ()
     if len(domains) == 1:
         ((domain, passages),) = domains.items()
-        return Corpus((TextTask(name, domain, path, passages, options, name, empty),), None, notices)
+        return TextCorpus((TextTask(name, domain, path, passages, options, name, empty),), None, notices)
     tasks = tuple(
         TextTask(f"{name}:{domain}", domain, path, passages, options, domain, empties[domain])
         for domain, passages in sorted(domains.items())
     )
     members = tuple(task.name for task in tasks)
-    return Corpus(tasks, GroupSpec(name, name, members, version=_VERSION, is_pooled=True), notices)
+    return TextCorpus(tasks, GroupSpec(name, name, members, version=_VERSION, is_pooled=True), notices)
 
 
 def _located(name: str, options: TextOptions) -> Path:

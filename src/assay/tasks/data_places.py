@@ -21,7 +21,7 @@ _WILD = "*?["
 _COPY = "If it is meant, copy it to the task file's folder"
 
 
-def check_place(path: Path, folder: Path | None, where: str) -> None:
+def check_data_path(path: Path, folder: Path | None, where: str) -> None:
     """Raises for a file or folder that lies hidden or belongs to the system.
 
     Args:
@@ -49,7 +49,7 @@ def check_pattern(pattern: Path, folder: Path | None, where: str) -> None:
     base = _fixed_part(pattern)
     if "**" in pattern.parts:
         check_folder(base, where)
-    check_place(base, folder, where)
+    check_data_path(base, folder, where)
 
 
 def check_folder(folder: Path, where: str) -> None:

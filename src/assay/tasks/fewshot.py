@@ -52,7 +52,7 @@ class Sampler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class SamplerSettings:
     """What samplers draw by.
 
     Attributes:
@@ -73,22 +73,22 @@ class Drawing:
 
 
 def make_sampler(
-    name: str, pool: Sequence[Row], drawing: Drawing, label: Callable[[Row], str | None] | None = None
+    name: str, pool: Sequence[Row], settings: SamplerSettings, label: Callable[[Row], str | None] | None = None
 ) -> Sampler:
     """The sampler of a name in `SAMPLERS`; `balanced` needs the right answer of a row."""
-    count, seed, excluded, where = drawing.count, drawing.seed, drawing.excluded, drawing.where
+    count, seed, excluded, where = settings.count, settings.seed, settings.excluded, settings.where
     if name == BALANCED:
         assert label is not None, "a balanced sampler is made with labels"
         return BalancedSampler(pool, label, count, seed, excluded, where)
     if name == FIRST:
         return FirstSampler(pool, count, excluded, where)
     if name == CATWALK:
-        return SeededSampler(pool, count, lambda place: place, drawing.document, where)
+        return SeededSampler(pool, count, lambda index: index, settings.document, where)
     if name in (FIXED, PER_DOCUMENT):
         known = random.SystemRandom().getrandbits(32) if seed is None else seed
         is_fixed = name == FIXED
-        return SeededSampler(pool, count, lambda place: known if is_fixed else f"{known}:{place}", excluded, where)
-    return RandomSampler(pool, count, seed, excluded, where, drawing.order)
+        return SeededSampler(pool, count, lambda index: known if is_fixed else f"{known}:{index}", excluded, where)
+    return RandomSampler(pool, count, seed, excluded, where, settings.order)
 
 
 class RandomSampler:
@@ -153,9 +153,9 @@ def _draw_others(generator: random.Random, pool: Sequence[Row], count: int, docu
         where: the task, for errors.
     """
     drawn = generator.sample(range(len(pool)), count + 1)
-    kept = [place for place in drawn if pool[place] != document]
+    kept = [index for index in drawn if pool[index] != document]
     if len(kept) < count:  # several copies of the document were drawn: draw again from all other rows
-        others = [place for place, row in enumerate(pool) if row != document]
+        others = [index for index, row in enumerate(pool) if row != document]
         if len(others) < count:
             raise too_few_examples(where, count, len(others))
         kept = generator.sample(others, count)
@@ -222,11 +222,11 @@ class FirstSampler:
     def places(self, document_id: int) -> tuple[int, ...]:
         places: list[int] = []
         document = self._excluded(document_id) if self._excluded is not None else None
-        for place, row in enumerate(self._pool):
+        for index, row in enumerate(self._pool):
             if len(places) == self._count:
                 break
             if document is None or row != document:
-                places.append(place)
+                places.append(index)
         if len(places) < self._count:
             raise too_few_examples(self._where, self._count, len(places))
         return tuple(places)
@@ -318,9 +318,9 @@ class BalancedSampler:
         if self._excluded is None:
             return self._common
         document = self._excluded(document_id)
-        if all(self._pool[place] != document for place in self._common):
+        if all(self._pool[index] != document for index in self._common):
             return self._common
-        return self._chosen([place for place, row in enumerate(self._pool) if row != document])
+        return self._chosen([index for index, row in enumerate(self._pool) if row != document])
 
     def _chosen(self, places: Sequence[int]) -> tuple[int, ...]:
         if len(places) < self._count:
@@ -328,9 +328,9 @@ class BalancedSampler:
         generator = random.Random(self._seed)
         rows: dict[str, list[int]] = {}
         unlabelled: list[int] = []
-        for place in places:
-            label = self._labels[place]
-            (unlabelled if label is None else rows.setdefault(label, [])).append(place)
+        for index in places:
+            label = self._labels[index]
+            (unlabelled if label is None else rows.setdefault(label, [])).append(index)
         order = _by_frequency(rows, generator)
         chosen: list[int] = []
         while len(chosen) < self._count and any(rows.values()):
@@ -384,13 +384,13 @@ class CodeSampler:
             rows = list(self._sampler.sample(n=self._count, eval_doc=document))
             if len(rows) < self._count:
                 raise too_few_examples(self._where, self._count, len(rows))
-            self._drawn.append(tuple(map(self._place, rows)))
+            self._drawn.append(tuple(map(self._index_of, rows)))
         return self._drawn[document_id]
 
-    def _place(self, row: Row) -> int:
-        for place, known in enumerate(self._pool):
+    def _index_of(self, row: Row) -> int:
+        for index, known in enumerate(self._pool):
             if known is row:
-                return place
+                return index
         self._pool.append(row)
         return len(self._pool) - 1
 

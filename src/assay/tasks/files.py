@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from assay.core.errors import DataError, Fault, LimitError, missing_extra
-from assay.guard.clock import Limited
+from assay.guard.clock import ResourceLimit
 
 Row = dict[str, Any]
 _CHARACTERS_AT_ONCE = 1_000_000
 # Files of a split.
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 # A compressed file may become this large, or this many times as large; texts become about ten times as large.
-MOST_BYTES = 200_000_000
-MOST_TIMES = 100
+MAX_BYTES = 200_000_000
+MAX_EXPANSION = 100
 _SPLIT_NAMES = {
     "train": "train",
     "validation": "validation",
@@ -103,8 +103,8 @@ class _Unzipped(gzip.GzipFile):
 
 def _check_expansion(path: Path, size: int) -> None:
     """Raises where so many bytes are more than a compressed file of data becomes."""
-    if size > MOST_BYTES and size > MOST_TIMES * path.stat().st_size:
-        found = f"expands to more than {MOST_TIMES} times its {path.stat().st_size:,} bytes"
+    if size > MAX_BYTES and size > MAX_EXPANSION * path.stat().st_size:
+        found = f"expands to more than {MAX_EXPANSION} times its {path.stat().st_size:,} bytes"
         raise DataError(Fault(str(path), found, "a compressed data file", "If it is meant, uncompress it"))
 
 
@@ -340,13 +340,13 @@ def matching(path: Path, where: str = "") -> list[Path]:
     if path.is_file():
         return [path]
     try:
-        with Limited():
-            found = list(islice(glob.iglob(str(path), recursive=True), MOST_FILES + 1))
+        with ResourceLimit():
+            found = list(islice(glob.iglob(str(path), recursive=True), MAX_FILES + 1))
     except LimitError as error:
         fault = Fault(where, f'searching for "{path}" {error.faults[0].found}', "a narrower pattern")
         raise DataError(fault) from error
-    if len(found) > MOST_FILES:
-        raise DataError(Fault(where, f'"{path}" matches more than {MOST_FILES:,} files', "a narrower pattern"))
+    if len(found) > MAX_FILES:
+        raise DataError(Fault(where, f'"{path}" matches more than {MAX_FILES:,} files', "a narrower pattern"))
     return sorted(Path(match) for match in found if Path(match).is_file())
 
 

@@ -66,7 +66,7 @@ def infer(prompt: str, choices: Sequence[str], answer: Answer, where: str) -> Mu
 
 
 def infer_classes(
-    prompt: str, labels: Sequence[str], answer: Answer, where: str, asks_the_same: bool = False
+    prompt: str, labels: Sequence[str], answer: Answer, where: str, has_fixed_question: bool = False
 ) -> Question:
     """The text, or the pair of texts, in a prompt whose choices are the same for all documents.
 
@@ -89,19 +89,19 @@ def infer_classes(
     context, question = _parts(before)
     if not context.strip():
         return LabelledText(question.strip(), texts, answer)
-    if not asks_the_same:
+    if not has_fixed_question:
         return LabelledText(context.strip(), texts, answer, question.strip())
     two = _TWO.match(context)
     return LabelledText(*((two[2], texts, answer, two[3]) if two else (context.strip(), texts, answer)))
 
 
-def asks_the_same(template: str) -> bool:
+def has_fixed_question(template: str) -> bool:
     """Whether the words behind the last "Question:" of a prompt's template hold nothing of a document."""
     context, question = _parts(_without_tail(template)[0])
     return bool(context.strip()) and "{" not in question
 
 
-def has_head(prompt: str) -> bool:
+def has_question_prefix(prompt: str) -> bool:
     """Whether a prompt, or its template, says "Question:" before its question."""
     return _HEAD.match(prompt) is not None or _INNER_HEAD.search(prompt) is not None
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault
-from assay.core.fitting import Lesson
-from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_choices
+from assay.core.fitting import TrainingExample
+from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_multiple_choice
 from assay.core.metric_names import family_of
-from assay.core.protocols import Advises, HasFormat, Task, Teaches
-from assay.core.requests import Choosing, Classification, Instance, Request, SpanExtraction
+from assay.core.protocols import ReportsNotices, HasFormat, Task, ProvidesTrainingExamples
+from assay.core.requests import ChoiceSelection, Classification, Instance, Request, SpanExtraction
 from assay.core.specs import MetricSpec, Scoring, TaskCard
 
 # The key of a task's recorded definition that tells which requests a head was asked.
@@ -31,14 +31,14 @@ _NAMES = {
 _SQUAD = ("squad_em", "squad_f1")
 
 
-def head_kind(question: Question, kinds: Collection[str]) -> str | None:
+def head_request_kind(question: Question, kinds: Collection[str]) -> str | None:
     """The kind of request, of those that a model answers, by which a head is asked a question; None for none."""
     if isinstance(question, SpanQuestion):
         wanted: tuple[str, ...] = (SpanExtraction.kind,)
     elif isinstance(question, LabelledText):
-        wanted = (Classification.kind, Choosing.kind)
+        wanted = (Classification.kind, ChoiceSelection.kind)
     else:
-        wanted = (Choosing.kind,) if isinstance(question, MultipleChoice) else ()
+        wanted = (ChoiceSelection.kind,) if isinstance(question, MultipleChoice) else ()
     return next((kind for kind in wanted if kind in kinds), None)
 
 
@@ -48,17 +48,17 @@ def head_request(question: Question, kind: str) -> Request | None:
         return SpanExtraction(question.question, question.context, question.may_lack)
     if isinstance(question, LabelledText) and kind == Classification.kind:
         return Classification(question.text, _stripped(question.labels), question.pair)
-    chosen = as_choices(question)
-    if chosen is None or kind != Choosing.kind:
+    chosen = as_multiple_choice(question)
+    if chosen is None or kind != ChoiceSelection.kind:
         return None
-    return Choosing(f"{chosen.context}\n{chosen.question}".strip(), _stripped(chosen.choices))
+    return ChoiceSelection(f"{chosen.context}\n{chosen.question}".strip(), _stripped(chosen.choices))
 
 
 def _stripped(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts)
 
 
-def asked_of_heads(task: Task, kinds: Collection[str], metrics: Mapping[str, Collection[str]]) -> AskedOfHeads | None:
+def as_head_task(task: Task, kinds: Collection[str], metrics: Mapping[str, Collection[str]]) -> HeadTask | None:
     """A task as a head is asked; None where it tells no format, or none of these kinds fits it.
 
     Args:
@@ -67,17 +67,17 @@ def asked_of_heads(task: Task, kinds: Collection[str], metrics: Mapping[str, Col
         metrics: metric → shapes that it scores.
     """
     question = _first_question(task)
-    kind = None if question is None else head_kind(question, kinds)
+    kind = None if question is None else head_request_kind(question, kinds)
     if question is None or kind is None:
         return None
     labels = _stripped(question.labels) if isinstance(question, LabelledText) else ()
-    scoring, remarks = _scoring(task.scoring, kind, metrics)
+    scoring, caveats = _scoring(task.scoring, kind, metrics)
     if task.card.num_fewshot:
-        remarks += (f"a head is shown no few-shot examples ({task.card.num_fewshot} were meant)",)
-    return AskedOfHeads(task, kind, labels, scoring, remarks)
+        caveats += (f"a head is shown no few-shot examples ({task.card.num_fewshot} were meant)",)
+    return HeadTask(task, kind, labels, scoring, caveats)
 
 
-def why_not_asked(task: Task, kinds: Collection[str]) -> str:
+def why_no_head_fits(task: Task, kinds: Collection[str]) -> str:
     """Why no head of these kinds can be asked about a task."""
     question = _first_question(task)
     if question is None:
@@ -96,14 +96,14 @@ def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) ->
     if kind == SpanExtraction.kind:
         return _span_scoring(own), ()
     if own.process is not None:
-        remark = "its own scoring (process_results) cannot read a head's scores; acc is reported instead"
-        return Scoring(_SCORES, (MetricSpec("acc"),)), (remark,)
+        caveat = "its own scoring (process_results) cannot read a head's scores; acc is reported instead"
+        return Scoring(_SCORES, (MetricSpec("acc"),)), (caveat,)
     kept = tuple(
         spec for spec in own.metrics if spec.function is None and _SCORES in metrics.get(family_of(spec.name), ())
     )
     lost = [spec.name for spec in own.metrics if spec not in kept]
-    told = f"a head's scores have no {', '.join(lost)}: left out{'' if kept else ', acc is reported instead'}"
-    return Scoring(_SCORES, kept or (MetricSpec("acc"),)), (told,) if lost else ()
+    message = f"a head's scores have no {', '.join(lost)}: left out{'' if kept else ', acc is reported instead'}"
+    return Scoring(_SCORES, kept or (MetricSpec("acc"),)), (message,) if lost else ()
 
 
 def _span_scoring(own: Scoring) -> Scoring:
@@ -115,7 +115,7 @@ def _span_scoring(own: Scoring) -> Scoring:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfHeads:
+class HeadTask:
     """A task whose documents are posed to a head. Satisfies the `Task` protocol.
 
     Attributes:
@@ -130,7 +130,7 @@ class AskedOfHeads:
     kind: str
     labels: tuple[str, ...]
     scoring: Scoring
-    remarks: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def card(self) -> TaskCard:
@@ -141,7 +141,7 @@ class AskedOfHeads:
     def documents(self) -> Sequence[Document]:
         return self.task.documents()
 
-    def pose(self, document: Document) -> Instance:
+    def build(self, document: Document) -> Instance:
         """One request, made of the document's question."""
         question = self.question(document)
         request = None if question is None else head_request(question, self.kind)
@@ -156,20 +156,20 @@ class AskedOfHeads:
     def question(self, document: Document) -> Question | None:
         return self.task.question(document) if isinstance(self.task, HasFormat) else None
 
-    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
-        if isinstance(self.task, Teaches):
-            return self.task.lessons(part, kinds)
+    def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
+        if isinstance(self.task, ProvidesTrainingExamples):
+            return self.task.training_examples(part, kinds)
         raise DataError(Fault(f"task {self.task.card.name}", "has no documents to learn from", "a task file"))
 
     def notices(self) -> list[str]:
-        own = list(self.task.notices()) if isinstance(self.task, Advises) else []
-        return own + [f"{self.task.card.name}: {remark}" for remark in self.remarks]
+        own = list(self.task.notices()) if isinstance(self.task, ReportsNotices) else []
+        return own + [f"{self.task.card.name}: {caveat}" for caveat in self.caveats]
 
 
 def _choices(request: Request) -> tuple[str, ...]:
     if isinstance(request, Classification):
         return request.labels
-    return request.choices if isinstance(request, Choosing) else ()
+    return request.choices if isinstance(request, ChoiceSelection) else ()
 
 
 def _right(question: Question) -> tuple[Any, Any]:

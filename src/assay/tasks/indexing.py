@@ -17,17 +17,17 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError
 from assay.core.version import __version__
-from assay.core.writing import private_folder, whole_file
-from assay.tasks.harness.read import HeadReader
+from assay.core.writing import private_folder, atomic_write
+from assay.tasks.harness.read import TopLevelKeyReader
 
 _SKIPPED_FOLDERS = ("__pycache__", ".ipynb_checkpoints")
 _FORMAT = 1
 # Folders with fewer files are read as fast as remembered.
-_FEWEST_REMEMBERED = 200
+_MIN_CACHED_FILES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TaskEntry:
     """A name that can be run.
 
     Attributes:
@@ -57,7 +57,7 @@ class Entry:
 Row = list[Any]
 
 
-def index_folder(root: Path, memory: Path | None) -> tuple[list[Entry], list[Fault]]:
+def index_folder(root: Path, cache_folder: Path | None) -> tuple[list[TaskEntry], list[Fault]]:
     """The entries of a folder and the faults of its unreadable files.
 
     Args:
@@ -65,13 +65,13 @@ def index_folder(root: Path, memory: Path | None) -> tuple[list[Entry], list[Fau
         memory: folder in which to remember what was read; None for nowhere.
     """
     paths = sorted(task_files(str(root)), key=lambda path: path.replace(os.sep, "/"))
-    place = _memory_file(root, memory) if memory is not None and len(paths) >= _FEWEST_REMEMBERED else None
-    known = _recall(place) if place is not None else {"rows": {}, "includes": {}}
+    cache_file = _cache_file(root, cache_folder) if cache_folder is not None and len(paths) >= _MIN_CACHED_FILES else None
+    known = _read_cache(cache_file) if cache_file is not None else {"rows": {}, "includes": {}}
     changed = {path for path, stamp in known["includes"].items() if _stamp(path) != stamp}
     rows, faults = _rows(paths, known["rows"], changed)
-    if place is not None and (changed or rows != known["rows"]):
-        _remember(place, rows)
-    return [Entry(name, kind, path, *rest) for path, name, kind, rest in _defined(rows)], faults
+    if cache_file is not None and (changed or rows != known["rows"]):
+        _write_cache(cache_file, rows)
+    return [TaskEntry(name, kind, path, *rest) for path, name, kind, rest in _defined(rows)], faults
 
 
 def task_files(root: str) -> Iterator[str]:
@@ -92,14 +92,14 @@ def _stamp(path: str) -> list[int] | None:
 
 def _rows(paths: Iterable[str], known: Mapping[str, Row], changed: set[str]) -> tuple[dict[str, Row], list[Fault]]:
     """A row per file: the known one where nothing has changed, else a new one."""
-    reader = HeadReader()
+    reader = TopLevelKeyReader()
     rows: dict[str, Row] = {}
     faults: list[Fault] = []
     for path in paths:
         stamp, row = _stamp(path), known.get(path)
         if row is None or row[0] != stamp or (changed and not changed.isdisjoint(row[1])):
             try:
-                data, includes = reader.head(path)
+                data, includes = reader.top_level_keys(path)
             except TaskFileError as error:
                 faults.extend(error.faults)
                 continue
@@ -138,14 +138,14 @@ def _defined(rows: Mapping[str, Row]) -> Iterator[tuple[str, str, str, tuple[str
 # Memory between runs
 
 
-def _memory_file(root: Path, memory: Path) -> Path:
-    return memory / f"{sha256(str(root.resolve()).encode('utf-8', 'surrogateescape')).hexdigest()[:24]}.json"
+def _cache_file(root: Path, cache_folder: Path) -> Path:
+    return cache_folder / f"{sha256(str(root.resolve()).encode('utf-8', 'surrogateescape')).hexdigest()[:24]}.json"
 
 
-def _recall(place: Path) -> dict[str, Any]:
+def _read_cache(cache_file: Path) -> dict[str, Any]:
     """What was remembered; nothing where the file is absent, damaged or another version's."""
     try:
-        data = json.loads(place.read_text(encoding="utf-8"))
+        data = json.loads(cache_file.read_text(encoding="utf-8"))
         rows = dict(data["rows"])
         if data["format"] == [_FORMAT, __version__] and all(
             type(row) is list and len(row) == 3 for row in rows.values()
@@ -156,11 +156,11 @@ def _recall(place: Path) -> dict[str, Any]:
     return {"rows": {}, "includes": {}}
 
 
-def _remember(place: Path, rows: Mapping[str, Row]) -> None:
+def _write_cache(cache_file: Path, rows: Mapping[str, Row]) -> None:
     """Writes the memory, whole or not at all. An index that cannot be remembered is read again next time."""
     includes = {path: _stamp(path) for row in rows.values() for path in row[1]}
     text = json.dumps({"format": [_FORMAT, __version__], "rows": rows, "includes": includes})
     with suppress(OSError):
-        private_folder(place.parent)
-        with whole_file(place) as stream:
+        private_folder(cache_file.parent)
+        with atomic_write(cache_file) as stream:
             stream.write(text)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import DataError, Fault
-from assay.tasks.fewshot import Drawing, Row, Sampler
+from assay.tasks.fewshot import SamplerSettings, Row, Sampler
 
 # Notes of an instance: its prompt shows the document with its answer; another example stands in its place.
 SHOWN, REPLACED = "own_example_shown", "own_example_replaced"
@@ -27,7 +27,7 @@ def is_same(row: Any, document: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaks:
+class LeakPolicy:
     """What becomes of a document that is drawn among its own examples.
 
     Attributes:
@@ -42,7 +42,7 @@ class Leaks:
     replaces: bool
     is_own_split: bool
     in_order: bool = False
-    by_place: bool = False
+    by_index: bool = False
 
 
 class CheckedSampler:
@@ -58,12 +58,12 @@ class CheckedSampler:
         leaks: what becomes of a document that is drawn for itself.
     """
 
-    def __init__(self, inner: Sampler, pool: Sequence[Row], drawing: Drawing, leaks: Leaks) -> None:
+    def __init__(self, inner: Sampler, pool: Sequence[Row], settings: SamplerSettings, leak_policy: LeakPolicy) -> None:
         self._inner = inner
         self._pool = pool
-        self._drawing = drawing
-        self._leaks = leaks
-        self._seed = random.SystemRandom().getrandbits(32) if drawing.seed is None else drawing.seed
+        self._settings = settings
+        self._leak_policy = leak_policy
+        self._seed = random.SystemRandom().getrandbits(32) if settings.seed is None else settings.seed
         # A document's examples are asked for several times in a row.
         self._last: tuple[int, tuple[int, ...], tuple[str, ...]] = (-1, (), ())
 
@@ -85,39 +85,39 @@ class CheckedSampler:
 
     def _is_among(self, document_id: int, drawn: tuple[int, ...]) -> bool:
         """Whether a document is drawn for itself. Asked for every document, so the rows are compared at once."""
-        if self._leaks.by_place and document_id in drawn:
+        if self._leak_policy.by_index and document_id in drawn:
             return True
-        document, rows = self._drawing.document(document_id), [self._pool[place] for place in drawn]
+        document, rows = self._settings.document(document_id), [self._pool[index] for index in drawn]
         try:
             return document in rows
         except (TypeError, ValueError):
             return any(is_same(row, document) for row in rows)
 
     def _replaced(self, document_id: int, drawn: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        if not self._leaks.replaces:
+        if not self._leak_policy.replaces:
             return drawn, (SHOWN,)
-        document, own = self._drawing.document(document_id), document_id if self._leaks.by_place else None
-        kept = [place for place in drawn if place != own and not is_same(self._pool[place], document)]
+        document, own = self._settings.document(document_id), document_id if self._leak_policy.by_index else None
+        kept = [index for index in drawn if index != own and not is_same(self._pool[index], document)]
         missing = len(drawn) - len(kept)
-        chance = None if self._leaks.in_order else random.Random(f"{self._seed}:{document_id}")
-        taken = (*drawn, document_id) if self._leaks.by_place else drawn
-        others = other_places(self._pool, taken, document, missing, chance)
+        rng = None if self._leak_policy.in_order else random.Random(f"{self._seed}:{document_id}")
+        taken = (*drawn, document_id) if self._leak_policy.by_index else drawn
+        others = other_indices(self._pool, taken, document, missing, rng)
         if others is not None:
             return (*kept, *others), (REPLACED,)
-        if self._leaks.is_own_split:
-            raise _too_few(self._drawing, sum(not is_same(row, document) for row in self._pool))
+        if self._leak_policy.is_own_split:
+            raise _too_few(self._settings, sum(not is_same(row, document) for row in self._pool))
         return drawn, (SHOWN,)
 
 
-def _too_few(drawing: Drawing, size: int) -> DataError:
+def _too_few(settings: SamplerSettings, size: int) -> DataError:
     """The error for a split with too few rows beside the document."""
-    found = f"{drawing.count} few-shot examples are wanted, but the split has {size} rows beside the document itself"
+    found = f"{settings.count} few-shot examples are wanted, but the split has {size} rows beside the document itself"
     advice = "Lower --num_fewshot or name a larger fewshot_split; --like lm-eval shows the document among its examples"
-    return DataError(Fault(drawing.where, found, next=advice))
+    return DataError(Fault(settings.where, found, next=advice))
 
 
-def other_places(
-    pool: Sequence[Row], drawn: Sequence[int], document: Row, count: int, chance: random.Random | None
+def other_indices(
+    pool: Sequence[Row], drawn: Sequence[int], document: Row, count: int, rng: random.Random | None
 ) -> list[int] | None:
     """Places of rows that were not drawn and are not the document; None where there are too few.
 
@@ -129,7 +129,7 @@ def other_places(
         chance: draws them; None for the first ones.
     """
     taken = set(drawn)
-    free = [place for place, row in enumerate(pool) if place not in taken and not is_same(row, document)]
+    free = [index for index, row in enumerate(pool) if index not in taken and not is_same(row, document)]
     if len(free) < count:
         return None
-    return free[:count] if chance is None else chance.sample(free, count)
+    return free[:count] if rng is None else rng.sample(free, count)

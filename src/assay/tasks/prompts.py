@@ -13,7 +13,7 @@ from assay.core.requests import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PromptPiece:
     """One message of a prompt and what separates it from the next in plain text."""
 
     role: str
@@ -41,18 +41,18 @@ def join_if_needed(left: str, right: str, separator: str) -> str:
     return left + separator + right if _has_seam(left, right) else left + right
 
 
-def parted(opening: str, separator: str) -> str:
+def with_separator(opening: str, separator: str) -> str:
     """An opening with the separator behind it, unless it is empty or ends with white space or within a template."""
     return opening + separator if opening and not opening[-1].isspace() and opening[-1] != "}" else opening
 
 
-def system_pieces(system: str, description: str, separator: str) -> tuple[Piece, ...]:
+def system_pieces(system: str, description: str, separator: str) -> tuple[PromptPiece, ...]:
     """The opening of a prompt: system instruction and the task's description."""
     text = join_if_needed(system, description, separator)
-    return (Piece("system", text),) if text else ()
+    return (PromptPiece("system", text),) if text else ()
 
 
-def turn(question: str, answer: str | None, prefix: str | None, delimiters: Delimiters) -> tuple[Piece, ...]:
+def turn(question: str, answer: str | None, prefix: str | None, delimiters: Delimiters) -> tuple[PromptPiece, ...]:
     """A question, with its answer when it is an example.
 
     Args:
@@ -64,19 +64,19 @@ def turn(question: str, answer: str | None, prefix: str | None, delimiters: Deli
     if answer is not None:
         behind = delimiters.target if not prefix or (question and _has_seam(question, prefix)) else ""
         full = join_if_needed(prefix or "", answer, " ")
-        return (Piece("user", question, behind), Piece("assistant", full, delimiters.example))
+        return (PromptPiece("user", question, behind), PromptPiece("assistant", full, delimiters.example))
     if prefix:
         behind = delimiters.target if question and _has_seam(question, prefix) else ""
-        return (Piece("user", question, behind), Piece("assistant", prefix))
-    return (Piece("user", question),)
+        return (PromptPiece("user", question, behind), PromptPiece("assistant", prefix))
+    return (PromptPiece("user", question),)
 
 
-def as_text(pieces: Sequence[Piece]) -> str:
+def as_text(pieces: Sequence[PromptPiece]) -> str:
     """All pieces as one text."""
     return "".join(piece.text + piece.delimiter for piece in pieces)
 
 
-def as_messages(pieces: Sequence[Piece], multiturn: bool) -> tuple[Message, ...]:
+def as_messages(pieces: Sequence[PromptPiece], multiturn: bool) -> tuple[Message, ...]:
     """All pieces as a conversation: turn by turn, or with the examples inside one user message."""
     if multiturn:
         return tuple(Message(piece.role, piece.text) for piece in pieces)

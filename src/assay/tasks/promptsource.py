@@ -20,7 +20,7 @@ from jinja2.runtime import Context
 
 from assay.core.errors import Fault, LimitError, TaskFileError, UserError, did_you_mean
 from assay.core.identity import digest
-from assay.guard.clock import Limited
+from assay.guard.clock import ResourceLimit
 from assay.guard.templates import GuardedEnvironment
 from assay.tasks.harness.read import TaskFile, read_task_file
 from assay.tasks.harness.values import show
@@ -38,7 +38,7 @@ _CHOICES = "answer_choices"
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class RenderedPrompt:
     """A row as a template puts it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class NotPut:
+class SkippedRow:
     """Why a template does not put a row: what it renders is empty, which is its way to pass over a row, or it fails."""
 
     reason: str
@@ -99,10 +99,10 @@ class PromptTemplate:
     reference: str
     where: str
 
-    def put(self, row: Row) -> Put | NotPut:
+    def render_row(self, row: Row) -> RenderedPrompt | SkippedRow:
         """A row as this template puts it."""
         if _CHOICES in row:
-            return NotPut(f'the row has a column "{_CHOICES}", which the template cannot tell from its own', fails=True)
+            return SkippedRow(f'the row has a column "{_CHOICES}", which the template cannot tell from its own', fails=True)
         guarded = {key: _guarded(value) for key, value in row.items()}
         try:
             choices = self._choices(guarded, row)
@@ -110,21 +110,21 @@ class PromptTemplate:
         except LimitError:  # the other rows would take as long
             raise
         except UserError as error:
-            return NotPut(error.faults[0].found, fails=True)
+            return SkippedRow(error.faults[0].found, fails=True)
         if len(parts) > 2:
-            return NotPut(f"it renders {len(parts)} parts where prompt and target are two", fails=True)
+            return SkippedRow(f"it renders {len(parts)} parts where prompt and target are two", fails=True)
         if not parts[0]:
-            return NotPut("the prompt is empty for them")
+            return SkippedRow("the prompt is empty for them")
         if len(parts) == 1 or not parts[1]:
-            return NotPut("the target is empty for them")
-        return Put(parts[0], parts[1], None if choices is None else tuple(choices))
+            return SkippedRow("the target is empty for them")
+        return RenderedPrompt(parts[0], parts[1], None if choices is None else tuple(choices))
 
     def _choices(self, fields: Row, row: Row) -> list[str] | None:
         return None if self.answer_choices is None else self._parts(self.answer_choices, fields, row)
 
     def _parts(self, text: str, fields: Row, row: Row) -> list[str]:
         try:
-            with Limited():
+            with ResourceLimit():
                 rendered = _compiled(text).render({**fields, _DRAWS: _Draws(row)})
         except Exception as error:  # what a template computes may fail in any way
             raise failure(error, row, self.where) from error

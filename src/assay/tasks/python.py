@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Union
 
-from assay.core.annotations import fitted, shown, shown_list
-from assay.core.calls import by_hand, checked
+from assay.core.annotations import coerce_fields, shown, shown_list
+from assay.core.calls import checked_dataclass, checked
 from assay.core.documents import Document
 from assay.core.errors import ArgumentError, DataError, Fault, UserError
 from assay.core.formats import Question as Format
-from assay.core.metric_names import settled
+from assay.core.metric_names import expanded_specs
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood, Sampling
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
 from assay.tasks.formats import infer, infer_classes
@@ -26,7 +26,7 @@ from assay.tasks.formats import infer, infer_classes
 Row = Mapping[str, Any]
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Choose:
     """Which of these continuations is likeliest after the prompt?
@@ -40,7 +40,7 @@ class Choose:
     delimiter: str = " "
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Complete:
     """How likely is exactly this continuation?"""
@@ -49,7 +49,7 @@ class Complete:
     continuation: str
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Write:
     """What does the model write after the prompt? Compared with the answer, or with any of several.
@@ -65,7 +65,7 @@ class Write:
     sampling: Sampling = field(default_factory=Sampling)
 
 
-@by_hand
+@checked_dataclass
 @dataclass(frozen=True, slots=True)
 class Read:
     """How likely is this whole text?"""
@@ -120,13 +120,13 @@ class PythonTask:
         kind, defaults = self._shape
         metrics = tuple(m if isinstance(m, MetricSpec) else MetricSpec(m) for m in self._metrics or defaults)
         usual = STRIPPED_PIPELINES if self._shape is _SHAPES[Write] else PLAIN_PIPELINES
-        return Scoring(kind, settled(metrics, f"task {self._name}"), tuple(self._filters) or usual)
+        return Scoring(kind, expanded_specs(metrics, f"task {self._name}"), tuple(self._filters) or usual)
 
     def documents(self) -> Sequence[Document]:
         return self._documents
 
-    def pose(self, document: Document) -> Instance:
-        question = self._asked(document)
+    def build(self, document: Document) -> Instance:
+        question = self._make_question(document)
         if _SHAPES[type(question)] != self._shape:
             raise DataError(
                 Fault(
@@ -135,23 +135,23 @@ class PythonTask:
                     f"the same shape as the first document ({self._shape[0]})",
                 )
             )
-        return _pose(self._name, document.id, question, self.scoring)
+        return _build(self._name, document.id, question, self.scoring)
 
     def question(self, document: Document) -> Format | None:
         """The document as a question, found in its prompt; None where none can be found in it."""
-        asked = self._asked(document)
+        asked = self._make_question(document)
         if not isinstance(asked, Choose) or not isinstance(asked.prompt, str):
             return None
         find, where = infer_classes if self._has_classes else infer, self._where(document)
         try:
-            return find(asked.prompt, tuple(asked.choices), right_place(asked, where), where)
+            return find(asked.prompt, tuple(asked.choices), right_choice_index(asked, where), where)
         except DataError:
             return None
 
     def _where(self, document: Document) -> str:
         return f"task {self._name}, document {document.id}"
 
-    def _asked(self, document: Document) -> Question:
+    def _make_question(self, document: Document) -> Question:
         """The question that the function makes of a document, with fields of the types that its class says."""
         where = self._where(document)
         try:
@@ -162,7 +162,7 @@ class PythonTask:
             advice = "Does it end with a return?" if question is None else ""
             expected = "assay.Choose, Complete, Write or Read"
             raise DataError(Fault(where, f"its function returned {shown(question)}", expected, advice))
-        fit, faults = fitted(question, where)
+        fit, faults = coerce_fields(question, where)
         if faults:
             raise DataError(*faults)
         return fit
@@ -170,7 +170,7 @@ class PythonTask:
     @cached_property
     def _has_classes(self) -> bool:
         """Whether all documents have the same choices, which are classes then."""
-        asked = [self._asked(document) for document in self._documents]
+        asked = [self._make_question(document) for document in self._documents]
         found = {tuple(item.choices) for item in asked if isinstance(item, Choose)}
         return len(found) == 1 < len(asked)
 
@@ -180,7 +180,7 @@ class PythonTask:
 
     @cached_property
     def _shape(self) -> tuple[str, tuple[str, ...]]:
-        return _SHAPES[type(self._asked(self._documents[0]))]
+        return _SHAPES[type(self._make_question(self._documents[0]))]
 
 
 def _raised(where: str, error: Exception, row: Row) -> DataError:
@@ -213,9 +213,9 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _pose(task: str, place: int, question: Question, scoring: Scoring) -> Instance:
+def _build(task: str, place: int, question: Question, scoring: Scoring) -> Instance:
     if isinstance(question, Choose):
-        return _pose_choice(task, place, question, scoring)
+        return _build_choice(task, place, question, scoring)
     if isinstance(question, Complete):
         if not question.continuation:
             raise DataError(Fault(f"task {task}, document {place}", "the continuation is empty", "some text"))
@@ -233,7 +233,7 @@ def _pose(task: str, place: int, question: Question, scoring: Scoring) -> Instan
     return Instance(task, place, (asked,), target=question.answer, gold=gold)
 
 
-def right_place(question: Choose, where: str) -> int:
+def right_choice_index(question: Choose, where: str) -> int:
     """The place of the right choice, which may be given by its text."""
     answer, choices = question.answer, list(question.choices)
     if isinstance(answer, str):
@@ -248,10 +248,10 @@ def right_place(question: Choose, where: str) -> int:
     return int(answer)
 
 
-def _pose_choice(task: str, place: int, question: Choose, scoring: Scoring) -> Instance:
+def _build_choice(task: str, place: int, question: Choose, scoring: Scoring) -> Instance:
     """A question with choices, and whatever else the metrics need of it."""
     where = f"task {task}, document {place}"
-    right = right_place(question, where)
+    right = right_choice_index(question, where)
     answers = [question.delimiter + choice for choice in question.choices]
     requests: list[Request] = [Loglikelihood(question.prompt, answer) for answer in answers]
     requests += [Loglikelihood(null, answer) for null in scoring.nulls for answer in answers]

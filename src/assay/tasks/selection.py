@@ -13,22 +13,22 @@ from typing import Any, Union
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
 from assay.core.protocols import Task
-from assay.core.specs import LM_EVAL, Axes, GroupSpec, TaskOptions
+from assay.core.specs import LM_EVAL, VariationAxes, GroupSpec, TaskOptions
 from assay.core.variance_axes import is_variant
 from assay.tasks import files
 from assay.tasks.catalog import PLUGINS, Catalog
 from assay.tasks.corpora import MARK, TextTask, open_corpus
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
 from assay.tasks.harness.definition import TaskDefinition, define
-from assay.tasks.harness.groups import Changes, GroupDefinition, Member, define_group, unknown_member
-from assay.tasks.harness.prompted import ALL_PROMPTS, PromptWish, in_prompts
+from assay.tasks.harness.groups import MemberOverrides, GroupDefinition, Member, define_group, unknown_member
+from assay.tasks.harness.prompted import ALL_PROMPTS, PromptOptions, in_prompts
 from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
 from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.harness.varied import by_variant, varied
-from assay.tasks.indexing import Entry
-from assay.tasks.profiles.applying import Wish
-from assay.tasks.profiles.book import Combined, ProfileBook
+from assay.tasks.indexing import TaskEntry
+from assay.tasks.profiles.applying import ProfileOverrides
+from assay.tasks.profiles.book import BestOfVariants, ProfileApplier
 from assay.tasks.profiles.reading import find_profile
 from assay.tasks.styles import OWN, Style, find_style, is_style
 from assay.tasks.unknown import empty_folder, unknown_task
@@ -42,7 +42,7 @@ class Selection:
 
     tasks: tuple[Task, ...]
     groups: tuple[GroupSpec, ...]
-    combined: tuple[Combined, ...] = ()
+    combined: tuple[BestOfVariants, ...] = ()
     notices: tuple[str, ...] = ()
 
 
@@ -72,10 +72,10 @@ def select_tasks(
         raise TaskFileError(*builder.faults)
     if not builder.tasks:
         raise UserError(Fault("--tasks", "names no task", "a task, group or tag", "See: assay ls tasks"))
-    book = builder.book
-    notices = (*book.notices(), *builder.notices)
+    profile_applier = builder.profile_applier
+    notices = (*profile_applier.notices(), *builder.notices)
     # The best of a profile's variants would have to be told for every combination.
-    combined = book.combined() if not any(map(is_variant, builder.tasks)) else ()
+    combined = profile_applier.combined() if not any(map(is_variant, builder.tasks)) else ()
     return Selection(tuple(builder.tasks.values()), tuple(builder.groups.values()), combined, notices)
 
 
@@ -102,7 +102,7 @@ class _Builder:
         self._style: Style | None = None
         self._is_styled = False
         self._prompt: str | None = None
-        self.book = ProfileBook(names.metrics, find_profile(options.like) if options.like is not None else None)
+        self.profile_applier = ProfileApplier(names.metrics, find_profile(options.like) if options.like is not None else None)
         self.tasks: dict[str, Task] = {}
         self.groups: dict[str, GroupSpec] = {}
         self.faults: dict[Fault, None] = {}  # in order, each once
@@ -195,7 +195,7 @@ class _Builder:
         if not names:
             raise unknown_task(pattern, self._catalog, self._near_names())
         for name in names:
-            self._add_name(name, Changes())
+            self._add_name(name, MemberOverrides())
 
     def _near_names(self) -> list[str]:
         """What an unknown name may have meant; nothing after the first few, as comparing with all names takes long."""
@@ -205,19 +205,19 @@ class _Builder:
     def _add_path(self, path: Path, is_named: bool = True) -> None:
         file = read_task_file(path)
         if "group" in file.data:
-            self._add_group(self._define_group(file), Changes())
+            self._add_group(self._define_group(file), MemberOverrides())
         elif "task" in file.data:
-            self._add_file(file, Changes())
+            self._add_file(file, MemberOverrides())
         elif is_named:
             raise TaskFileError(Fault(str(path), "defines neither a task nor a group", "a key task: or group:"))
 
-    def _add_name(self, name: str, changes: Changes) -> list[str]:
+    def _add_name(self, name: str, changes: MemberOverrides) -> list[str]:
         """Adds a registered name; gives the names of its direct results."""
         entry = self._catalog.entries[name]
         if entry.kind == "tag":
             return [leaf for member in entry.members for leaf in self._add_name(member, changes)]
         if entry.kind == "plugin":
-            return self._add_plugin(name, PLUGINS.made(name, Task), changes.data)
+            return self._add_plugin(name, PLUGINS.create(name, Task), changes.data)
         assert entry.path is not None, "files define tasks and groups"
         if entry.kind == "group":
             return self._add_group(self._define_group(read_task_file(entry.path)), changes)
@@ -245,7 +245,7 @@ class _Builder:
             raise TaskFileError(*faults)
         return define_group(file, file.data, file.data["group"])
 
-    def _add_group(self, group: GroupDefinition, changes: Changes) -> list[str]:
+    def _add_group(self, group: GroupDefinition, changes: MemberOverrides) -> list[str]:
         if group.name in self._open:
             chain = " → ".join((*self._open, group.name))
             raise TaskFileError(Fault(str(group.file.path), f"group cycle: {chain}", next="Break the cycle"))
@@ -263,25 +263,25 @@ class _Builder:
         spec = GroupSpec(
             name, self._styled_name(group.alias), tuple(dict.fromkeys(members)), group.metrics, group.version
         )
-        made = self._per_variant(spec, group)
-        self.groups.update({spec.name: spec for spec in made})
-        self._made[name] = [spec.name for spec in made]
+        create = self._per_variant(spec, group)
+        self.groups.update({spec.name: spec for spec in create})
+        self._made[name] = [spec.name for spec in create]
         self._changed[f"group {name}"] = changes.data
         return self._made[name]
 
     def _per_variant(self, spec: GroupSpec, group: GroupDefinition) -> list[GroupSpec]:
         """A group for every combination of what is varied, and for every variant of a profile."""
-        made = []
+        create = []
         for mark, members in by_variant(spec.members).items():
-            alike = self.book.groups(replace(spec, members=tuple(members)), group.name, group.alias)
-            made += [_marked(item, mark) for item in alike]
-        return made or [spec]
+            alike = self.profile_applier.groups(replace(spec, members=tuple(members)), group.name, group.alias)
+            create += [_marked(item, mark) for item in alike]
+        return create or [spec]
 
     def _styled_name(self, name: str) -> str:
         way = self._style.name if self._style is not None else self._prompt
         return name if way is None else f"{name}@{way}"
 
-    def _add_member(self, group: GroupDefinition, member: Member, inherited: Changes) -> list[str]:
+    def _add_member(self, group: GroupDefinition, member: Member, inherited: MemberOverrides) -> list[str]:
         # What stands at the member itself is nearer to it than what the group says to all of them.
         changes = member.changes.over(inherited)
         where = group.file.where(*member.place)
@@ -299,25 +299,25 @@ class _Builder:
             inner = define_group(group.file, member.changes.data, inline_name, member.place)
             return self._add_group(inner, inherited)
         if not member.is_group and ("dataset_path" in changes.data or "include" in changes.data):
-            return self._add_file(_inline_file(group.file, inline_name, changes), Changes())
+            return self._add_file(_inline_file(group.file, inline_name, changes), MemberOverrides())
         raise UnknownName(unknown_member(group.file, member, self._near_names()))
 
     def _collapses(self, member: Member) -> bool:
         """Whether lm-eval would give all tasks below a member one name, so that only the last is evaluated."""
         return member.is_mapping and self._catalog.entries[member.name].kind in ("group", "tag")
 
-    def _add_collapsed(self, member: Member, changes: Changes) -> list[str]:
+    def _add_collapsed(self, member: Member, changes: MemberOverrides) -> list[str]:
         inner = _Builder(self._catalog, self._options, self._names, self._code)
         inner._style, inner._is_styled, inner._prompt = self._style, self._is_styled, self._prompt
         inner._add_name(member.name, changes)
         self.faults.update(inner.faults)
         self.refused.extend(inner.refused)
         last = list(inner.tasks)[-1:]
-        renamed = Changes({"task": member.name}).over(changes)
+        renamed = MemberOverrides({"task": member.name}).over(changes)
         entries = self._catalog.entries
         return [name for leaf in last for name in self._add_file(read_task_file(_path(entries[leaf])), renamed)]
 
-    def _add_file(self, file: TaskFile, changes: Changes) -> list[str]:
+    def _add_file(self, file: TaskFile, changes: MemberOverrides) -> list[str]:
         merged = file.changed(changes.data, changes.places)
         try:
             tasks = self._built(merged)
@@ -350,19 +350,19 @@ class _Builder:
             named = {key: value for key, value in bound.items() if key in task.data}
             return define(task, _with_table_names({**named, **changed}, shim), self._code.may_draw())
 
-        wish = Wish(self._options, self._is_styled, self._style)
-        definitions = in_prompts(file, PromptWish.of(self._options, self._prompt), defined)
+        overrides = ProfileOverrides(self._options, self._is_styled, self._style)
+        definitions = in_prompts(file, PromptOptions.of(self._options, self._prompt), defined)
         if definitions is not None:
             self._check_one_way(file)
         elif self._prompt is not None:
             find_style(self._prompt)  # raises: it is neither
         found = [
-            HarnessTask(variant, self._options)
+            LmEvalTask(variant, self._options)
             for definition in definitions or [defined(file)]
-            for styled in self.book.variants(definition, wish)
+            for styled in self.profile_applier.variants(definition, overrides)
             for variant in varied(styled, self._options)
         ]
-        return [task.sharing(found[0]) for task in found]
+        return [task.share_rows_with(found[0]) for task in found]
 
     def _check_prompts(self, file: TaskFile) -> None:
         """Refuses a task without prompts of its own where all of these are wanted."""
@@ -374,25 +374,25 @@ class _Builder:
 
     def _check_one_way(self, file: TaskFile) -> None:
         """Refuses prompts together with something else that says how a question is put."""
-        way = "a prompt style" if self._style is not None else "a profile" if self.book.has_rules else ""
+        way = "a prompt style" if self._style is not None else "a profile" if self.profile_applier.has_rules else ""
         if way:
             found = f"its prompts and {way} both say how a question is put"
             raise UserError(Fault(f"task {file.data['task']}", found, "one of the two", f"Leave {way} or prompts out"))
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
-        is_styled = isinstance(task, HarnessTask) and task.definition.style is not None
+        is_styled = isinstance(task, LmEvalTask) and task.definition.style is not None
         if self._style is not None and not is_styled:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))
-        if not isinstance(task, (HarnessTask, TextTask)):
+        if not isinstance(task, (LmEvalTask, TextTask)):
             if self._prompt is not None:
                 find_style(self._prompt)  # raises: nothing behind the name of such a task is a prompt
             if self._options.prompts is not None:
                 found = "is written in Python, so no other prompts can be put over its questions"
                 raise UserError(Fault(f"task {name}", found, "a task file", "Leave the prompts out"))
-            self.book.leave(name)
-        if not isinstance(task, HarnessTask) and self._options.axes != Axes():
+            self.profile_applier.note_unprofiled(name)
+        if not isinstance(task, LmEvalTask) and self._options.axes != VariationAxes():
             found = f'the task "{name}" is no task file, so neither seeds nor orders nor draws of it can be varied'
             raise UserError(Fault("--seeds, --orders, --draws", found, "task files", "Leave the task out"))
         if name in self.tasks:
@@ -428,12 +428,12 @@ def _marked(spec: GroupSpec, mark: str) -> GroupSpec:
     return replace(spec, name=spec.name + mark, alias=spec.alias + mark, members=members)
 
 
-def _path(entry: Entry) -> Path:
+def _path(entry: TaskEntry) -> Path:
     assert entry.path is not None, "leaves of registered groups are files"
     return entry.path
 
 
-def _inline_file(group: TaskFile, name: str, changes: Changes) -> TaskFile:
+def _inline_file(group: TaskFile, name: str, changes: MemberOverrides) -> TaskFile:
     """A task that is defined inside a group file, with what it includes."""
     file = TaskFile(group.path, {}, {})
     named = changes.data.get("include", [])

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from assay.core.errors import DataError, Fault, MissingExtra, did_you_mean, missing_extra, plain_reason
 from assay.core.secrets import redacted
-from assay.core.writing import whole_file
+from assay.core.writing import atomic_write
 from assay.tasks import files
-from assay.tasks.data_places import check_folder, check_options, check_pattern, check_place, is_near
+from assay.tasks.data_places import check_folder, check_options, check_pattern, check_data_path, is_near
 
 Row = dict[str, Any]
 
@@ -95,7 +95,7 @@ class FileSource:
         return _as_dataset(self.rows(split))
 
 
-class MadeSource:
+class CustomDatasetSource:
     """Rows of a dataset that task code made: split → `datasets` object, or list of rows."""
 
     def __init__(self, made: Mapping[str, Any]) -> None:
@@ -152,7 +152,7 @@ def _as_dataset(rows: list[Row]) -> Any:
 
 
 def processed_rows(
-    source: Source, split: str, process: Callable[[Any], Any], where: str, remembers: bool = False
+    source: Source, split: str, process: Callable[[Any], Any], where: str, may_cache: bool = False
 ) -> list[Row]:
     """The rows that task code makes of a split.
 
@@ -166,12 +166,12 @@ def processed_rows(
     """
     check_split(source, split, where)
     data = source.dataset(split)
-    with _quiet(), nullcontext() if remembers else _without_memory():
+    with _quiet(), nullcontext() if may_cache else _without_datasets_cache():
         return _checked(rows_of(process(data)), split, where)
 
 
 @contextmanager
-def _without_memory() -> Iterator[None]:
+def _without_datasets_cache() -> Iterator[None]:
     import datasets
 
     was_on = datasets.is_caching_enabled()
@@ -251,7 +251,7 @@ def _hide_in_downloads(spec: SourceSpec) -> None:
         with suppress(OSError, ValueError):
             noted = json.loads(path.read_text(encoding="utf-8"))
             if redacted(noted) != noted:
-                with whole_file(path) as stream:
+                with atomic_write(path) as stream:
                     json.dump(redacted(noted), stream)
 
 
@@ -328,7 +328,7 @@ def _local_folder(spec: SourceSpec) -> Path | None:
         folder = base / Path(str(name)).expanduser()
         if folder.is_dir():
             check_folder(folder, spec.where)
-            check_place(folder, spec.folder, spec.where)
+            check_data_path(folder, spec.folder, spec.where)
             return folder
     return None
 
@@ -355,7 +355,7 @@ def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) ->
         check_pattern(full, spec.folder, where)
         matches = files.matching(full, where)
         for path in matches:
-            check_place(path, spec.folder, where)
+            check_data_path(path, spec.folder, where)
             _check_kind(path, spec, where)
         if matches:
             return matches

@@ -20,11 +20,11 @@ from assay.tasks.templates import check_syntax, render, undefined_names
 
 # MMLU has no word before a question, and neither has ARC in its form (Biderman et al. 2024, appendix B.2). Only a task
 # whose own prompt lists its choices behind "Question:" keeps that word.
-_ASKED = (
+_QUESTION_TEMPLATE = (
     "{% if context %}{{context}}\n{% endif %}"
     "{% if question %}{% if headed_list %}Question: {% endif %}{{question}}\n{% endif %}"
 )
-_LISTED = _ASKED + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
+_OPTIONS_TEMPLATE = _QUESTION_TEMPLATE + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
 _QUESTION_NAMES = ("question", "context", "choices", "completes", "headed", "headed_list")
 _NAMES = (*_QUESTION_NAMES, "labels", "options", "task", "parts", "are_classes")
 _ANSWER_NAMES = (*_NAMES, "choice", "label")
@@ -101,25 +101,25 @@ STYLES = {
         ),
         Style(
             "letters",
-            _LISTED,
+            _OPTIONS_TEMPLATE,
             "{{label}}",
             description="the choices are listed, their letters are scored (MMLU; Hendrycks et al. 2021)",
         ),
         Style(
             "hybrid",
-            _LISTED,
+            _OPTIONS_TEMPLATE,
             "{{choice}}",
             description="the choices are listed, their texts are scored (Biderman et al. 2024, section 5.2)",
         ),
         Style(
             "letter+text",
-            _ASKED + "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
+            _QUESTION_TEMPLATE + "{% for option in options %}({{option.label}}) {{option.text}}\n{% endfor %}Answer:",
             "({{label}}) {{choice}}",
             description="letter and text are scored together (Pimentel et al. 2024, box B1)",
         ),
         Style(
             "generate",
-            _LISTED,
+            _OPTIONS_TEMPLATE,
             "{{label}}",
             generates=True,
             description="the choices are listed, the model writes a letter (HELM; Liang et al. 2023)",
@@ -278,7 +278,7 @@ def _template_faults(text: str, names: Sequence[str], where: str) -> list[Fault]
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class StyledQuestion:
     """A question as a style puts it: the prompt, each choice as it is scored, and the labels."""
 
     prompt: str
@@ -287,7 +287,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class PartNames:
     """What a question and its parts are called, for styles that show it.
 
     Attributes:
@@ -301,10 +301,10 @@ class Naming:
     are_classes: bool = False
 
 
-_UNNAMED = Naming()
+_NO_PART_NAMES = PartNames()
 
 
-def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str, naming: Naming | None = None) -> Put:
+def apply_style(question: MultipleChoice, style: Style, order: Sequence[int], where: str, part_names: PartNames | None = None) -> StyledQuestion:
     """A question in a style.
 
     Args:
@@ -314,7 +314,7 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
         where: the task, for errors.
         naming: what task and parts are called; None where the style does not show it.
     """
-    named = naming or _UNNAMED
+    named = part_names or _NO_PART_NAMES
     texts = _without_blank(question.choices, style)
     choices = [texts[place] for place in order]
     labels = _names(question, style, where)
@@ -328,7 +328,7 @@ def put(question: MultipleChoice, style: Style, order: Sequence[int], where: str
         "are_classes": named.are_classes,
     }
     prompt = render(style.prompt, fields, f"{where}, style {style.name}, prompt")
-    return Put(prompt, tuple(_answers(style, fields, where)), tuple(labels))
+    return StyledQuestion(prompt, tuple(_answers(style, fields, where)), tuple(labels))
 
 
 def _without_blank(choices: tuple[str, ...], style: Style) -> tuple[str, ...]:

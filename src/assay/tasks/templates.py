@@ -17,9 +17,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
 from assay.core.errors import DataError, Fault, LimitError, TaskFileError, UserError, did_you_mean
-from assay.guard.clock import Limited
+from assay.guard.clock import ResourceLimit
 from assay.guard.growth import MOST_CHARACTERS, check_size, joined
-from assay.guard.patterns import rehearse
+from assay.guard.patterns import check_search_time
 from assay.guard.templates import GuardedEnvironment
 
 # A literal in a template's result may be as long as any real list of choices, not as long as an attack.
@@ -29,7 +29,7 @@ LONGEST_LITERAL = 1_000_000
 @pass_context
 def _regex_replace(context: Context, text: str, pattern: str, replacement: str, count: int = 0) -> str:
     # With a context, so that it is not called while a template is compiled.
-    rehearse(re.compile(pattern), text)
+    check_search_time(re.compile(pattern), text)
     widest = len(replacement) + replacement.count("\\") * len(text)
     if (len(text) + 1) * widest <= MOST_CHARACTERS:
         return re.sub(pattern, replacement, text, count=count)
@@ -92,7 +92,7 @@ def make_environment() -> GuardedEnvironment:
 
 
 _ENVIRONMENT = make_environment()
-_LIMITED = Limited()
+_LIMITED = ResourceLimit()
 
 # What every template may use; a document's fields stand above them.
 _GLOBALS = dict(_ENVIRONMENT.globals)
@@ -174,7 +174,7 @@ def check_syntax(text: str, compiled: Callable[[str], object] = _compile) -> str
 
 def undefined_names(text: str, known: Collection[str]) -> list[str]:
     """Names that a template reads and that are neither known nor set in it; its syntax is right."""
-    with Limited():  # constants are worked out on the way
+    with ResourceLimit():  # constants are worked out on the way
         found = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
     return sorted(name for name in found if name not in known and name not in _ENVIRONMENT.globals)
 

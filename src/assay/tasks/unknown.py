@@ -48,19 +48,19 @@ def unknown_task(name: str, catalog: Catalog, near_names: Sequence[str]) -> Unkn
     near = did_you_mean(name, near_names)
     if any(mark in name for mark in "*?[/."):
         return unknown_name("task", name, near_names, _WHERE)
-    folder = harness_folder(catalog.include_path)
+    folder = lm_eval_tasks_folder(catalog.include_path)
     if folder is None and near:
         return unknown_name("task", name, near_names, _WHERE)
     if folder is None:
         advice = "See: assay ls tasks. For lm-eval's: pip install --no-deps lm-eval, then the same command again"
     else:
-        advice = _of_harness(name, folder, catalog.memory, bool(near))
+        advice = _lm_eval_hint(name, folder, catalog.cache_folder, bool(near))
     return UnknownName(Fault(_WHERE, f'unknown task "{name}"{near}', next=advice))
 
 
-def _of_harness(name: str, folder: Path, memory: Path | None, is_near: bool) -> str:
+def _lm_eval_hint(name: str, folder: Path, cache_folder: Path | None, is_near: bool) -> str:
     """Whether lm-eval's task files have a name, and how to add them."""
-    theirs = _harness_names(folder, memory)
+    theirs = _lm_eval_names(folder, cache_folder)
     add = f"Add: --include_path {shlex.quote(str(folder))}"
     if name in theirs:
         return f"lm-eval's task files have it. {add}"
@@ -69,8 +69,8 @@ def _of_harness(name: str, folder: Path, memory: Path | None, is_near: bool) -> 
 
 
 @lru_cache(maxsize=1)
-def _harness_names(folder: Path, memory: Path | None) -> frozenset[str]:
-    return frozenset(Catalog([folder], memory).entries)
+def _lm_eval_names(folder: Path, cache_folder: Path | None) -> frozenset[str]:
+    return frozenset(Catalog([folder], cache_folder).entries)
 
 
 def empty_folder(folder: Path) -> UnknownName:
@@ -85,7 +85,7 @@ def empty_folder(folder: Path) -> UnknownName:
     return UnknownName(Fault(_WHERE, found, expected, "" if deeper is None else f"{advice} {place}"))
 
 
-def harness_folder(known: Sequence[Path]) -> Path | None:
+def lm_eval_tasks_folder(known: Sequence[Path]) -> Path | None:
     """The task files of an lm-eval that is installed or cloned here, unless they are known already; not imported."""
     try:
         spec = importlib.util.find_spec("lm_eval")
@@ -124,7 +124,7 @@ def task_lines(path: Path, columns: Iterable[str]) -> list[str]:
         return [
             *head,
             "output_type: generate_until",
-            *_asked(question, ""),
+            *_question_lines(question, ""),
             f'doc_to_target: "{{{{{answer}}}}}"',
             'generation_kwargs: {until: ["\\n"]}',
             "metric_list: [{metric: exact_match}]",
@@ -134,14 +134,14 @@ def task_lines(path: Path, columns: Iterable[str]) -> list[str]:
     return [
         *head,
         "output_type: multiple_choice",
-        *_asked(question, listed),
+        *_question_lines(question, listed),
         f"doc_to_choice: {shown}",
         f"doc_to_target: {answer}",
         "metric_list: [{metric: acc}]",
     ]
 
 
-def _asked(question: str, listed: str) -> list[str]:
+def _question_lines(question: str, listed: str) -> list[str]:
     return [f'doc_to_text: "{{{{{question}}}}}{listed}\\nAnswer:"']
 
 

@@ -13,11 +13,11 @@ from typing import Any
 from assay.core.answers import FINISH_REASONS, check_answer
 from assay.core.documents import Document
 from assay.core.identity import request_digest
-from assay.core.protocols import Measures, Model, Progress, Task, Tokenizes
+from assay.core.protocols import ReportsWorkload, Model, Progress, Task, ExposesTokens
 from assay.core.requests import (
     HEAD_KINDS,
     REQUEST_KINDS,
-    Choosing,
+    ChoiceSelection,
     Classification,
     Generation,
     Instance,
@@ -41,8 +41,8 @@ SAMPLE_REQUESTS: tuple[Request, ...] = (
     Generation("The first line\nThe second", stop=("\n", "."), max_tokens=12),
     Generation("Nothing is written here", max_tokens=0),
     Generation("She said", max_tokens=6, sampling=Sampling(temperature=1.0, seed=7), draw=1),
-    Choosing("The river is", ("wide", "a green bicycle", "wide")),
-    Choosing("", ("It snowed all night.", "Yes.")),
+    ChoiceSelection("The river is", ("wide", "a green bicycle", "wide")),
+    ChoiceSelection("", ("It snowed all night.", "Yes.")),
     SpanExtraction("What would not open?", "It snowed all night, and in the morning the gate would not open."),
     SpanExtraction("Who snowed?", "The river is wide.", may_lack=True),
 )
@@ -72,8 +72,8 @@ def check_model(model: Model, requests: Sequence[Request] | None = None, toleran
     for request, first, second, third in zip(requests, together, backwards, alone, strict=True):
         _check_same(model, request, (first, second), "in reversed order", tolerance)
         _check_same(model, request, (first, third), "alone", tolerance)
-    if isinstance(model, Measures):
-        _check_measures(model, requests)
+    if isinstance(model, ReportsWorkload):
+        _check_workload(model, requests)
     assert model.fingerprint.digest == digest, "the fingerprint changed while the model was asked"
 
 
@@ -93,10 +93,10 @@ def _check_declarations(model: Model) -> None:
     assert able.kinds or able.learns, "the model says that it answers no kind of request, and learns none"
     assert not unknown, f"the model says that it answers unknown kinds: {sorted(unknown)}"
     if model.capabilities.can_tokenize:
-        assert isinstance(model, Tokenizes), "can_tokenize is set, but a member of Tokenizes is missing"
+        assert isinstance(model, ExposesTokens), "can_tokenize is set, but a member of Tokenizes is missing"
 
 
-def _check_measures(model: Measures, requests: Sequence[Request]) -> None:
+def _check_workload(model: ReportsWorkload, requests: Sequence[Request]) -> None:
     """What a model says of its work must hold when the work is done."""
     load = model.workload(requests)
     assert 0 <= load.read <= load.alone, f"{load}: requests that share tokens cannot need more than each alone"
@@ -150,7 +150,7 @@ def _check_output(request: Request, output: Output) -> None:
         assert isinstance(output, Text)
         assert output.text in request.context, f"{request} got {output.text!r}, which the context does not hold"
         assert output.text or request.may_lack, f"{request} got no answer, but there must be one"
-    elif isinstance(request, (Classification, Choosing)):
+    elif isinstance(request, (Classification, ChoiceSelection)):
         _check_scores(output, request)
     else:
         assert isinstance(output, Logprob)
@@ -200,8 +200,8 @@ def _check_document(task: Task, document: Document) -> None:
     where = f"{task.card.name}, document {document.id}"
     assert document.task == task.card.name, f"{where}: belongs to {document.task!r}"
     assert isinstance(document.fields, Mapping), f"{where}: fields are no mapping"
-    instance = task.pose(document)
-    assert instance == task.pose(document), f"{where}: posed differently the second time"
+    instance = task.build(document)
+    assert instance == task.build(document), f"{where}: posed differently the second time"
     assert (instance.task, instance.document_id) == (task.card.name, document.id), f"{where}: instance of another"
     _check_requests(instance, where)
     _check_choices(instance, where)

@@ -29,13 +29,13 @@ class ToyTask:
     card: TaskCard
     scoring: Scoring
     rows: tuple[Document, ...]
-    poser: Callable[[Document], Instance]
+    builder: Callable[[Document], Instance]
 
     def documents(self) -> Sequence[Document]:
         return self.rows
 
-    def pose(self, document: Document) -> Instance:
-        return self.poser(document)
+    def build(self, document: Document) -> Instance:
+        return self.builder(document)
 
 
 def _card(name: str, kind: str, size: int) -> TaskCard:
@@ -49,13 +49,13 @@ def toy_choice_task(n: int, name: str = "toy_choice") -> ToyTask:
     )
     # Scorers are named in the words of lm-eval's output_type, as cards are.
     scoring = Scoring("multiple_choice", (MetricSpec("acc"), MetricSpec("acc_norm")))
-    return ToyTask(_card(name, "multiple_choice", n), scoring, rows, _pose_choice)
+    return ToyTask(_card(name, "multiple_choice", n), scoring, rows, _build_choice)
 
 
-def _pose_choice(document: Document) -> Instance:
+def _build_choice(document: Document) -> Instance:
     fields, gold = document.fields, document.id % 4
     # Shifted so that the right sum falls on `gold`; some wrong sums may be negative.
-    choices = tuple(str(fields["sum"] + place - gold) for place in range(4))
+    choices = tuple(str(fields["sum"] + index - gold) for index in range(4))
     prompt = f"Question: What is {fields['left']} + {fields['right']}?\nAnswer:"
     requests = tuple(Loglikelihood(prompt, f" {choice}") for choice in choices)
     return Instance(document.task, document.id, requests, choices=choices, target=gold, gold=gold)
@@ -69,13 +69,13 @@ def toy_generation_task(n: int, name: str = "toy_generation", draws: int = 1) ->
     rows = tuple(Document(name, number, {"left": number, "right": 7, "sum": number + 7}) for number in range(n))
     scoring = Scoring("generate_until", (MetricSpec("exact_match"),))
 
-    def pose(document: Document) -> Instance:
+    def build(document: Document) -> Instance:
         prompt = f"{document.fields['left']} + {document.fields['right']} ="
         requests = tuple(Generation(prompt, stop=("\n",), max_tokens=16, draw=draw) for draw in range(draws))
         answer = str(document.fields["sum"])
         return Instance(document.task, document.id, requests, draws=draws, target=answer, gold=answer)
 
-    return ToyTask(_card(name, "generate_until", n), scoring, rows, pose)
+    return ToyTask(_card(name, "generate_until", n), scoring, rows, build)
 
 
 def toy_perplexity_task(n: int, name: str = "toy_perplexity") -> ToyTask:
@@ -83,7 +83,7 @@ def toy_perplexity_task(n: int, name: str = "toy_perplexity") -> ToyTask:
     rows = tuple(Document(name, number, {"text": _sentence(number)}) for number in range(n))
     metrics = (MetricSpec("word_perplexity"), MetricSpec("byte_perplexity"), MetricSpec("bits_per_byte"))
     scoring = Scoring("loglikelihood_rolling", metrics)
-    return ToyTask(_card(name, "loglikelihood_rolling", n), scoring, rows, _pose_text)
+    return ToyTask(_card(name, "loglikelihood_rolling", n), scoring, rows, _build_text)
 
 
 def _sentence(number: int) -> str:
@@ -91,6 +91,6 @@ def _sentence(number: int) -> str:
     return f"House number {number} has a {colour} door and {number % 5 + 1} windows."
 
 
-def _pose_text(document: Document) -> Instance:
+def _build_text(document: Document) -> Instance:
     text = str(document.fields["text"])
     return Instance(document.task, document.id, (RollingLoglikelihood(text),), target=text, gold=text)

@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit
-from assay.models.engine.loops import Loops, find_loops
+from assay.models.engine.loops import CKernels, find_c_kernels
 from assay.models.engine.reader import TreeReader, make_reader, using_attention
 from assay.models.engine.scoring import TreeScorer
 from assay.models.network import Network, wrap
@@ -49,9 +49,9 @@ def reader(network: Network) -> TreeReader:
 
 
 @pytest.fixture
-def loops() -> Loops:
+def loops() -> CKernels:
     """The compiled loops; a test that needs them is left out where they cannot be had."""
-    found = find_loops()
+    found = find_c_kernels()
     if isinstance(found, str):
         pytest.skip(found)
     return found

@@ -24,10 +24,10 @@ from assay.core.requests import Generation
 from assay.core.responses import Logprob, Text
 from assay.models.causal_arguments import AUTO, PADDED, TREE
 from assay.models.encoding import Job
-from assay.models.engine.account import rates_of
-from assay.models.engine.choosing import SINGLE, choose
+from assay.models.engine.account import flop_rates
+from assay.models.engine.choosing import SINGLE, choose_engine
 from assay.models.engine.engine import Engine
-from assay.models.generation import Writer
+from assay.models.generation import TextGenerator
 from assay.models.network import Network, quiet, wrap
 from assay.models.tokens import EncodedPrompt, EncodedText
 
@@ -263,10 +263,10 @@ def plain_text(module: Any, prompt: EncodedPrompt) -> str:
 
 
 def answers(network: Network, asked: str) -> tuple[Engine, dict[int, float], dict[int, str]]:
-    engine = Engine(network, choose(network, asked, "exact", LONGEST), rates_of(network.module))
-    groves = engine.begin(Job((), TEXTS, (), PROMPTS), lambda _: None)
-    scores = dict(engine.score(groves))
-    texts = dict(engine.write(PROMPTS, Writer(network, Letters())))  # type: ignore[arg-type]
+    engine = Engine(network, choose_engine(network, asked, "exact", LONGEST), flop_rates(network.module))
+    scoring_groups = engine.begin(Job((), TEXTS, (), PROMPTS), lambda _: None)
+    scores = dict(engine.score(scoring_groups))
+    texts = dict(engine.write(PROMPTS, TextGenerator(network, Letters())))  # type: ignore[arg-type]
     assert all(isinstance(answer, Logprob) for answer in scores.values()), scores
     assert all(isinstance(answer, Text) for answer in texts.values()), texts
     totals = {place: answer.total for place, answer in scores.items() if isinstance(answer, Logprob)}

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from assay.models.engine.attention import Kernel, Path, Reading, Unsupported, attend, make_mask, merge, reading
-from assay.models.engine.packs import COMMON_PREFIX, cut
+from assay.models.engine.attention import Kernel, PrefixCache, PackAttention, Unsupported, attend, make_mask, merge, answering_attention
+from assay.models.engine.packs import COMMON_PREFIX, make_pack
 from assay.models.engine.tree import PrefixTree, build_tree
 from assay.models.tokens import EncodedText
 
@@ -37,12 +37,12 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 def by_packs(tree: PrefixTree, size: int, rule: Any = None, dtype: Any = torch.float64, **options: Any) -> Tensor:
     """What every row of the tree sees, read pack by pack."""
     query, key, value = tensors(tree, options.pop("value_width", WIDTH), dtype)
-    path, parts = Path(), []
+    path, parts = PrefixCache(), []
     for low in range(0, len(tree), size):
-        pack = cut(tree, low, min(low + size, len(tree)))
-        entry = Reading(pack, path, CPU, dtype, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path))
+        pack = make_pack(tree, low, min(low + size, len(tree)))
+        entry = PackAttention(pack, path, CPU, dtype, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path))
         rows = slice(pack.low, pack.high)
-        with reading(entry):
+        with answering_attention(entry):
             mask = make_mask(mask_function=rule) if rule is not None else None
             found, _ = attend(MODULE, query[:, :, rows], key[:, :, rows], value[:, :, rows], mask, **options)
         path.extend(pack.kept, entry.staged)
@@ -147,11 +147,11 @@ def test_other_kinds_of_attention_are_refused() -> None:
 
 
 def test_rule_that_rules_nothing_out_needs_no_mask() -> None:
-    pack = cut(some_tree(), 0, 30)
-    entry = Reading(
-        pack, Path(), CPU, torch.float32, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path)
+    pack = make_pack(some_tree(), 0, 30)
+    entry = PackAttention(
+        pack, PrefixCache(), CPU, torch.float32, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path)
     )
-    with reading(entry):
+    with answering_attention(entry):
         assert make_mask(mask_function=lambda batch, head, asking, key: asking - key < 30) is None
         assert make_mask(mask_function=lambda batch, head, asking, key: asking - key < 29) is not None
         assert make_mask() is None
@@ -187,7 +187,7 @@ def staged(count: int, value: float) -> list[tuple[Tensor, Tensor]]:
 
 
 def test_path_is_cut_and_grows() -> None:
-    path = Path()
+    path = PrefixCache()
     path.extend(0, staged(5, 1.0))
     path.extend(3, staged(2000, 7.0))
     path.extend(2001, staged(1, 9.0))
@@ -204,7 +204,7 @@ class NoRoom(Tensor):
 
 
 def test_path_that_cannot_grow_stays_as_it_was() -> None:
-    path = Path()
+    path = PrefixCache()
     path.extend(0, staged(5, 1.0))
     path.values[1] = path.values[1].as_subclass(NoRoom)  # type: ignore[call-overload]
     before = [path.keys[0][:, :5].clone(), path.values[0][:, :5].clone()]
@@ -215,7 +215,7 @@ def test_path_that_cannot_grow_stays_as_it_was() -> None:
 
 
 def test_cleared_path_holds_nothing() -> None:
-    path = Path()
+    path = PrefixCache()
     path.extend(0, staged(5, 1.0))
     path.clear()
     assert (path.length, path.keys, path.values) == (0, [], [])

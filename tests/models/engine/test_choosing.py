@@ -20,8 +20,8 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaModel
 
 from assay.core.errors import ModelError
 from assay.models.causal_arguments import AUTO, PADDED, TREE
-from assay.models.engine.choosing import SINGLE, choose, make_probe
-from assay.models.engine.head import Head, ReadyLogits
+from assay.models.engine.choosing import SINGLE, choose_engine, make_probe
+from assay.models.engine.head import OutputLayer, PrecomputedLogits
 from assay.models.engine.probe import read_rows
 from assay.models.network import Network, wrap
 
@@ -45,7 +45,7 @@ def llama(**changes: Any) -> Any:
 
 
 def chosen(module: Any, asked: str = AUTO) -> Any:
-    return choose(wrap(module, CPU), asked, "exact", 400)
+    return choose_engine(wrap(module, CPU), asked, "exact", 400)
 
 
 class WithoutPositions(LlamaModel):
@@ -130,9 +130,9 @@ MISTAKES = {
 
 
 def test_plain_model_is_read_as_a_tree(network: Network) -> None:
-    choice = choose(network, AUTO, "exact", 400)
-    assert choice.engine == TREE and choice.worst is not None and choice.worst < 1e-6
-    assert choice.reader is not None and isinstance(choice.reader.head, Head)
+    choice = choose_engine(network, AUTO, "exact", 400)
+    assert choice.engine == TREE and choice.max_difference is not None and choice.max_difference < 1e-6
+    assert choice.reader is not None and isinstance(choice.reader.head, OutputLayer)
     assert network.module.config._attn_implementation == "sdpa"
 
 
@@ -156,7 +156,7 @@ def test_logits_that_are_reworked_are_left_to_the_model() -> None:
     module = llama()
     rework(module, lambda logits: 0.5 * logits)
     choice = chosen(module)
-    assert choice.engine == TREE and choice.reader is not None and isinstance(choice.reader.head, ReadyLogits)
+    assert choice.engine == TREE and choice.reader is not None and isinstance(choice.reader.head, PrecomputedLogits)
 
 
 def test_soft_cap_of_small_logits_is_found() -> None:
@@ -164,7 +164,7 @@ def test_soft_cap_of_small_logits_is_found() -> None:
     with torch.random.fork_rng([]):
         torch.manual_seed(3)
         choice = chosen(Gemma2ForCausalLM(config).eval())
-    assert choice.engine == TREE and choice.reader is not None and isinstance(choice.reader.head, ReadyLogits)
+    assert choice.engine == TREE and choice.reader is not None and isinstance(choice.reader.head, PrecomputedLogits)
 
 
 def test_padded_batches_that_go_wrong_are_not_used_even_when_asked_for() -> None:
@@ -206,14 +206,14 @@ def test_what_was_asked_for_is_done() -> None:
 
 
 def test_lm_evals_arithmetic_keeps_its_batches(network: Network) -> None:
-    assert choose(network, AUTO, "lm_eval", 400).engine == PADDED
-    assert choose(network, TREE, "lm_eval", 400).engine == TREE
+    assert choose_engine(network, AUTO, "lm_eval", 400).engine == PADDED
+    assert choose_engine(network, TREE, "lm_eval", 400).engine == TREE
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_formats_are_read_as_a_tree_too(dtype: torch.dtype) -> None:
     choice = chosen(llama().to(dtype))
-    assert choice.engine == TREE and choice.worst is not None and choice.worst < 0.05
+    assert choice.engine == TREE and choice.max_difference is not None and choice.max_difference < 0.05
 
 
 @pytest.mark.parametrize("longest", [1, 2, 12, 400])
@@ -221,7 +221,7 @@ def test_probe_fits_into_short_contexts(longest: int) -> None:
     config = GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4, n_positions=longest)
     network = wrap(GPT2LMHeadModel(config).eval(), CPU)
     assert max(len(text.inputs) for text in make_probe(network, longest)) <= longest
-    assert choose(network, AUTO, "exact", longest).engine == TREE
+    assert choose_engine(network, AUTO, "exact", longest).engine == TREE
 
 
 def test_probe_passes_the_window(network: Network) -> None:

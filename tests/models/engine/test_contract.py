@@ -22,10 +22,10 @@ from assay.core.responses import Failure, Logprob, Text
 from assay.models.batches import BatchLimit
 from assay.models.causal_arguments import AUTO, PADDED, TREE
 from assay.models.encoding import Job
-from assay.models.engine.account import rates_of
-from assay.models.engine.choosing import SINGLE, Choice, choose
+from assay.models.engine.account import flop_rates
+from assay.models.engine.choosing import SINGLE, EngineChoice, choose_engine
 from assay.models.engine.engine import Engine
-from assay.models.generation import Writer
+from assay.models.generation import TextGenerator
 from assay.models.network import Network, wrap
 from assay.models.tokens import EncodedPrompt, EncodedText
 
@@ -228,17 +228,17 @@ def truth(name: str) -> dict[int, Logprob]:
 
 
 @functools.cache
-def choice_of(name: str, asked: str = AUTO, dtype: str = "float32") -> Choice:
-    return choose(network_of(name, dtype), asked, "exact", LONGEST)
+def choice_of(name: str, asked: str = AUTO, dtype: str = "float32") -> EngineChoice:
+    return choose_engine(network_of(name, dtype), asked, "exact", LONGEST)
 
 
 def ask(
-    network: Network, choice: Choice, limit: BatchLimit | None, texts: Sequence[EncodedText]
+    network: Network, choice: EngineChoice, limit: BatchLimit | None, texts: Sequence[EncodedText]
 ) -> dict[int, Logprob | Failure]:
     assert choice.reader is None or choice.reader.network is network
-    engine = Engine(network, choice, rates_of(network.module), limit=limit)
-    groves = engine.begin(Job((), texts, (), ()), lambda _: None)
-    answers = list(engine.score(groves))
+    engine = Engine(network, choice, flop_rates(network.module), limit=limit)
+    scoring_groups = engine.begin(Job((), texts, (), ()), lambda _: None)
+    answers = list(engine.score(scoring_groups))
     assert len(answers) == len(texts)
     return dict(answers)
 
@@ -263,7 +263,7 @@ def test_auto_chooses_the_fastest_right_way(name: str) -> None:
     choice = choice_of(name)
     assert choice.engine == ARCHITECTURES[name].engine, choice.reason
     assert ARCHITECTURES[name].reason in choice.reason
-    assert choice.worst is not None and choice.worst < 1e-5
+    assert choice.max_difference is not None and choice.max_difference < 1e-5
 
 
 @every
@@ -308,14 +308,14 @@ def test_float64_leaves_rounding_only(name: str, limit: str) -> None:
 @by_tree
 def test_every_distinct_prefix_is_read_once(name: str) -> None:
     network = network_of(name)
-    engine = Engine(network, choice_of(name), rates_of(network.module), limit=LIMITS["3"])
+    engine = Engine(network, choice_of(name), flop_rates(network.module), limit=LIMITS["3"])
     list(engine.score(engine.begin(Job((), texts_of(name), (), ()), lambda _: None)))
     texts = texts_of(name)
     threshold = choice_of(name).reader.length_threshold  # type: ignore[union-attr]
     sides = [[text for text in texts if (threshold or 0) and len(text.inputs) > (threshold or 0)]]
     sides.append([text for text in texts if text not in sides[0]])
     prefixes = [{text.ids[:end] for text in side for end in range(1, len(text.ids))} for side in sides]
-    assert engine.meter.done.tokens == engine.meter.ahead.tokens == sum(len(side) for side in prefixes)
+    assert engine.meter.done.tokens == engine.meter.planned.tokens == sum(len(side) for side in prefixes)
 
 
 @otherwise
@@ -332,7 +332,7 @@ def test_the_texts_can_show_a_mistake() -> None:
     wider = copy_of("mistral", "float64")
     wider.config.sliding_window = WINDOW + 1
     text = texts_of("mistral")[0]
-    other = ask(wrap(wider, torch.device("cpu")), Choice(PADDED, ""), None, [text])[0]
+    other = ask(wrap(wider, torch.device("cpu")), EngineChoice(PADDED, ""), None, [text])[0]
     assert isinstance(other, Logprob) and abs(other.total - truth("mistral")[0].total) > 0.01
 
 
@@ -384,9 +384,9 @@ def with_a_cache(name: str, prompt: EncodedPrompt) -> list[int]:
 
 def write(name: str, limit: BatchLimit | None, prompts: Sequence[EncodedPrompt]) -> dict[int, str]:
     network = network_of(name)
-    engine = Engine(network, choice_of(name), rates_of(network.module), limit=limit)
+    engine = Engine(network, choice_of(name), flop_rates(network.module), limit=limit)
     engine.begin(Job((), (), (), prompts), lambda _: None)
-    found = dict(engine.write(prompts, Writer(network, Letters())))  # type: ignore[arg-type]
+    found = dict(engine.write(prompts, TextGenerator(network, Letters())))  # type: ignore[arg-type]
     assert all(isinstance(answer, Text) for answer in found.values()), found
     return {index: answer.text for index, answer in found.items() if isinstance(answer, Text)}
 

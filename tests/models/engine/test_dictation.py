@@ -12,15 +12,15 @@ from transformers.models.llama.modeling_llama import LlamaModel
 from assay.core.requests import Generation, Sampling
 from assay.core.responses import Text
 from assay.models.batches import BatchLimit
-from assay.models.engine.account import rates_of
-from assay.models.engine.choosing import SINGLE, Choice, choose
-from assay.models.engine.dictation import Silent, check_padding, make_rows
+from assay.models.engine.account import flop_rates
+from assay.models.engine.choosing import SINGLE, EngineChoice, choose_engine
+from assay.models.engine.dictation import NullTokenizer, check_padding, make_rows
 from assay.models.engine.engine import Engine
-from assay.models.generation import Writer
+from assay.models.generation import TextGenerator
 from assay.models.network import Network, wrap
 from assay.models.tokens import EncodedPrompt
 
-SILENT: Any = Silent(0)
+SILENT: Any = NullTokenizer(0)
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def leaky() -> Network:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_padding_that_is_masked_changes_nothing(network: Network, dtype: torch.dtype) -> None:
     network.module.to(dtype)
-    assert check_padding(Writer(network, SILENT), 100) is None
+    assert check_padding(TextGenerator(network, SILENT), 100) is None
 
 
 def test_padding_that_leaks_is_found(leaky: Network) -> None:
-    assert "left-padded batches differ" in str(check_padding(Writer(leaky, SILENT), 100))
+    assert "left-padded batches differ" in str(check_padding(TextGenerator(leaky, SILENT), 100))
 
 
 class LeaksFromFar(LlamaModel):
@@ -55,15 +55,15 @@ def test_padding_that_leaks_only_beside_a_much_longer_prompt_is_found(network: N
     made = LeaksFromFar(network.module.config).eval()
     made.load_state_dict(network.module.model.state_dict())
     network.module.model = made
-    assert "left-padded batches differ" in str(check_padding(Writer(network, SILENT), 100))
+    assert "left-padded batches differ" in str(check_padding(TextGenerator(network, SILENT), 100))
 
 
 def test_model_that_padding_leaks_into_writes_one_by_one_and_says_so(leaky: Network) -> None:
     notices: dict[str, str] = {}
-    choice = choose(leaky, "auto", "exact", 100)
-    engine = Engine(leaky, choice, rates_of(leaky.module), on_notice=notices.__setitem__)
+    choice = choose_engine(leaky, "auto", "exact", 100)
+    engine = Engine(leaky, choice, flop_rates(leaky.module), on_notice=notices.__setitem__)
     given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), Generation(""), 4) for number in range(3)]
-    found = dict(engine.write(given, Writer(leaky, SILENT)))
+    found = dict(engine.write(given, TextGenerator(leaky, SILENT)))
     assert choice.engine == "padded" and all(isinstance(answer, Text) for answer in found.values())
     assert "writes one by one because left-padded batches differ" in notices["writing padded"]
     assert str(engine.description()["writing"]).startswith("one by one because")
@@ -73,20 +73,20 @@ def written(engine: Engine, temperature: float = 0.0) -> str | None:
     """Writes three short answers; gives how the record says that they were written."""
     request = Generation("", sampling=Sampling(temperature=temperature))
     given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), request, 2) for number in range(3)]
-    assert all(isinstance(answer, Text) for _, answer in engine.write(given, Writer(engine.network, SILENT)))
+    assert all(isinstance(answer, Text) for _, answer in engine.write(given, TextGenerator(engine.network, SILENT)))
     return cast("str | None", engine.description()["writing"])
 
 
 def test_record_says_how_answers_were_written(network: Network) -> None:
-    tree, single = choose(network, "auto", "exact", 100), Choice(SINGLE, "said so")
-    assert written(Engine(network, tree, rates_of(network.module))) == "slots"
-    assert written(Engine(network, single, rates_of(network.module))) == "one by one"
+    tree, single = choose_engine(network, "auto", "exact", 100), EngineChoice(SINGLE, "said so")
+    assert written(Engine(network, tree, flop_rates(network.module))) == "slots"
+    assert written(Engine(network, single, flop_rates(network.module))) == "one by one"
 
 
 @pytest.mark.parametrize(("rows", "temperature"), [(1, 0.0), (8, 0.7)])
 def test_what_is_written_one_by_one_anyway_is_not_tried(leaky: Network, rows: int, temperature: float) -> None:
     notices: dict[str, str] = {}
-    engine = Engine(leaky, Choice("padded", ""), rates_of(leaky.module), "exact", BatchLimit(rows), notices.__setitem__)
+    engine = Engine(leaky, EngineChoice("padded", ""), flop_rates(leaky.module), "exact", BatchLimit(rows), notices.__setitem__)
     assert written(engine, temperature) == "one by one" and not notices
 
 

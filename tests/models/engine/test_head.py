@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 import torch
 
-from assay.models.engine.head import COLUMNS, ELEMENTS, Head, ReadyLogits, TokenValues, find_head, token_values
+from assay.models.engine.head import COLUMNS, ELEMENTS, OutputLayer, PrecomputedLogits, TokenLogprobs, find_output_layer, token_logprobs
 from assay.models.network import Network
 
 
-def values_of(logits: torch.Tensor, targets: list[int]) -> TokenValues:
+def values_of(logits: torch.Tensor, targets: list[int]) -> TokenLogprobs:
     """One target per line; the logits stay as they are."""
     which = torch.arange(len(targets))
-    return token_values(ReadyLogits(logits.shape[1]), logits.clone(), which, torch.tensor(targets))
+    return token_logprobs(PrecomputedLogits(logits.shape[1]), logits.clone(), which, torch.tensor(targets))
 
 
 def worst_error(logits: torch.Tensor) -> float:
     """Largest error of any token's value, in shares of max(1, |value|)."""
     lines, columns = logits.shape
     which = torch.arange(lines).repeat_interleave(columns)
-    found = token_values(ReadyLogits(columns), logits.clone(), which, torch.arange(columns).repeat(lines)).values
+    found = token_logprobs(PrecomputedLogits(columns), logits.clone(), which, torch.arange(columns).repeat(lines)).values
     exact = logits.double().log_softmax(-1).flatten()
     return float(((found - exact).abs() / exact.abs().clamp(min=1.0)).max())
 
@@ -83,15 +83,15 @@ def test_broken_logits_break_their_line_only(broken: float, place: int) -> None:
 
 def test_lines_are_taken_in_portions() -> None:
     lines = ELEMENTS // COLUMNS + 3  # more than one portion
-    states, head = drawn(lines, 4, 1.0), Head(drawn(COLUMNS + 10, 4, 1.0, 1), drawn(1, COLUMNS + 10, 1.0, 2)[0])
+    states, head = drawn(lines, 4, 1.0), OutputLayer(drawn(COLUMNS + 10, 4, 1.0, 1), drawn(1, COLUMNS + 10, 1.0, 2)[0])
     which = torch.tensor([0, 0, 5, lines - 4, lines - 3, lines - 1])
     targets = torch.tensor([1, COLUMNS + 9, 7, 0, COLUMNS, 3])
     exact = (states.double() @ head.weight.double().T + head.bias.double()).log_softmax(-1)  # type: ignore[union-attr]
-    found = token_values(head, states, which, targets)
+    found = token_logprobs(head, states, which, targets)
     assert found.values.tolist() == pytest.approx(exact[which, targets].tolist(), abs=1e-5)
     assert found.is_best.tolist() == (exact.argmax(-1)[which] == targets).tolist()
     best = exact.argmax(-1)
-    assert token_values(head, states, torch.arange(lines), best).is_best.all()
+    assert token_logprobs(head, states, torch.arange(lines), best).is_best.all()
 
 
 def test_narrow_logits_are_summed_in_float32() -> None:
@@ -101,7 +101,7 @@ def test_narrow_logits_are_summed_in_float32() -> None:
 
 
 def test_only_a_plain_matrix_is_a_head(network: Network) -> None:
-    head = find_head(network.module)
+    head = find_output_layer(network.module)
     assert head is not None and head.weight is network.module.lm_head.weight and head.columns == 64
 
     class Scaled(torch.nn.Linear):
@@ -109,12 +109,12 @@ def test_only_a_plain_matrix_is_a_head(network: Network) -> None:
             return super().forward(given) * 2
 
     network.module.lm_head = Scaled(32, 64)
-    assert find_head(network.module) is None
+    assert find_output_layer(network.module) is None
 
 
 def test_lm_evals_arithmetic_is_torchs_log_softmax() -> None:
     logits = drawn(3, COLUMNS + 9, 3.0)
     targets = torch.tensor([4, COLUMNS + 1, int(logits[2].argmax())])
-    found = token_values(ReadyLogits(COLUMNS + 9), logits.clone(), torch.arange(3), targets, "lm_eval")
+    found = token_logprobs(PrecomputedLogits(COLUMNS + 9), logits.clone(), torch.arange(3), targets, "lm_eval")
     assert found.values.tolist() == logits.log_softmax(-1)[torch.arange(3), targets].double().tolist()
     assert found.is_best.tolist() == [False, False, True]

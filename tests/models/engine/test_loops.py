@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from assay.models.engine import loops as room
-from assay.models.engine.choosing import choose
-from assay.models.engine.loops import SWITCH, Loops, are_flat, can_attend, can_rotate
+from assay.models.engine.choosing import choose_engine
+from assay.models.engine.loops import SWITCH, CKernels, are_contiguous_float32, can_attend, can_rotate
 from assay.models.engine.tuning import rotation
 from assay.models.network import Network
 
 GNU = '[ "$1" = --version ] && echo Free Software Foundation'
-find_anew: Callable[[], Loops | str] = room.find_loops.__wrapped__
+find_anew: Callable[[], CKernels | str] = room.find_c_kernels.__wrapped__
 
 
 def numbers(*shape: int) -> torch.Tensor:
@@ -26,7 +26,7 @@ def numbers(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 1000])
-def test_gate(loops: Loops, count: int) -> None:
+def test_gate(loops: CKernels, count: int) -> None:
     gate, up = numbers(3, count) * 30, numbers(1, 3, count)[0]
     gate[0, 0], gate[1, 0], gate[2, 0] = -200, 200, torch.nan
     right = torch.nn.functional.silu(gate.double()) * up.double()
@@ -36,7 +36,7 @@ def test_gate(loops: Loops, count: int) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 7, 16, 64, 100, 576])
-def test_norm(loops: Loops, width: int) -> None:
+def test_norm(loops: CKernels, width: int) -> None:
     given, weight = numbers(5, width), numbers(2, width)[1]
     given[2], given[3, 0] = 0, torch.nan
     wide = given.double()
@@ -46,7 +46,7 @@ def test_norm(loops: Loops, width: int) -> None:
 
 @pytest.mark.parametrize("heads_first", [False, True])
 @pytest.mark.parametrize("width", [2, 6, 64])
-def test_rotate(loops: Loops, heads_first: bool, width: int) -> None:
+def test_rotate(loops: CKernels, heads_first: bool, width: int) -> None:
     given = numbers(1, 3, 9, width) if heads_first else numbers(1, 9, 3, width).transpose(1, 2)
     angles = numbers(1, 9, width)
     cosines, sines = angles.cos(), angles.sin()
@@ -57,7 +57,7 @@ def test_rotate(loops: Loops, heads_first: bool, width: int) -> None:
     assert found.stride() == given.stride()
 
 
-def test_rotation_of_shapes_that_the_loops_do_not_know(loops: Loops) -> None:
+def test_rotation_of_shapes_that_the_loops_do_not_know(loops: CKernels) -> None:
     def own(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, ...]:
         halves = (torch.cat([-one[..., 4:], one[..., :4]], dim=-1) for one in (q, k))
         return tuple(one * cos[:, None] + half * sin[:, None] for one, half in zip((q, k), halves, strict=True))
@@ -70,7 +70,7 @@ def test_rotation_of_shapes_that_the_loops_do_not_know(loops: Loops) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 16, 17, 4096])
-def test_weigh(loops: Loops, width: int) -> None:
+def test_weigh(loops: CKernels, width: int) -> None:
     logits = numbers(4, width) * 40
     logits[1] -= 500
     top, sums = loops.weigh(logits)
@@ -79,7 +79,7 @@ def test_weigh(loops: Loops, width: int) -> None:
     assert torch.allclose(sums, right, rtol=1e-6) and sums.dtype == torch.float64
 
 
-def test_weigh_lines_that_are_not_finite(loops: Loops) -> None:
+def test_weigh_lines_that_are_not_finite(loops: CKernels) -> None:
     logits = numbers(5, 40)
     logits[0] = -math.inf
     logits[1, 3] = math.inf
@@ -95,7 +95,7 @@ def test_weigh_lines_that_are_not_finite(loops: Loops) -> None:
 def test_other_formats_are_not_for_the_loops(dtype: torch.dtype) -> None:
     given = numbers(1, 2, 9, 8)
     angles = numbers(1, 9, 8)
-    assert are_flat(given, angles) and not are_flat(given, angles.to(dtype)) and not are_flat(given.transpose(1, 2))
+    assert are_contiguous_float32(given, angles) and not are_contiguous_float32(given, angles.to(dtype)) and not are_contiguous_float32(given.transpose(1, 2))
     assert can_rotate(given, angles, angles)
     assert not can_rotate(given.to(dtype), angles, angles) and not can_rotate(given, angles, angles.to(dtype))
     pair, output = (given, given), numbers(9, 2, 8)
@@ -104,26 +104,26 @@ def test_other_formats_are_not_for_the_loops(dtype: torch.dtype) -> None:
     assert not can_attend(given, pair, pair, output, numbers(2, 9).to(dtype))
 
 
-def test_a_model_uses_them_and_says_so(loops: Loops, network: Network) -> None:
-    choice = choose(network, "auto", "exact", 512)
+def test_a_model_uses_them_and_says_so(loops: CKernels, network: Network) -> None:
+    choice = choose_engine(network, "auto", "exact", 512)
     assert choice.reader is not None and choice.reader.loops is not None
 
 
 def test_a_model_without_them_is_read_all_the_same(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.models.engine.choosing.find_loops", lambda: "not today")
-    choice = choose(network, "auto", "exact", 512)
+    monkeypatch.setattr("assay.models.engine.choosing.find_c_kernels", lambda: "not today")
+    choice = choose_engine(network, "auto", "exact", 512)
     assert choice.engine == "tree" and choice.reader is not None and choice.reader.loops is None
 
 
-def test_they_are_compiled_once(loops: Loops, own_cache: Path) -> None:
-    assert isinstance(find_anew(), Loops)
+def test_they_are_compiled_once(loops: CKernels, own_cache: Path) -> None:
+    assert isinstance(find_anew(), CKernels)
     (library,) = (own_cache / "compiled").iterdir()
     made = library.stat()
-    assert isinstance(find_anew(), Loops)
+    assert isinstance(find_anew(), CKernels)
     assert library.stat().st_mtime_ns == made.st_mtime_ns and made.st_mode & 0o022 == 0
 
 
-def test_another_processor_gets_its_own(loops: Loops, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_gets_its_own(loops: CKernels, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find_anew()
     monkeypatch.setattr(room, "_processor", lambda: b"another")
     find_anew()

@@ -22,10 +22,10 @@ from assay.models.engine.memory import (
     address_room,
     container_room,
     free_bytes,
-    give_back,
+    release_memory,
     pack_tokens,
     peak_bytes,
-    room_for,
+    memory_budget,
     slots_for,
     token_bytes,
     weight_bytes,
@@ -59,8 +59,8 @@ def test_slots_fit_into_memory(network: Network) -> None:
 def test_weights_and_all_beside_them_take_half_of_what_is_free(network: Network) -> None:
     weights = weight_bytes(network.module)
     assert weights == 4 * sum(weight.numel() for weight in network.module.parameters())
-    assert room_for(network.module, 10 * weights) == 4 * weights
-    assert room_for(network.module, weights) == 0
+    assert memory_budget(network.module, 10 * weights) == 4 * weights
+    assert memory_budget(network.module, weights) == 0
     assert PACKED_PART + PACK_PART + SLOTS_PART <= 1
 
 
@@ -126,5 +126,5 @@ def test_memory_that_is_not_used_any_more_is_given_back() -> None:
     before = resident()
     del blocks
     kept = resident()
-    give_back()
+    release_memory()
     assert resident() < before - 200_000_000 and resident() <= kept and len(pin) == 1 << 10

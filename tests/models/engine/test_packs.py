@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Pack, cut
+from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Pack, make_pack
 from assay.models.engine.tree import PrefixTree, build_tree
 from assay.models.tokens import EncodedText
 
@@ -57,7 +57,7 @@ def test_every_row_looks_at_its_own_path_only(seed: int, stem: int, data: st.Dat
     paths = paths_of(tree)
     low = data.draw(st.integers(0, len(tree) - 1))
     high = data.draw(st.integers(low + 1, len(tree)))
-    pack = cut(tree, low, high)
+    pack = make_pack(tree, low, high)
     assert looks_at(pack, paths[low - 1] if low else []) == paths[low:high]
     assert list(pack.positions) == [len(path) - 1 for path in paths[low:high]]
     assert list(pack.tokens) == list(tree.tokens[low:high])
@@ -69,7 +69,7 @@ def test_the_remembered_path_leads_to_the_last_row(seed: int, size: int) -> None
     tree = random_tree(seed, 40)
     paths, remembered = paths_of(tree), []
     for low in range(0, len(tree), size):
-        pack = cut(tree, low, min(low + size, len(tree)))
+        pack = make_pack(tree, low, min(low + size, len(tree)))
         remembered = [*remembered[: pack.kept], *(int(row) + low for row in pack.path)]
         assert remembered == paths[pack.high - 1]
 
@@ -78,11 +78,11 @@ def test_the_remembered_path_leads_to_the_last_row(seed: int, size: int) -> None
 def test_only_a_long_common_prefix_is_set_apart(stem: int, common: int) -> None:
     texts = [EncodedText(number, (*range(stem), 900 + number, 0), 1) for number in range(4)]
     tree = build_tree(texts)
-    assert cut(tree, stem, len(tree)).common == common
+    assert make_pack(tree, stem, len(tree)).common == common
 
 
 def test_a_long_piece_is_a_block_without_a_mask() -> None:
     tree = build_tree([EncodedText(0, (*range(1000), 0), 1)])
-    blocks = cut(tree, 0, 1000).blocks
+    blocks = make_pack(tree, 0, 1000).blocks
     assert [block.end - block.start for block in blocks] == [5 * BLOCK_ROWS + 40]
     assert all(block.allowed is None for block in blocks)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from assay.models.engine.attention import NAME, Unsupported
-from assay.models.engine.packs import cut
+from assay.models.engine.packs import make_pack
 from assay.models.engine.reader import TreeReader, make_reader, rope_kinds, using_attention
 from assay.models.engine.tree import build_tree
 from assay.models.network import Network
@@ -35,11 +35,11 @@ def test_failed_pack_changes_nothing(reader: TreeReader) -> None:
     layer = reader.network.module.model.layers[1]
     none = np.zeros(0, dtype=np.int64)
     with using_attention(reader.network):
-        reader.read(cut(TREE, 0, 2), none)
+        reader.read(make_pack(TREE, 0, 2), none)
         before = [key[:, :2].clone() for key in reader.path.keys]
         hook = layer.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(MemoryError()))
         with pytest.raises(MemoryError):
-            reader.read(cut(TREE, 2, 4), none)
+            reader.read(make_pack(TREE, 2, 4), none)
         hook.remove()
     assert reader.path.length == 2
     assert all(torch.equal(key[:, :2], kept) for key, kept in zip(reader.path.keys, before, strict=True))
@@ -47,9 +47,9 @@ def test_failed_pack_changes_nothing(reader: TreeReader) -> None:
 
 def test_rows_come_in_the_order_asked_for(reader: TreeReader) -> None:
     with using_attention(reader.network):
-        both = reader.read(cut(TREE, 0, len(TREE)), np.array([0, 4]))
+        both = reader.read(make_pack(TREE, 0, len(TREE)), np.array([0, 4]))
         reader.path.clear()
-        turned = reader.read(cut(TREE, 0, len(TREE)), np.array([4, 0, 0]))
+        turned = reader.read(make_pack(TREE, 0, len(TREE)), np.array([4, 0, 0]))
     assert torch.equal(turned, both[[1, 0, 0]]) and both.shape == (2, 32)
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit
 from assay.models.encoding import Job
-from assay.models.engine.account import Amount, rates_of
-from assay.models.engine.attention import Path
-from assay.models.engine.choosing import Choice
+from assay.models.engine.account import ComputeCounts, flop_rates
+from assay.models.engine.attention import PrefixCache
+from assay.models.engine.choosing import EngineChoice
 from assay.models.engine.engine import Engine
-from assay.models.engine.head import ReadyLogits
+from assay.models.engine.head import PrecomputedLogits
 from assay.models.engine.reader import TreeReader, make_reader, using_attention
 from assay.models.engine.scoring import CONFIRMATIONS, TreeScorer
 from assay.models.network import Network, wrap
@@ -65,15 +65,15 @@ def test_the_number_of_distinct_prefixes_is_forwarded(
     )
     ask(reader, texts, size, on_read=amounts.append)
     hook.remove()
-    assert sum(rows) == sum(amount.tokens for amount in amounts) == prefixes(texts)
+    assert sum(rows) == sum(counts.tokens for counts in amounts) == prefixes(texts)
     assert max(rows) <= size
 
 
 def test_equal_requests_are_forwarded_once(reader: TreeReader, ask: Ask) -> None:
-    amounts: list[Amount] = []
+    amounts: list[ComputeCounts] = []
     texts = [EncodedText(number, (1, 2, 3, 4), 2) for number in range(10_000)]
     found = ask(reader, texts, on_read=amounts.append)
-    assert amounts == [Amount(3, 2, 6)] and len(found) == 10_000 and len(set(found.values())) == 1
+    assert amounts == [ComputeCounts(3, 2, 6)] and len(found) == 10_000 and len(set(found.values())) == 1
 
 
 def test_one_request_and_none(reader: TreeReader, ask: Ask) -> None:
@@ -103,7 +103,7 @@ def test_pack_that_does_not_fit_is_split(reader: TreeReader, ask: Ask, error: Ex
 
     before_forward(reader, refuse)
     check(ask(reader, texts, 64, on_shrink=shrunk.append, on_read=amounts.append), expected)
-    assert sum(amount.tokens for amount in amounts) == prefixes(texts)
+    assert sum(counts.tokens for counts in amounts) == prefixes(texts)
     assert shrunk[-1].tokens is not None and most // 2 <= shrunk[-1].tokens <= most
 
 
@@ -117,7 +117,7 @@ def test_memory_that_never_suffices_is_a_failure_of_every_text(reader: TreeReade
     assert reader.path.length == 0 and not reader.path.keys
 
 
-class TightPath(Path):
+class TightPath(PrefixCache):
     """Remembers no more than some tokens at once when they come in large portions."""
 
     def extend(self, kept: int, staged: Any) -> None:
@@ -197,7 +197,7 @@ def test_text_longer_than_the_positions_fails_alone(ask: Ask) -> None:
 
 def test_logits_of_the_model_itself_give_the_same(reader: TreeReader, ask: Ask) -> None:
     texts = some_texts()
-    check(ask(replace(reader, head=ReadyLogits(64)), texts, 24), ask(reader, texts))
+    check(ask(replace(reader, head=PrecomputedLogits(64)), texts, 24), ask(reader, texts))
 
 
 def test_path_is_let_go_when_asking_stops(reader: TreeReader, ask: Ask) -> None:
@@ -212,7 +212,7 @@ def test_weights_are_packed_where_many_full_packs_are_ahead(
     monkeypatch.setattr("assay.models.engine.memory.LEAST_PACK", 16)
     texts = some_texts()
     expected = ask(reader, texts)
-    engine = Engine(network, Choice("tree", "a test", reader), rates_of(network.module))
+    engine = Engine(network, EngineChoice("tree", "a test", reader), flop_rates(network.module))
     few = Job((), texts[:2], (), ())
     assert dict(engine.score(engine.begin(few, lambda _: None))).keys() == {0, 1}
     assert not any("forward" in vars(layer) for layer in network.module.modules())

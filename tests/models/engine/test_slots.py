@@ -13,11 +13,11 @@ import pytest
 from assay.core.requests import Generation, Sampling
 from assay.core.responses import Failure, Text
 from assay.models.batches import Batching, BatchLimit
-from assay.models.engine.account import Meter, rates_of
-from assay.models.engine.picking import picker_for
+from assay.models.engine.account import Meter, flop_rates
+from assay.models.engine.picking import make_sampler
 from assay.models.engine.reader import TreeReader, make_reader
-from assay.models.engine.slots import SlotWriter, Task, families
-from assay.models.generation import Writer, write_texts
+from assay.models.engine.slots import SlotGenerator, QueuedPrompt, prefix_groups
+from assay.models.generation import TextGenerator, generate_texts
 from assay.models.network import Network
 from assay.models.tokens import EncodedPrompt
 
@@ -42,18 +42,18 @@ def prompts(count: int, stem: int = 80, most: int = 8, **settings: Any) -> list[
     return [EncodedPrompt(place, (*trunk, *ids(1 + place % 7)), request, most) for place in range(count)]
 
 
-def slot_writer(reader: TreeReader, rows: int | None = None, **options: Any) -> SlotWriter:
-    writer = Writer(reader.network, Letters())  # type: ignore[arg-type]
-    meter = Meter(rates_of(reader.network.module))
+def slot_writer(reader: TreeReader, rows: int | None = None, **options: Any) -> SlotGenerator:
+    text_generator = TextGenerator(reader.network, Letters())  # type: ignore[arg-type]
+    meter = Meter(flop_rates(reader.network.module))
     batching = Batching(BatchLimit(rows=rows), options.pop("on_shrink", lambda _: None))
-    return SlotWriter(reader, writer, batching, meter, options.pop("slots_for", lambda room, count: 64), 1024)
+    return SlotGenerator(reader, text_generator, batching, meter, options.pop("slots_for", lambda room, count: 64), 1024)
 
 
-def tasks_of(network: Network, given: Sequence[EncodedPrompt]) -> list[Task]:
+def tasks_of(network: Network, given: Sequence[EncodedPrompt]) -> list[QueuedPrompt]:
     settings = network.module.generation_config
-    pickers: list[Any] = [partial(picker_for, prompt, settings, network.device) for prompt in given]
-    assert all(pick() is not None for pick in pickers)
-    return [Task(prompt, pick) for prompt, pick in zip(given, pickers, strict=True)]
+    pickers: list[Any] = [partial(make_sampler, prompt, settings, network.device) for prompt in given]
+    assert all(sample() is not None for sample in pickers)
+    return [QueuedPrompt(prompt, sample) for prompt, sample in zip(given, pickers, strict=True)]
 
 
 def write(reader: TreeReader, given: Sequence[EncodedPrompt], rows: int | None = None, **options: Any) -> list[Any]:
@@ -63,8 +63,8 @@ def write(reader: TreeReader, given: Sequence[EncodedPrompt], rows: int | None =
 
 
 def by_transformers(network: Network, given: Sequence[EncodedPrompt]) -> list[Any]:
-    writer = Writer(network, Letters())  # type: ignore[arg-type]
-    found = dict(write_texts(given, writer, Batching(BatchLimit(rows=1))))
+    text_generator = TextGenerator(network, Letters())  # type: ignore[arg-type]
+    found = dict(generate_texts(given, text_generator, Batching(BatchLimit(rows=1))))
     return [found[prompt.index] for prompt in given]
 
 
@@ -131,19 +131,19 @@ def test_the_end_token_ends(reader: TreeReader) -> None:
 
 def test_prompts_are_read_as_a_tree(reader: TreeReader) -> None:
     given = prompts(8)
-    writer = slot_writer(reader, 3)
+    text_generator = slot_writer(reader, 3)
     list(
-        writer.write(
+        text_generator.write(
             [
-                Task(
-                    one, lambda one=one: picker_for(one, reader.network.module.generation_config, reader.network.device)
+                QueuedPrompt(
+                    one, lambda one=one: make_sampler(one, reader.network.module.generation_config, reader.network.device)
                 )
                 for one in given
             ]
         )
     )  # type: ignore[misc]
     prefixes = {prompt.ids[:end] for prompt in given for end in range(1, len(prompt.ids) + 1)}
-    assert writer.meter.done.tokens == len(prefixes) and writer.meter.written == sum(one.max_tokens for one in given)
+    assert text_generator.meter.done.tokens == len(prefixes) and text_generator.meter.generated == sum(one.max_tokens for one in given)
 
 
 def test_a_free_slot_is_taken_at_the_next_step(reader: TreeReader) -> None:
@@ -162,7 +162,7 @@ def test_a_free_slot_is_taken_at_the_next_step(reader: TreeReader) -> None:
 
 
 def test_memory_that_runs_out_takes_fewer_slots(reader: TreeReader) -> None:
-    given, told = prompts(9), []
+    given, reported = prompts(9), []
     expected = write(reader, given)
 
     def refuse(_: Any, args: Any, kwargs: Any) -> None:
@@ -170,14 +170,14 @@ def test_memory_that_runs_out_takes_fewer_slots(reader: TreeReader) -> None:
             raise MemoryError
 
     hook = reader.network.module.base_model.register_forward_pre_hook(refuse, with_kwargs=True)
-    found = write(reader, given, on_shrink=told.append)
+    found = write(reader, given, on_shrink=reported.append)
     hook.remove()
     assert found != expected  # a prompt whose own tokens do not fit fails
     assert [answer for answer in found if isinstance(answer, Text)] == [
         one for one, answer in zip(expected, found, strict=True) if isinstance(answer, Text)
     ]
     assert {answer.kind for answer in found if isinstance(answer, Failure)} == {"out_of_memory"}
-    assert told and told[-1].rows == 1
+    assert reported and reported[-1].rows == 1
 
 
 def test_a_broken_token_fails_its_own_prompts_only(reader: TreeReader) -> None:
@@ -212,10 +212,10 @@ def test_close_calls_are_decided_alone(reader: TreeReader) -> None:
 
 def test_families_share_a_long_prefix() -> None:
     related, others = prompts(6), prompts(3, stem=3)
-    tasks = [Task(prompt, lambda: None) for prompt in (*related, *others)]  # type: ignore[arg-type,return-value]
-    groups = [[task.prompt for task in family] for family in families(tasks)]
+    tasks = [QueuedPrompt(prompt, lambda: None) for prompt in (*related, *others)]  # type: ignore[arg-type,return-value]
+    groups = [[task.prompt for task in family] for family in prefix_groups(tasks)]
     assert [len(group) for group in groups] == [6, 3] and set(groups[0]) == set(related)
-    assert list(families([])) == []
+    assert list(prefix_groups([])) == []
 
 
 def test_equal_prompts_are_read_once(network: Network) -> None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
-from assay.models.engine.loops import Loops
-from assay.models.engine.tuning import pack_reading, pack_steps, rotation, tune
+from assay.models.engine.loops import CKernels
+from assay.models.engine.tuning import pack_for_scoring, pack_for_decoding, rotation, patch_layers
 from assay.models.network import Network
 
 ROOM = 1 << 40
@@ -23,10 +23,10 @@ def states(module: Any, rows: int = 40) -> torch.Tensor:
 
 
 def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None:
-    tune(network.module).undo()  # rotary positions stay faster in the process
+    patch_layers(network.module).undo()  # rotary positions stay faster in the process
     before = states(network.module)
-    tuning = tune(network.module)
-    for_steps, for_reading = pack_steps(network.module, ROOM), pack_reading(network.module, 64, ROOM)
+    tuning = patch_layers(network.module)
+    for_steps, for_reading = pack_for_decoding(network.module, ROOM), pack_for_scoring(network.module, 64, ROOM)
     counts = {**tuning.counts, **for_steps.counts, **for_reading.counts}
     assert counts == {"step": 14, "reading": 14, "gated": 2, "norm": 5}
     after = states(network.module)
@@ -39,34 +39,34 @@ def test_tuned_layers_give_the_same_and_are_given_back(network: Network) -> None
 
 def test_a_norm_of_another_formula_keeps_its_own() -> None:
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
-    tuning = tune(Gemma2ForCausalLM(Gemma2Config(**SIZES, **heads)).eval())  # multiplies by 1 + weight
+    tuning = patch_layers(Gemma2ForCausalLM(Gemma2Config(**SIZES, **heads)).eval())  # multiplies by 1 + weight
     assert "norm" not in tuning.counts and tuning.counts["gated"] == 2
 
 
-def test_layers_of_another_format_are_not_read_by_the_loops(loops: Loops, network: Network) -> None:
+def test_layers_of_another_format_are_not_read_by_the_loops(loops: CKernels, network: Network) -> None:
     """A float32 model may keep a layer in another format; the loops would take its numbers for float32."""
     network.module.model.norm.to(torch.bfloat16)
     before = states(network.module)
-    tune(network.module, loops)
+    patch_layers(network.module, loops)
     assert (before - states(network.module)).abs().max() < 1e-4
 
 
 def test_other_designs_are_left_alone() -> None:
-    tuning = tune(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4)).eval())
+    tuning = patch_layers(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4)).eval())
     assert tuning.counts == {}
 
 
 def test_narrow_formats_are_left_alone(network: Network) -> None:
     narrow = network.module.to(torch.bfloat16)
     assert (
-        tune(narrow).counts == {}
-        and pack_steps(narrow, ROOM).counts == {}
-        and pack_reading(narrow, 64, ROOM).counts == {}
+        patch_layers(narrow).counts == {}
+        and pack_for_decoding(narrow, ROOM).counts == {}
+        and pack_for_scoring(narrow, 64, ROOM).counts == {}
     )
 
 
 def test_training_is_not_touched(network: Network) -> None:
-    tune(network.module)
+    patch_layers(network.module)
     loss = network.module(input_ids=torch.arange(20)[None]).logits.square().mean()
     loss.backward()
     assert all(parameter.grad is not None for parameter in network.module.parameters())
@@ -92,19 +92,19 @@ def test_packed_products_are_the_same(bias: bool, rows: int) -> None:
     given = torch.randn(1, rows, 24, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         own = module.layer(given)
-        assert pack_steps(module, ROOM).counts == {"step": 1} and pack_reading(module, 256, ROOM).counts == {
+        assert pack_for_decoding(module, ROOM).counts == {"step": 1} and pack_for_scoring(module, 256, ROOM).counts == {
             "reading": 1
         }
         assert (module.layer(given) - own).abs().max() < 1e-5
 
 
 def test_weights_are_packed_only_where_they_fit(network: Network) -> None:
-    assert pack_steps(network.module, 1000).counts == {} and pack_reading(network.module, 64, 1000).counts == {}
+    assert pack_for_decoding(network.module, 1000).counts == {} and pack_for_scoring(network.module, 64, 1000).counts == {}
 
 
 def test_a_product_that_rounds_another_way_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.models.engine.tuning._for_rows", lambda layer, rows: lambda given: layer(given) * 1.01)
-    assert pack_reading(OneLayer(False), 64, ROOM).counts == {}
+    assert pack_for_scoring(OneLayer(False), 64, ROOM).counts == {}
 
 
 def test_rotation_is_the_same_and_leaves_the_rest_to_the_model() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.fitting import FitProgress, FitReport, FitSettings, Lesson
+from assay.core.fitting import FitProgress, FitReport, FitSettings, TrainingExample
 from assay.core.requests import Loglikelihood
 from assay.core.specs import ModelSettings
 from assay.models.families import open_hf
@@ -65,26 +65,26 @@ def young_t5(tmp_path_factory: pytest.TempPathFactory, t5: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def choices() -> list[Lesson]:
+def choices() -> list[TrainingExample]:
     """32 lessons with a choice of four: which word belongs to which noun."""
     answers = list(COLOURS.values())
     return [
-        Lesson(tuple(Loglikelihood(f"Question {number}: the {noun} is", answer) for answer in answers), right)
+        TrainingExample(tuple(Loglikelihood(f"Question {number}: the {noun} is", answer) for answer in answers), right)
         for number in range(8)
         for right, noun in enumerate(COLOURS)
     ]
 
 
 @pytest.fixture(scope="session")
-def answers(choices: list[Lesson]) -> list[Lesson]:
+def answers(choices: list[TrainingExample]) -> list[TrainingExample]:
     """The same with the answer to be written."""
-    return [Lesson((lesson.requests[lesson.right],)) for lesson in choices]
+    return [TrainingExample((training_example.requests[training_example.right],)) for training_example in choices]
 
 
 @pytest.fixture(scope="session")
-def prompts(answers: list[Lesson]) -> list[str]:
+def prompts(answers: list[TrainingExample]) -> list[str]:
     """What stands before the answers."""
-    return [str(getattr(lesson.requests[0], "prompt", "")) for lesson in answers]
+    return [str(getattr(training_example.requests[0], "prompt", "")) for training_example in answers]
 
 
 @pytest.fixture(scope="session")
@@ -94,15 +94,15 @@ def fitted() -> Fit:
     def run(
         parent: Path,
         folder: Path,
-        lessons: list[Lesson],
-        checks: list[Lesson] | None = None,
+        training_examples: list[TrainingExample],
+        validation_examples: list[TrainingExample] | None = None,
         heard: list[FitProgress] | None = None,
         **settings: Any,
     ) -> FitReport:
         model: Any = open_hf({"pretrained": str(parent)}, ModelSettings("auto", "cpu"))
         listener = (lambda _: None) if heard is None else heard.append
         usual = {"learning_rate": 1e-2, "batch_size": 8, "epochs": 10, "check_every": 1000}
-        report: FitReport = model.fit(lessons, checks or [], FitSettings(**{**usual, **settings}), folder, listener)
+        report: FitReport = model.fit(training_examples, validation_examples or [], FitSettings(**{**usual, **settings}), folder, listener)
         model.close()
         return report
 

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from assay.core.errors import MissingExtra, ModelError
-from assay.core.fitting import FitProgress, FitReport, FitSettings, Lesson
-from assay.core.requests import Choosing, Classification, Loglikelihood, RollingLoglikelihood
+from assay.core.fitting import FitProgress, FitReport, FitSettings, TrainingExample
+from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ModelSettings
 from assay.models.families import open_hf
 from assay.models.fitting.adapting import adapt
 from assay.models.fitting.courses import Parent
 from assay.models.fitting.faults import is_full_disk
-from assay.models.fitting.head_lessons import head_course
+from assay.models.fitting.head_lessons import head_recipe
 from assay.models.fitting.settings import count_steps
-from assay.models.fitting.texts import text_course
-from assay.models.fitting.training import Plan, apart, train
+from assay.models.fitting.texts import text_recipe
+from assay.models.fitting.training import TrainingPlan, isolated_random_state, train
 
 Fit = Callable[..., FitReport]
 Tensors = Callable[[Path], dict[str, Any]]
@@ -34,38 +34,38 @@ def opened(folder: Path) -> Any:
     return open_hf({"pretrained": str(folder)}, ModelSettings("auto", "cpu"))
 
 
-def labelled() -> list[Lesson]:
-    return [Lesson((Classification(f"Question {n}", ("odd", "even")),), n % 2) for n in range(16)]
+def labelled() -> list[TrainingExample]:
+    return [TrainingExample((Classification(f"Question {n}", ("odd", "even")),), n % 2) for n in range(16)]
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_others(
     young_llama: Path,
     encoders: Callable[..., Path],
-    answers: list[Lesson],
+    answers: list[TrainingExample],
     fitted: Fit,
     tensors: Tensors,
     tmp_path: Path,
 ) -> None:
-    for parent, lessons in ((young_llama, answers), (encoders("Bert", "Model"), labelled())):
+    for parent, training_examples in ((young_llama, answers), (encoders("Bert", "Model"), labelled())):
         folders = [tmp_path / f"{parent.name}-{name}" for name in ("one", "two", "other")]
         for folder, seed in zip(folders, (1, 1, 2), strict=True):
-            fitted(parent, folder, lessons, max_steps=3, seed=seed)
+            fitted(parent, folder, training_examples, max_steps=3, seed=seed)
         one, two, other = (tensors(folder) for folder in folders)
         assert all(one[name].equal(two[name]) for name in one)
         assert not all(one[name].equal(other[name]) for name in one)
 
 
-def in_memory(model: Any, make: Any, lessons: list[Lesson], settings: FitSettings, folder: Path) -> Any:
+def in_memory(model: Any, make: Any, training_examples: list[TrainingExample], settings: FitSettings, folder: Path) -> Any:
     """The module right after training, which the Trainer itself holds."""
     import torch
 
     parent = Parent(model.checkpoint, model.arguments, "", model.capabilities, make)
-    with apart(settings.seed):
-        course = make(parent, lessons, [], settings)
+    with isolated_random_state(settings.seed):
+        recipe = make(parent, training_examples, [], settings)
         torch.manual_seed(settings.seed)
-        module = adapt(course.load(), settings)
-        plan = Plan(settings, settings.learning_rate or 0.0, settings.max_steps or 0, False, folder)
-        train(module, course, plan, None, (torch.device("cpu"), lambda _: None))
+        module = adapt(recipe.load(), settings)
+        plan = TrainingPlan(settings, settings.learning_rate or 0.0, settings.max_steps or 0, False, folder)
+        train(module, recipe, plan, None, (torch.device("cpu"), lambda _: None))
     return (module.merge_and_unload() if settings.method == "lora" else module).eval()
 
 
@@ -76,7 +76,7 @@ def test_the_folder_gives_bit_by_bit_what_the_model_gave_in_memory(
     kind: str,
     young_llama: Path,
     encoders: Callable[..., Path],
-    answers: list[Lesson],
+    answers: list[TrainingExample],
     fitted: Fit,
     tmp_path: Path,
 ) -> None:
@@ -84,12 +84,12 @@ def test_the_folder_gives_bit_by_bit_what_the_model_gave_in_memory(
     import transformers
 
     folder = young_llama if kind == "text" else encoders("Bert", "Model")
-    lessons = answers if kind == "text" else labelled()
+    training_examples = answers if kind == "text" else labelled()
     options: dict[str, Any] = {"method": method, "learning_rate": 1e-2, "batch_size": 8, "max_steps": 4, "epochs": 10}
     model = opened(folder)
-    make = partial(text_course, model._encoder) if kind == "text" else partial(head_course, model.tokenizer)
-    before = in_memory(model, make, lessons, FitSettings(**options), tmp_path / "memory")
-    fitted(folder, tmp_path / "new", lessons, **options)
+    make = partial(text_recipe, model._encoder) if kind == "text" else partial(head_recipe, model.tokenizer)
+    before = in_memory(model, make, training_examples, FitSettings(**options), tmp_path / "memory")
+    fitted(folder, tmp_path / "new", training_examples, **options)
     loader = "AutoModelForCausalLM" if kind == "text" else "AutoModelForSequenceClassification"
     after = getattr(transformers, loader).from_pretrained(tmp_path / "new").eval()
     ids = torch.arange(5, 25).unsqueeze(0)
@@ -99,7 +99,7 @@ def test_the_folder_gives_bit_by_bit_what_the_model_gave_in_memory(
 
 @pytest.mark.parametrize("folder", ["young_llama", "plain", "t5", "bart"])
 def test_the_new_folder_is_a_model_of_its_own_with_the_tokenizer_of_its_parent(
-    folder: str, answers: list[Lesson], fitted: Fit, tmp_path: Path, request: pytest.FixtureRequest
+    folder: str, answers: list[TrainingExample], fitted: Fit, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     parent_folder = request.getfixturevalue(folder)
     fitted(parent_folder, tmp_path / "new", answers, max_steps=1)
@@ -112,7 +112,7 @@ def test_the_new_folder_is_a_model_of_its_own_with_the_tokenizer_of_its_parent(
 
 
 def test_training_leaves_random_states_environment_and_output_alone(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     import numpy
     import torch
@@ -129,7 +129,7 @@ def test_training_leaves_random_states_environment_and_output_alone(
     assert capfd.readouterr() == ("", "")
 
 
-def test_steps_are_counted_from_lessons_epochs_and_batches() -> None:
+def test_steps_are_counted_from_training_examples_epochs_and_batches() -> None:
     assert count_steps(100, FitSettings(batch_size=16, epochs=3)) == 21
     assert count_steps(100, FitSettings(batch_size=16, epochs=3, accumulation=4)) == 6
     assert count_steps(100, FitSettings(batch_size=16, epochs=0.5)) == 4
@@ -138,49 +138,49 @@ def test_steps_are_counted_from_lessons_epochs_and_batches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lessons", "message"),
+    ("training_examples", "message"),
     [
         ([], "lessons: there are none; expected at least one document"),
-        ([Lesson(())], "lesson 1: it asks nothing"),
+        ([TrainingExample(())], "lesson 1: it asks nothing"),
         (
-            [Lesson((Choosing("a", ("b", "c")),))],
+            [TrainingExample((ChoiceSelection("a", ("b", "c")),))],
             "lesson 1: choosing requests, which this model cannot learn; expected",
         ),
-        ([Lesson((RollingLoglikelihood("a"),))], "lesson 1: rolling_loglikelihood requests, which this model cannot"),
+        ([TrainingExample((RollingLoglikelihood("a"),))], "lesson 1: rolling_loglikelihood requests, which this model cannot"),
         (
-            [Lesson((Loglikelihood("a", "b"),), right=1)],
+            [TrainingExample((Loglikelihood("a", "b"),), right=1)],
             "lesson 1: place 1 is said to be right; expected a place from 0",
         ),
     ],
 )
-def test_lessons_that_cannot_be_learnt_are_refused(
-    lessons: list[Lesson], message: str, young_llama: Path, fitted: Fit, tmp_path: Path
+def test_training_examples_that_cannot_be_learnt_are_refused(
+    training_examples: list[TrainingExample], message: str, young_llama: Path, fitted: Fit, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=message):
-        fitted(young_llama, tmp_path / "new", lessons)
+        fitted(young_llama, tmp_path / "new", training_examples)
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
-    ("lesson", "message"),
+    ("training_example", "message"),
     [
-        (Lesson((Loglikelihood("a", "b"),)), "loglikelihood requests.*expected one of: choosing, classification, span"),
-        (Lesson((Classification("a", ("b",)),)), "the labels b; expected two labels or more, all different"),
-        (Lesson((Classification("a", ("b", "b")),)), "the labels b, b; expected two labels or more, all different"),
-        (Lesson((Classification("a", ("b", "c")),), 2), "place 2 is said to be right; expected a place from 0 to 1"),
-        (Lesson((Choosing("a", ()),)), "there are no choices; expected at least one"),
-        (Lesson((Choosing("a", ("b",)), Choosing("a", ("c",)))), "2 choosing requests; expected one"),
+        (TrainingExample((Loglikelihood("a", "b"),)), "loglikelihood requests.*expected one of: choosing, classification, span"),
+        (TrainingExample((Classification("a", ("b",)),)), "the labels b; expected two labels or more, all different"),
+        (TrainingExample((Classification("a", ("b", "b")),)), "the labels b, b; expected two labels or more, all different"),
+        (TrainingExample((Classification("a", ("b", "c")),), 2), "place 2 is said to be right; expected a place from 0 to 1"),
+        (TrainingExample((ChoiceSelection("a", ()),)), "there are no choices; expected at least one"),
+        (TrainingExample((ChoiceSelection("a", ("b",)), ChoiceSelection("a", ("c",)))), "2 choosing requests; expected one"),
     ],
 )
-def test_lessons_that_a_head_cannot_learn_are_refused(
-    lesson: Lesson, message: str, encoders: Callable[..., Path], fitted: Fit, tmp_path: Path
+def test_training_examples_that_a_head_cannot_learn_are_refused(
+    training_example: TrainingExample, message: str, encoders: Callable[..., Path], fitted: Fit, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=f"^lesson 1: {message}"):
-        fitted(encoders("Bert", "Model"), tmp_path / "new", [lesson])
+        fitted(encoders("Bert", "Model"), tmp_path / "new", [training_example])
 
 
 def test_all_faults_of_the_settings_are_told_at_once(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     wrong = {
         "method": "magic",
@@ -197,7 +197,7 @@ def test_all_faults_of_the_settings_are_told_at_once(
 
 
 def test_a_loss_that_is_no_number_stops_with_the_step(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     with pytest.raises(
         ModelError, match=r"the (loss|gradient) is (nan|inf) at step [2-9].*lower learning_rate than 1e\+30"
@@ -224,7 +224,7 @@ def failing(error: Exception) -> Callable[[FitProgress], None]:
     ],
 )
 def test_full_memory_and_full_disks_say_what_to_do(
-    error: Exception, message: str, young_llama: Path, answers: list[Lesson], tmp_path: Path
+    error: Exception, message: str, young_llama: Path, answers: list[TrainingExample], tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         opened(young_llama).fit(answers, [], FitSettings(), tmp_path / "new", failing(error))
@@ -233,7 +233,7 @@ def test_full_memory_and_full_disks_say_what_to_do(
         assert "Try batch_size=8 with accumulation=2 (the same steps), method=lora" in str(caught.value)
 
 
-def test_other_errors_pass_as_they_are(young_llama: Path, answers: list[Lesson], tmp_path: Path) -> None:
+def test_other_errors_pass_as_they_are(young_llama: Path, answers: list[TrainingExample], tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         opened(young_llama).fit(answers, [], FitSettings(), tmp_path / "new", failing(ZeroDivisionError()))
 
@@ -246,7 +246,7 @@ def test_a_full_disk_is_known_by_the_words_of_every_library() -> None:
 
 
 def test_missing_peft_is_named_with_its_extra(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(MissingExtra, match=r'"peft" is not installed. Run: pip install \'assay-eval\[finetune\]\''):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.fitting import FitReport, FitSettings, Lesson
-from assay.core.requests import Choosing, Classification
+from assay.core.fitting import FitReport, FitSettings, TrainingExample
+from assay.core.requests import ChoiceSelection, Classification
 from assay.core.specs import ModelSettings
 from assay.models.families import open_hf
 from assay.models.fitting.settings import LEARNING_RATES, learning_rate
@@ -21,7 +21,7 @@ LAYERS = [f"model.layers.{number}" for number in range(2)]
 
 
 def test_full_changes_every_weight(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, differing: Differing, tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, differing: Differing, tmp_path: Path
 ) -> None:
     fitted(young_llama, tmp_path / "new", choices, max_steps=2)
     changed = differing(young_llama, tmp_path / "new")
@@ -30,7 +30,7 @@ def test_full_changes_every_weight(
 
 
 def test_lora_changes_its_layers_alone_and_leaves_a_plain_model(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, differing: Differing, tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, differing: Differing, tmp_path: Path
 ) -> None:
     report = fitted(young_llama, tmp_path / "new", choices, choices, method="lora", check_every=20)
     # peft's usual layers of a Llama.
@@ -41,7 +41,7 @@ def test_lora_changes_its_layers_alone_and_leaves_a_plain_model(
 
 
 def test_lora_takes_other_layers(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, differing: Differing, tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, differing: Differing, tmp_path: Path
 ) -> None:
     fitted(young_llama, tmp_path / "new", choices, method="lora", lora_targets=("up_proj",), max_steps=2)
     assert differing(young_llama, tmp_path / "new") == {f"{layer}.mlp.up_proj.weight" for layer in LAYERS}
@@ -53,7 +53,7 @@ def test_lora_takes_other_layers(
 
 @pytest.mark.parametrize("folder", ["plain", "young_t5"])
 def test_lora_works_for_other_families(
-    folder: str, choices: list[Lesson], fitted: Fit, tmp_path: Path, request: pytest.FixtureRequest
+    folder: str, choices: list[TrainingExample], fitted: Fit, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     parent = request.getfixturevalue(folder)
     report = fitted(parent, tmp_path / "new", choices, choices[:4], method="lora", max_steps=12, check_every=6)
@@ -61,7 +61,7 @@ def test_lora_works_for_other_families(
 
 
 def test_head_trains_the_output_layer_alone(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, differing: Differing, tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, differing: Differing, tmp_path: Path
 ) -> None:
     fitted(young_llama, tmp_path / "new", choices, method="head", max_steps=2)
     assert differing(young_llama, tmp_path / "new") == {"lm_head.weight"}
@@ -69,25 +69,25 @@ def test_head_trains_the_output_layer_alone(
 
 @pytest.mark.parametrize("folder", ["plain", "young_t5"])
 def test_a_tied_output_layer_cannot_be_trained_alone(
-    folder: str, choices: list[Lesson], fitted: Fit, tmp_path: Path, request: pytest.FixtureRequest
+    folder: str, choices: list[TrainingExample], fitted: Fit, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     with pytest.raises(ModelError, match="tied to the input embeddings.*expected full or lora. Set method=lora"):
         fitted(request.getfixturevalue(folder), tmp_path / "new", choices, method="head")
 
 
-def labelled() -> list[Lesson]:
-    return [Lesson((Classification(f"Question {n}", ("odd", "even")),), n % 2) for n in range(8)]
+def labelled() -> list[TrainingExample]:
+    return [TrainingExample((Classification(f"Question {n}", ("odd", "even")),), n % 2) for n in range(8)]
 
 
-def chosen() -> list[Lesson]:
-    return [Lesson((Choosing(f"Question {n}", ("odd", "even")),), n % 2) for n in range(8)]
+def chosen() -> list[TrainingExample]:
+    return [TrainingExample((ChoiceSelection(f"Question {n}", ("odd", "even")),), n % 2) for n in range(8)]
 
 
 @pytest.mark.parametrize("method", ["head", "lora"])
-@pytest.mark.parametrize("lessons", [labelled(), chosen()], ids=["labels", "choices"])
+@pytest.mark.parametrize("training_examples", [labelled(), chosen()], ids=["labels", "choices"])
 def test_a_new_head_is_trained_in_full_and_the_body_as_the_method_says(
     method: str,
-    lessons: list[Lesson],
+    training_examples: list[TrainingExample],
     encoders: Callable[..., Path],
     fitted: Fit,
     tensors: Callable[[Path], dict[str, Any]],
@@ -97,7 +97,7 @@ def test_a_new_head_is_trained_in_full_and_the_body_as_the_method_says(
     for name, steps in (("begun", 1), ("trained", 4)):
         # With a rate of almost nothing the first shows what the new head was before.
         rate = 1e-2 if name == "trained" else 1e-30
-        fitted(parent, tmp_path / name, lessons, method=method, max_steps=steps, learning_rate=rate)
+        fitted(parent, tmp_path / name, training_examples, method=method, max_steps=steps, learning_rate=rate)
     before, begun, after = (tensors(folder) for folder in (parent, tmp_path / "begun", tmp_path / "trained"))
     body = {name for name in before if not before[name].equal(after[f"bert.{name}"])}
     lora = {f"encoder.layer.{n}.attention.self.{part}.weight" for n in range(2) for part in ("query", "value")}
@@ -133,7 +133,7 @@ def test_every_method_has_a_rate_for_every_family() -> None:
 
 
 def test_a_parent_in_bfloat16_is_trained_and_saved_in_float32(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, tensors: Callable[[Path], dict[str, Any]], tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, tensors: Callable[[Path], dict[str, Any]], tmp_path: Path
 ) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

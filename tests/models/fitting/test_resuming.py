@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.fitting import FitReport, FitSettings, Lesson
-from assay.models.fitting.record import alone
-from assay.models.fitting.states import State, whole_states
-from assay.models.fitting.training import Plan
+from assay.core.fitting import FitReport, FitSettings, TrainingExample
+from assay.models.fitting.record import folder_lock
+from assay.models.fitting.states import TrainingCheckpoint, complete_checkpoints
+from assay.models.fitting.training import TrainingPlan
 
 Fit = Callable[..., FitReport]
 WORKER = Path(__file__).with_name("worker.py")
@@ -77,7 +77,7 @@ def whole_checkpoint(folder: Path, step: int) -> Path:
 def test_a_checkpoint_that_lacks_something_is_removed(missing: str, tmp_path: Path) -> None:
     whole_checkpoint(tmp_path, 4)
     (whole_checkpoint(tmp_path, 8) / missing).unlink()
-    assert [state.step for state in whole_states(tmp_path)] == [4]
+    assert [state.step for state in complete_checkpoints(tmp_path)] == [4]
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-4"]
 
 
@@ -87,14 +87,14 @@ def test_a_torn_state_and_missing_shards_make_a_checkpoint_broken(tmp_path: Path
     (sharded / "model.safetensors").rename(sharded / "model-00001-of-00002.safetensors")
     shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
     (sharded / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
-    assert whole_states(tmp_path) == []
+    assert complete_checkpoints(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_checkpoints_come_in_the_order_of_their_steps(tmp_path: Path) -> None:
     for step in (12, 8, 100):
         whole_checkpoint(tmp_path, step)
-    assert [state.step for state in whole_states(tmp_path)] == [8, 12, 100]
+    assert [state.step for state in complete_checkpoints(tmp_path)] == [8, 12, 100]
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_checkpoints_come_in_the_order_of_their_steps(tmp_path: Path) -> None:
 def test_what_was_stopped_early_is_not_trained_on(metric: str, patience: int, is_over: bool, tmp_path: Path) -> None:
     """As after a kill between the last check and the finished model."""
     history = tuple({"step": step, "loss": step / 10, "accuracy": step / 10} for step in (2, 4, 6))
-    plan = Plan(FitSettings(metric=metric, patience=patience), 1e-3, 20, True, tmp_path)
-    assert plan.is_over(State(tmp_path, 6, history)) is is_over
-    assert plan.is_over(State(tmp_path, 20, history))
+    plan = TrainingPlan(FitSettings(metric=metric, patience=patience), 1e-3, 20, True, tmp_path)
+    assert plan.is_over(TrainingCheckpoint(tmp_path, 6, history)) is is_over
+    assert plan.is_over(TrainingCheckpoint(tmp_path, 20, history))
     assert not plan.is_over(None)
 
 
 def test_a_finished_folder_gives_its_report_at_once(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     first = fitted(young_llama, tmp_path / "new", answers, answers[:4], max_steps=2)
     weights = (tmp_path / "new" / "model.safetensors").stat().st_mtime_ns
@@ -121,7 +121,7 @@ def test_a_finished_folder_gives_its_report_at_once(
 
 
 def test_a_folder_of_another_training_is_refused_with_what_differs(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     fitted(young_llama, tmp_path / "new", answers, max_steps=1)
     before = (tmp_path / "new" / "fit.json").read_bytes()
@@ -134,14 +134,14 @@ def test_a_folder_of_another_training_is_refused_with_what_differs(
 
 
 def test_another_parent_is_refused(
-    young_llama: Path, plain: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, plain: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     fitted(young_llama, tmp_path / "new", answers, max_steps=1)
     with pytest.raises(ModelError, match="holds another training: another parent model"):
         fitted(plain, tmp_path / "new", answers, max_steps=1)
 
 
-def test_a_model_is_never_overwritten(copied: Path, answers: list[Lesson], fitted: Fit) -> None:
+def test_a_model_is_never_overwritten(copied: Path, answers: list[TrainingExample], fitted: Fit) -> None:
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
     with pytest.raises(ModelError, match="holds a model already .config.json., and no fit.json"):
         fitted(copied, copied, answers, max_steps=1)
@@ -149,7 +149,7 @@ def test_a_model_is_never_overwritten(copied: Path, answers: list[Lesson], fitte
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     (tmp_path / "new").touch()
     with pytest.raises(ModelError, match="new: cannot be made: File exists; expected a folder to write to"):
@@ -157,9 +157,9 @@ def test_a_file_in_the_place_of_the_folder_is_told(
 
 
 def test_two_trainings_of_one_folder_do_not_run_at_once(
-    young_llama: Path, answers: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, answers: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     pytest.importorskip("fcntl")
-    with alone(tmp_path / "new"), pytest.raises(ModelError, match="another process is training in this folder"):
+    with folder_lock(tmp_path / "new"), pytest.raises(ModelError, match="another process is training in this folder"):
         fitted(young_llama, tmp_path / "new", answers, max_steps=1)
     fitted(young_llama, tmp_path / "new", answers, max_steps=1)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.fitting import FitReport, Lesson
+from assay.core.fitting import FitReport, TrainingExample
 from assay.core.requests import Loglikelihood
-from assay.models.fitting.states import best_check, lost_patience, read_history
+from assay.models.fitting.states import best_evaluation, patience_exhausted, read_history
 
 Fit = Callable[..., FitReport]
 HISTORY = (
@@ -25,25 +25,25 @@ HISTORY = (
 
 
 def test_the_best_check_is_the_highest_accuracy_or_the_lowest_loss_and_the_first_of_equals() -> None:
-    assert best_check(HISTORY, "accuracy")["step"] == 6
-    assert best_check(HISTORY, "loss")["step"] == 4
+    assert best_evaluation(HISTORY, "accuracy")["step"] == 6
+    assert best_evaluation(HISTORY, "loss")["step"] == 4
     twice = [{"step": step, "loss": 1.0, "accuracy": 0.5} for step in (2, 4)]
-    assert best_check(twice, "accuracy")["step"] == 2
+    assert best_evaluation(twice, "accuracy")["step"] == 2
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "mcc", "f1"])
 def test_of_equal_checks_the_lowest_loss_is_kept(metric: str) -> None:
     history = [{"step": step, "loss": loss, metric: 0.5} for step, loss in ((2, 3.0), (4, 1.0), (6, 2.0))]
-    assert best_check(history, metric)["step"] == 4
-    assert not lost_patience(history, metric, 2) and lost_patience(history, metric, 1)
+    assert best_evaluation(history, metric)["step"] == 4
+    assert not patience_exhausted(history, metric, 2) and patience_exhausted(history, metric, 1)
 
 
 @pytest.mark.parametrize(("metric", "since"), [("accuracy", 2), ("loss", 3)])
 def test_patience_is_lost_after_as_many_checks_since_the_best(metric: str, since: int) -> None:
-    assert lost_patience(HISTORY, metric, since)
-    assert not lost_patience(HISTORY, metric, since + 1)
-    assert not lost_patience(HISTORY, metric, None)
-    assert not lost_patience((), metric, 1)
+    assert patience_exhausted(HISTORY, metric, since)
+    assert not patience_exhausted(HISTORY, metric, since + 1)
+    assert not patience_exhausted(HISTORY, metric, None)
+    assert not patience_exhausted((), metric, 1)
 
 
 def test_history_is_read_from_the_log() -> None:
@@ -51,9 +51,9 @@ def test_history_is_read_from_the_log() -> None:
     assert read_history(log) == ({"step": 2, "loss": 3.0, "accuracy": 0.5},)
 
 
-def swapped(lessons: list[Lesson]) -> list[Lesson]:
+def swapped(training_examples: list[TrainingExample]) -> list[TrainingExample]:
     """Lessons for which the more is learnt, the worse it gets: the right answers are wrong."""
-    return [Lesson(lesson.requests, (lesson.right + 1) % 4) for lesson in lessons]
+    return [TrainingExample(training_example.requests, (training_example.right + 1) % 4) for training_example in training_examples]
 
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
@@ -62,14 +62,14 @@ def test_the_best_and_not_the_worst_weights_are_kept(
     metric: str,
     is_honest: bool,
     young_llama: Path,
-    choices: list[Lesson],
+    choices: list[TrainingExample],
     fitted: Fit,
     tensors: Callable[[Path], dict[str, Any]],
     tmp_path: Path,
 ) -> None:
-    checks = choices if is_honest else swapped(choices)
+    validation_examples = choices if is_honest else swapped(choices)
     options = {"metric": metric, "check_every": 8, "epochs": 6, "schedule": "constant", "warmup": 0.0}
-    report = fitted(young_llama, tmp_path / "new", choices, checks, **options)
+    report = fitted(young_llama, tmp_path / "new", choices, validation_examples, **options)
     values = [entry[metric] for entry in report.history]
     assert [entry["step"] for entry in report.history] == [8, 16, 24]
     best = max(values) if metric == "accuracy" else min(values)
@@ -78,7 +78,7 @@ def test_the_best_and_not_the_worst_weights_are_kept(
     assert report.best_step == 8 * (values.index(best) + 1)
     assert report.steps == 24
     # The weights are those of that step: a training with the same rates that ends there gives them.
-    again = fitted(young_llama, tmp_path / "short", choices, checks, **{**options, "max_steps": report.best_step})
+    again = fitted(young_llama, tmp_path / "short", choices, validation_examples, **{**options, "max_steps": report.best_step})
     assert again.best_step == report.best_step
     one, other = tensors(tmp_path / "new"), tensors(tmp_path / "short")
     assert all(one[name].equal(other[name]) for name in one)
@@ -86,13 +86,13 @@ def test_the_best_and_not_the_worst_weights_are_kept(
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
 def test_weights_from_before_it_got_worse_are_kept(
-    metric: str, young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+    metric: str, young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     """At first the short word is likelier; then the taught one is, and the short one unlikelier with every step."""
     words = tuple(Loglikelihood("Question 1: the fox is", word) for word in ("#", " brown"))
     options = {"metric": metric, "check_every": 2, "epochs": 6, "schedule": "constant"}
-    falling = fitted(young_llama, tmp_path / "falling", choices, [Lesson(words, 0)], **options)
-    rising = fitted(young_llama, tmp_path / "rising", choices, [Lesson(words, 1)], **options)
+    falling = fitted(young_llama, tmp_path / "falling", choices, [TrainingExample(words, 0)], **options)
+    rising = fitted(young_llama, tmp_path / "rising", choices, [TrainingExample(words, 1)], **options)
     assert falling.best_step == 2 and falling.steps == 24
     assert falling.history[0][metric] != falling.history[-1][metric]
     assert rising.best_step > 2
@@ -102,7 +102,7 @@ def test_weights_from_before_it_got_worse_are_kept(
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
 def test_training_stops_when_nothing_improves(
-    metric: str, young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+    metric: str, young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     report = fitted(
         young_llama, tmp_path / "new", choices, swapped(choices), metric=metric, check_every=4, patience=2, epochs=20
@@ -113,19 +113,19 @@ def test_training_stops_when_nothing_improves(
 
 
 def test_the_weights_of_the_lowest_loss_are_kept_of_equal_checks(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, tensors: Callable[[Path], dict[str, Any]], tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, tensors: Callable[[Path], dict[str, Any]], tmp_path: Path
 ) -> None:
     """One question that is right from the first check on: only the loss tells the checks apart."""
     words = tuple(Loglikelihood("Question 1: the fox is", word) for word in (" brown", "#"))
     options = {"check_every": 2, "epochs": 2, "schedule": "constant", "warmup": 0.0, "learning_rate": 5e-3}
-    report = fitted(young_llama, tmp_path / "new", choices, [Lesson(words, 0)] * 2, **options)
+    report = fitted(young_llama, tmp_path / "new", choices, [TrainingExample(words, 0)] * 2, **options)
     ties = [entry for entry in report.history if entry["accuracy"] == report.value]
     assert len(ties) == report.tied + 1 > 2
     lowest = min(ties, key=lambda entry: entry["loss"])
     assert ties[0] is not lowest
     assert (report.best_step, report.loss) == (lowest["step"], lowest["loss"])
     again = fitted(
-        young_llama, tmp_path / "short", choices, [Lesson(words, 0)] * 2, **{**options, "max_steps": report.best_step}
+        young_llama, tmp_path / "short", choices, [TrainingExample(words, 0)] * 2, **{**options, "max_steps": report.best_step}
     )
     one, other = tensors(tmp_path / "new"), tensors(tmp_path / "short")
     assert again.best_step == report.best_step and all(one[name].equal(other[name]) for name in one)
@@ -133,9 +133,9 @@ def test_the_weights_of_the_lowest_loss_are_kept_of_equal_checks(
 
 @pytest.mark.parametrize("metric", ["mcc", "f1", "acc_norm"])
 def test_other_metrics_of_choices_decide(
-    metric: str, young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+    metric: str, young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
-    sized = [replace(lesson, lengths=tuple(len(r.continuation) for r in lesson.requests)) for lesson in choices]  # type: ignore[union-attr]
+    sized = [replace(training_example, lengths=tuple(len(r.continuation) for r in training_example.requests)) for training_example in choices]  # type: ignore[union-attr]
     options = {"check_every": 8, "epochs": 6, "schedule": "constant", "warmup": 0.0}
     report = fitted(young_llama, tmp_path / "new", choices, sized, metric=metric, **options)
     values = [entry[metric] for entry in report.history]
@@ -143,34 +143,34 @@ def test_other_metrics_of_choices_decide(
     assert {"loss", "accuracy", metric} <= set(report.history[0])
 
 
-def test_a_metric_that_the_lessons_do_not_have_is_refused(
-    young_llama: Path, answers: list[Lesson], choices: list[Lesson], fitted: Fit, tmp_path: Path
+def test_a_metric_that_the_training_examples_do_not_have_is_refused(
+    young_llama: Path, answers: list[TrainingExample], choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
-    told = 'metric: found "mcc", but validation lesson 1 has no choices; expected one of: accuracy, loss'
-    with pytest.raises(ModelError, match=told):
+    message = 'metric: found "mcc", but validation lesson 1 has no choices; expected one of: accuracy, loss'
+    with pytest.raises(ModelError, match=message):
         fitted(young_llama, tmp_path / "new", answers, answers[:2], metric="mcc")
     with pytest.raises(ModelError, match="characters of the choices of validation lesson 1 are not known"):
         fitted(young_llama, tmp_path / "new", choices, choices[:2], metric="acc_norm")
 
 
 def test_a_model_that_learnt_one_answer_alone_is_noticed(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     """It is taught that one word is right everywhere, which in validation it is not in every fourth document."""
     words = (" brown", "#")
     asked = [tuple(Loglikelihood(f"Question {number}: the fox is", word) for word in words) for number in range(16)]
-    lessons = [Lesson(requests, 0) for requests in asked]
-    checks = [Lesson(requests, int(number % 4 == 0)) for number, requests in enumerate(asked)]
-    report = fitted(young_llama, tmp_path / "new", lessons, checks, epochs=6, learning_rate=5e-3)
-    told = f"the kept model (step {report.best_step}) gives all 16 validation documents the same answer"
+    training_examples = [TrainingExample(requests, 0) for requests in asked]
+    validation_examples = [TrainingExample(requests, int(number % 4 == 0)) for number, requests in enumerate(asked)]
+    report = fitted(young_llama, tmp_path / "new", training_examples, validation_examples, epochs=6, learning_rate=5e-3)
+    message = f"the kept model (step {report.best_step}) gives all 16 validation documents the same answer"
     assert report.history[-1]["classes"] == 1
-    assert report.notices == (f"{told}, which is right in {report.value:.1%} of them",)
-    few = fitted(young_llama, tmp_path / "few", lessons, checks[:4], epochs=6, learning_rate=5e-3)
+    assert report.notices == (f"{message}, which is right in {report.value:.1%} of them",)
+    few = fitted(young_llama, tmp_path / "few", training_examples, validation_examples[:4], epochs=6, learning_rate=5e-3)
     assert few.notices == ()
 
 
 def test_without_checks_the_last_weights_are_kept(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     report = fitted(young_llama, tmp_path / "new", choices, max_steps=5, check_every=2)
     assert report == FitReport(5, 5)
@@ -178,13 +178,13 @@ def test_without_checks_the_last_weights_are_kept(
         fitted(young_llama, tmp_path / "other", choices, patience=2)
 
 
-def test_the_last_step_is_checked_too(young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path) -> None:
+def test_the_last_step_is_checked_too(young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path) -> None:
     report = fitted(young_llama, tmp_path / "new", choices, choices[:4], max_steps=5, check_every=2)
     assert [entry["step"] for entry in report.history] == [2, 4, 5]
 
 
 def test_once_an_epoch_is_checked_unless_asked_otherwise(
-    young_llama: Path, choices: list[Lesson], fitted: Fit, tmp_path: Path
+    young_llama: Path, choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
     # 32 lessons, 5 a batch, 2 batches a step: 7 batches, 4 steps an epoch; two and a half epochs are 10 steps.
     options = {"check_every": None, "batch_size": 5, "accumulation": 2, "epochs": 2.5}
@@ -193,17 +193,17 @@ def test_once_an_epoch_is_checked_unless_asked_otherwise(
 
 
 def test_a_step_of_several_batches_is_one_of_a_large_batch(
-    young_t5: Path, choices: list[Lesson], fitted: Fit, tensors: Callable[[Path], dict[str, Any]], tmp_path: Path
+    young_t5: Path, choices: list[TrainingExample], fitted: Fit, tensors: Callable[[Path], dict[str, Any]], tmp_path: Path
 ) -> None:
     """Every token counts alike, also when the batches of a step have different numbers of them."""
-    lessons = [
+    training_examples = [
         *choices[:4],
-        Lesson((Loglikelihood("Say", " blue blue blue blue blue blue"),)),
+        TrainingExample((Loglikelihood("Say", " blue blue blue blue blue blue"),)),
         *choices[4:7],
     ]
     options = {"max_steps": 1, "warmup": 0.0, "schedule": "constant", "learning_rate": 1e-3}
-    fitted(young_t5, tmp_path / "large", lessons, batch_size=8, **options)
-    fitted(young_t5, tmp_path / "small", lessons, batch_size=2, accumulation=4, **options)
+    fitted(young_t5, tmp_path / "large", training_examples, batch_size=8, **options)
+    fitted(young_t5, tmp_path / "small", training_examples, batch_size=2, accumulation=4, **options)
     one, other = tensors(tmp_path / "large"), tensors(tmp_path / "small")
     for name, before in tensors(young_t5).items():
         # AdamW's first step is the sign of the gradient times the rate; where the sign is clear, it is the same.

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from assay.models.fitting.values import f1, matthews, pick_values
+from assay.models.fitting.values import f1, matthews, prediction_metrics
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 
 KINDS = {"f1": f1, "matthews_corrcoef": matthews}
@@ -24,5 +24,5 @@ def test_picks_are_worth_what_the_tasks_metrics_say(name: str, classes: int) -> 
 
 
 def test_one_class_is_counted_with_its_share() -> None:
-    found = pick_values([(0, 1), (1, 1), (1, 1), (1, 1)])
+    found = prediction_metrics([(0, 1), (1, 1), (1, 1), (1, 1)])
     assert (found["accuracy"], found["classes"], found["majority"], found["mcc"]) == (0.75, 1.0, 0.75, 0.0)

@@ -13,12 +13,12 @@ import peft  # noqa: F401  imported once, before the processes part
 import torch
 import transformers  # noqa: F401
 
-from assay.core.fitting import FitProgress, FitSettings, Lesson
+from assay.core.fitting import FitProgress, FitSettings, TrainingExample
 from assay.core.requests import Loglikelihood
 from assay.core.specs import ModelSettings
 from assay.models.causal import open_causal
 
-LESSONS = [Lesson((Loglikelihood(f"Question {number}: the dog is", f" {number * 7 % 10}"),)) for number in range(20)]
+TRAINING_EXAMPLES = [TrainingExample((Loglikelihood(f"Question {number}: the dog is", f" {number * 7 % 10}"),)) for number in range(20)]
 
 
 def die() -> None:
@@ -47,7 +47,7 @@ def train(parent: str, method: str, folder: str, moment: str) -> None:
         metric="loss",
     )
     model = open_causal({"pretrained": parent}, ModelSettings("auto", "cpu"))
-    model.fit(LESSONS, LESSONS[:5], settings, Path(folder), listen)
+    model.fit(TRAINING_EXAMPLES, TRAINING_EXAMPLES[:5], settings, Path(folder), listen)
 
 
 def main() -> None:

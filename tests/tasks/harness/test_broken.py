@@ -174,7 +174,7 @@ GOOD_FILES = {"_base", "include_faulty"}
 
 
 @pytest.fixture(scope="module")
-def told(names: KnownNames) -> dict[str, list[str]]:
+def messages(names: KnownNames) -> dict[str, list[str]]:
     """File → its messages, from one check of the whole folder with a sample document."""
     found: dict[str, list[str]] = {path.stem: [] for path in BROKEN.glob("*.yaml")}
     for fault in check_paths([BROKEN], names, COLUMNS).faults:
@@ -188,22 +188,22 @@ def test_every_file_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_broken_file_gives_the_message_its_author_needs(told: dict[str, list[str]], name: str) -> None:
+def test_a_broken_file_gives_the_message_its_author_needs(messages: dict[str, list[str]], name: str) -> None:
     rows = [row for row in TABLE if row[0] == name]
-    assert len(told[name]) == len(rows), told[name]
-    for message, (_, line, start, end) in zip(told[name], rows, strict=True):
+    assert len(messages[name]) == len(rows), messages[name]
+    for message, (_, line, start, end) in zip(messages[name], rows, strict=True):
         place = f"{name}.yaml" + (f":{line}" if line else "")
         assert re.match(re.escape(place) + "(  |: )" + re.escape(start), message), message
         assert end in message
 
 
 @pytest.mark.parametrize("name", sorted(GOOD_FILES))
-def test_a_fault_is_told_where_it_is_and_nowhere_else(told: dict[str, list[str]], name: str) -> None:
-    assert told[name] == []
+def test_a_fault_is_told_where_it_is_and_nowhere_else(messages: dict[str, list[str]], name: str) -> None:
+    assert messages[name] == []
 
 
-def test_a_message_is_one_line_and_not_a_page(told: dict[str, list[str]]) -> None:
-    assert [text for texts in told.values() for text in texts if len(text) > 440 or "\n" in text] == []
+def test_a_message_is_one_line_and_not_a_page(messages: dict[str, list[str]]) -> None:
+    assert [text for texts in messages.values() for text in texts if len(text) > 440 or "\n" in text] == []
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path, names: KnownNames) -> None:

@@ -14,7 +14,7 @@ from assay.core.specs import TaskOptions
 from assay.shim.table import SHIM
 from assay.tasks.catalog import Catalog
 from assay.tasks.harness.code import CodeLoader, Consent, Shim, consent
-from assay.tasks.harness.outline import outline_faults
+from assay.tasks.harness.outline import missing_code_faults
 from assay.tasks.harness.read import FunctionReference, read_task_file
 from assay.tasks.harness.schema import KnownNames
 from assay.tasks.selection import select_tasks
@@ -203,7 +203,7 @@ def test_references_are_checked_without_running_anything(tmp_path: Path, write_y
         "doc_to_text: !function utils.ask\ndoc_to_target: !function utils.y\ndoc_to_choice: !function utils.aks\n"
         "process_docs: !function nowhere.f\nprocess_results: !function json.loads\n"
     )
-    faults = outline_faults(read_task_file(write_yaml("toy.yaml", text)))
+    faults = missing_code_faults(read_task_file(write_yaml("toy.yaml", text)))
     assert [str(fault).partition("toy.yaml:")[2] for fault in faults] == [
         f'3  doc_to_choice: {tmp_path / "utils.py"} has no aks (did you mean "ask"?); '
         "expected a function or class that it defines",
@@ -215,4 +215,4 @@ def test_references_are_checked_without_running_anything(tmp_path: Path, write_y
 @pytest.mark.parametrize("text", ["from os import *\n", "globals()['pa' + 'th'] = 1\n"])
 def test_code_may_make_names_that_it_does_not_write_down(tmp_path: Path, write_yaml: Write, text: str) -> None:
     code(tmp_path, "utils.py", text)
-    assert outline_faults(read_task_file(write_yaml("toy.yaml", "doc_to_text: !function utils.path\n"))) == []
+    assert missing_code_faults(read_task_file(write_yaml("toy.yaml", "doc_to_text: !function utils.path\n"))) == []

@@ -12,11 +12,11 @@ import pytest
 from assay import evaluate
 from assay.core.errors import DataError, UserError
 from assay.core.specs import RunSpec, TaskOptions
-from assay.tasks.harness.task import HarnessTask
-from assay.tasks.profiles.applying import Wish, profiled
+from assay.tasks.harness.task import LmEvalTask
+from assay.tasks.profiles.applying import ProfileOverrides, profiled
 from assay.tasks.profiles.reading import find_profile
 
-Make = Callable[..., HarnessTask]
+Make = Callable[..., LmEvalTask]
 
 POOL = [{"q": f"Is {number} odd?", "label": number % 2} for number in range(12)]
 KEYS: dict[str, Any] = {
@@ -27,7 +27,7 @@ KEYS: dict[str, Any] = {
 }
 
 
-def places(task: HarnessTask, document: int = 0) -> list[int]:
+def places(task: LmEvalTask, document: int = 0) -> list[int]:
     return [example.place for example in task.examples(task.documents()[document])]
 
 
@@ -125,9 +125,9 @@ def test_the_run_wins_over_a_profile_and_leaves_its_seed(make_task: Make) -> Non
     options = run("fixed")
     own = make_task(POOL, options, **KEYS)
     (item, *_) = profiled(
-        own.definition, find_profile("helm"), Wish(options, False, None), {"exact_match": frozenset()}
+        own.definition, find_profile("helm"), ProfileOverrides(options, False, None), {"exact_match": frozenset()}
     )
-    task = HarnessTask(item.definition, options, own._source)
+    task = LmEvalTask(item.definition, options, own._source)
     assert places(task, 3) == drawn(1234, 12, 4, 3)
 
 

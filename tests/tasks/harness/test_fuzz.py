@@ -25,10 +25,10 @@ from assay.tasks.catalog import LIBRARY
 from assay.tasks.checking import check_paths
 from assay.tasks.harness.definition import define
 from assay.tasks.harness.groups import define_group
-from assay.tasks.harness.read import FunctionReference, HeadReader, TaskFile, read_task_file
+from assay.tasks.harness.read import FunctionReference, TopLevelKeyReader, TaskFile, read_task_file
 from assay.tasks.harness.schema import FEWSHOT_KEYS, GROUP_KEYS, TASK_KEYS, base_faults, column_faults, group_faults
 from assay.tasks.harness.schema import task_faults as schema_faults
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.sources import MemorySource
 
 NAMES = known_names()
@@ -145,7 +145,7 @@ def survive(folder: Path, content: bytes) -> None:
     path = folder / f"f{next(COUNTER)}.yaml"
     path.write_bytes(content)
     try:
-        HeadReader().head(str(path))
+        TopLevelKeyReader().top_level_keys(str(path))
     except TaskFileError as error:
         assert error.faults
     try:
@@ -162,7 +162,7 @@ def whole_check(file: TaskFile) -> None:
     if "group" in file.data and not group_faults(file):
         define_group(file, file.data, str(file.data["group"]))
     if not schema_faults(file, NAMES) and not has_code(file.data):
-        pose_all(HarnessTask(define(file), TaskOptions(), MemorySource({"test": ROWS, "train": ROWS[:2]})))
+        build_all(LmEvalTask(define(file), TaskOptions(), MemorySource({"test": ROWS, "train": ROWS[:2]})))
 
 
 def has_code(value: Any) -> bool:
@@ -170,11 +170,11 @@ def has_code(value: Any) -> bool:
     return isinstance(value, FunctionReference) or any(map(has_code, inner))
 
 
-def pose_all(task: HarnessTask) -> None:
+def build_all(task: LmEvalTask) -> None:
     assert task.card.config and task.scoring.metrics
     for document in task.documents():
         try:
-            instance = task.pose(document)
+            instance = task.build(document)
         except UserError:
             continue
         for request in instance.requests:

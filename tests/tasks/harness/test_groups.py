@@ -10,8 +10,8 @@ import pytest
 
 from assay.core.errors import TaskFileError
 from assay.core.specs import GroupMetricSpec
-from assay.tasks.harness.groups import Changes, GroupDefinition, define_group
-from assay.tasks.harness.read import Place, read_task_file
+from assay.tasks.harness.groups import MemberOverrides, GroupDefinition, define_group
+from assay.tasks.harness.read import SourceLocation, read_task_file
 
 Define = Callable[[str], GroupDefinition]
 
@@ -43,8 +43,8 @@ def test_other_keys_change_every_member(group: Define) -> None:
 
 
 def test_nearer_changes_win_with_their_places() -> None:
-    near = Changes({"a": 1}, {("a",): Place(Path("near"), 1)})
-    far = Changes({"a": 2, "b": 3}, {("a",): Place(Path("far"), 1), ("b",): Place(Path("far"), 2)})
+    near = MemberOverrides({"a": 1}, {("a",): SourceLocation(Path("near"), 1)})
+    far = MemberOverrides({"a": 2, "b": 3}, {("a",): SourceLocation(Path("far"), 1), ("b",): SourceLocation(Path("far"), 2)})
     both = near.over(far)
     assert both.data == {"a": 1, "b": 3}
     assert {keys: place.file.name for keys, place in both.places.items()} == {("a",): "near", ("b",): "far"}

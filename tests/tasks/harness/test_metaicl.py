@@ -14,10 +14,10 @@ from assay.core.errors import DataError, UserError
 from assay.core.requests import Demonstrated, Generation, Instance, Loglikelihood
 from assay.core.specs import ChatSpec, MetricSpec, TaskOptions
 from assay.tasks.harness.styled import in_style
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.styles import find_style
 
-Make = Callable[..., HarnessTask]
+Make = Callable[..., LmEvalTask]
 Write = Callable[..., Path]
 
 ROWS = [
@@ -35,14 +35,14 @@ KEYS: dict[str, Any] = {
 }
 
 
-def made(make_task: Make, style: str, shots: int = 2, **changes: Any) -> HarnessTask:
+def made(make_task: Make, style: str, shots: int = 2, **changes: Any) -> LmEvalTask:
     options = changes.pop("options", TaskOptions(num_fewshot=shots))
     task = make_task({"test": ROWS[:1], "train": ROWS[1:]}, options, **{**KEYS, **changes})
-    return HarnessTask(in_style(task.definition, find_style(style)), options, task._source)
+    return LmEvalTask(in_style(task.definition, find_style(style)), options, task._source)
 
 
-def pose(task: HarnessTask) -> Instance:
-    return task.pose(task.documents()[0])
+def build(task: LmEvalTask) -> Instance:
+    return task.build(task.documents()[0])
 
 
 def test_inputs_are_context_and_question_and_outputs_the_right_choices(make_task: Make) -> None:
@@ -53,12 +53,12 @@ def test_inputs_are_context_and_question_and_outputs_the_right_choices(make_task
         ("red", "blue"),
         opening="Colours.\n",
     )
-    assert pose(task).requests == (Loglikelihood(prompt, "\nred"), Loglikelihood(prompt, "\nblue"))
+    assert build(task).requests == (Loglikelihood(prompt, "\nred"), Loglikelihood(prompt, "\nblue"))
     assert prompt.text == (
         "Colours.\nLook down.\nWhat colour is grass?\ngreen\n\n\nWhat colour is snow?\nwhite\n\n\n"
         "Look up.\nWhat colour is the sky?"
     )
-    assert (pose(task).gold, pose(task).choices) == (1, ("red", "blue"))
+    assert (build(task).gold, build(task).choices) == (1, ("red", "blue"))
 
 
 def test_the_mean_over_tokens_is_reported_first(make_task: Make) -> None:
@@ -71,11 +71,11 @@ def test_the_mean_over_tokens_is_reported_first(make_task: Make) -> None:
 
 def test_the_limit_is_a_setting_of_any_style_and_in_the_record(make_task: Make) -> None:
     task = made(make_task, "metaicl:limit=64")
-    (request, _) = pose(task).requests
+    (request, _) = build(task).requests
     assert isinstance(request, Loglikelihood) and isinstance(request.prompt, Demonstrated)
     assert (request.prompt.limit, task.card.name, task.card.config["example_limit"]) == (64, "toy@metaicl:limit=64", 64)
     assert "example_limit" not in made(make_task, "cloze").card.config
-    (written,) = pose(made(make_task, "generate:limit=32", 1)).requests
+    (written,) = build(made(make_task, "generate:limit=32", 1)).requests
     assert isinstance(written, Generation) and isinstance(written.prompt, Demonstrated)
     assert written.prompt.demonstrations[0][1] == "A"
     assert (written.prompt.between, written.prompt.after, written.prompt.options) == (" ", "\n\n", ())
@@ -83,7 +83,7 @@ def test_the_limit_is_a_setting_of_any_style_and_in_the_record(make_task: Make) 
 
 def test_a_style_file_has_the_same_settings(make_task: Make, write_yaml: Write) -> None:
     keys = {"prompt": "{{question}}", "answer": "{{choice}}", "delimiter": "=", "example_delimiter": ";", "limit": 9}
-    (request, _) = pose(made(make_task, str(write_yaml("mine.yaml", keys)), 1)).requests
+    (request, _) = build(made(make_task, str(write_yaml("mine.yaml", keys)), 1)).requests
     shown = Demonstrated((("What colour is grass?", "green"),), "What colour is the sky?", ("red", "blue"), 9, "=", ";")
     assert request == Loglikelihood(shown, "=red")
 
@@ -105,7 +105,7 @@ def test_in_a_conversation_nothing_could_be_cut(make_task: Make) -> None:
 def test_a_metric_of_whole_prompts_cannot_be_had(make_task: Make) -> None:
     task = made(make_task, "metaicl", metric_list=[{"metric": "acc_opencompass"}])
     with pytest.raises(DataError, match="reads the whole prompt, which with cut examples is known to the model alone"):
-        pose(task)
+        build(task)
 
 
 def test_a_run_in_the_style_scores_by_tokens(tmp_path: Path) -> None:

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from assay.core.errors import DataError, TaskFileError
-from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_choices
+from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_multiple_choice
 from assay.core.requests import Generation, Instance, Loglikelihood
 from assay.core.specs import TaskOptions
 from assay.tasks.harness.read import read_task_file
 from assay.tasks.harness.schema import KnownNames, column_faults, task_faults
 from assay.tasks.harness.styled import in_style, restyle
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.python import Choose, Write, task
 from assay.tasks.styles import find_style
 
-Make = Callable[..., HarnessTask]
+Make = Callable[..., LmEvalTask]
 
 PAIRS = [
     {"p": "It rains.", "h": "It is wet.", "label": 0, "yes": True},
@@ -36,16 +36,16 @@ REWRITE = {"kind": "text_to_text", "source": "{{de}} =", "target": "en"}
 FIXED = {"output_type": "multiple_choice", "doc_to_target": "label", "doc_to_choice": ["true", "false"]}
 
 
-def asked(made: HarnessTask, options: TaskOptions | None = None) -> HarnessTask:
+def asked(made: LmEvalTask, options: TaskOptions | None = None) -> LmEvalTask:
     """A task as language models are asked."""
-    return HarnessTask(in_style(made.definition, None), options or made.options, made._source)
+    return LmEvalTask(in_style(made.definition, None), options or made.options, made._source)
 
 
-def pose(made: HarnessTask, place: int = 0) -> Instance:
-    return made.pose(made.documents()[place])
+def build(made: LmEvalTask, place: int = 0) -> Instance:
+    return made.build(made.documents()[place])
 
 
-def question(made: HarnessTask, place: int = 0) -> Question | None:
+def question(made: LmEvalTask, place: int = 0) -> Question | None:
     return made.question(made.documents()[place])
 
 
@@ -114,7 +114,7 @@ def test_texts_to_texts_are_read(make_task: Make) -> None:
 def test_what_cannot_be_read_is_told(make_task: Make, rows: Any, stated: Any, message: str) -> None:
     made = asked(make_task(rows, format=stated))
     with pytest.raises(DataError, match=message):
-        pose(made)
+        build(made)
 
 
 # Faults of files
@@ -189,25 +189,25 @@ def test_columns_of_a_format_are_checked(write_yaml: Callable[..., Path]) -> Non
 
 
 def test_classes_are_ranked(make_task: Make) -> None:
-    instance = pose(asked(make_task(PAIRS, format=CLASSES)))
+    instance = build(asked(make_task(PAIRS, format=CLASSES)))
     prompt = "It rains.\nIt is wet.\nAnswer:"
     assert instance.requests == (Loglikelihood(prompt, " true"), Loglikelihood(prompt, " false"))
     assert (instance.gold, instance.choices) == (0, ("true", "false"))
-    single = pose(asked(make_task(PAIRS, format={**CLASSES, "pair": None})))
+    single = build(asked(make_task(PAIRS, format={**CLASSES, "pair": None})))
     assert single.requests[0] == Loglikelihood("It rains.\nAnswer:", " true")
 
 
 def test_classes_take_styles(make_task: Make) -> None:
     made = make_task(PAIRS, format=CLASSES)
-    letters = HarnessTask(restyle(made.definition, find_style("letters")), made.options, made._source)
+    letters = LmEvalTask(restyle(made.definition, find_style("letters")), made.options, made._source)
     prompt = "It rains.\nIt is wet.\nA. true\nB. false\nAnswer:"
-    assert pose(letters).requests == (Loglikelihood(prompt, " A"), Loglikelihood(prompt, " B"))
+    assert build(letters).requests == (Loglikelihood(prompt, " A"), Loglikelihood(prompt, " B"))
     assert question(letters) == question(made)
 
 
 def test_spans_are_written(make_task: Make) -> None:
     made = asked(make_task(SQUAD, format=SPAN))
-    instance = pose(made)
+    instance = build(made)
     (request,) = instance.requests
     assert isinstance(request, Generation)
     assert request.prompt == "Ann has a red cat.\n\nQuestion: Who?\nAnswer:"
@@ -218,37 +218,37 @@ def test_spans_are_written(make_task: Make) -> None:
 
 def test_spans_that_may_be_missing_are_told_so(make_task: Make) -> None:
     made = asked(make_task(SQUAD, format={**SPAN, "may_lack": True}))
-    (request,) = pose(made, 1).requests
-    told = 'If the text does not answer the question, say "unanswerable".'
-    assert request.prompt == f"It snows.\n\nQuestion: When?\n{told}\nAnswer:"  # type: ignore[union-attr]
-    assert pose(made, 1).gold == ()
+    (request,) = build(made, 1).requests
+    message = 'If the text does not answer the question, say "unanswerable".'
+    assert request.prompt == f"It snows.\n\nQuestion: When?\n{message}\nAnswer:"  # type: ignore[union-attr]
+    assert build(made, 1).gold == ()
     assert made.scoring.metrics[0].options == {"no_answer": "unanswerable"}
 
 
 def test_examples_of_spans_show_an_answer(make_task: Make) -> None:
     rows = {"test": SQUAD[:1], "train": SQUAD[1:]}
     made = make_task(rows, format={**SPAN, "may_lack": True}, training_split="train")
-    (request,) = pose(asked(made, TaskOptions(num_fewshot=1))).requests
+    (request,) = build(asked(made, TaskOptions(num_fewshot=1))).requests
     assert "Answer: unanswerable\n\nAnn has" in request.prompt  # type: ignore[union-attr, operator]
     with pytest.raises(DataError, match="a few-shot example: has no right answer"):
-        pose(asked(make_task(rows, format=SPAN, training_split="train"), TaskOptions(num_fewshot=1)))
+        build(asked(make_task(rows, format=SPAN, training_split="train"), TaskOptions(num_fewshot=1)))
 
 
 def test_texts_to_texts_are_written(make_task: Make) -> None:
     made = asked(make_task({"test": REWRITES[:1], "train": REWRITES[1:]}, format=REWRITE, training_split="train"))
-    (request,) = pose(made).requests
+    (request,) = build(made).requests
     assert isinstance(request, Generation)
     assert (request.prompt, request.stop, request.max_tokens) == ("Hund =", ("\n\n",), 256)
-    assert pose(made).gold == ("dog", "hound")
+    assert build(made).gold == ("dog", "hound")
     assert [spec.name for spec in made.scoring.metrics] == ["exact_match"]
-    (shown,) = pose(asked(made, TaskOptions(num_fewshot=1))).requests
+    (shown,) = build(asked(made, TaskOptions(num_fewshot=1))).requests
     assert shown.prompt == "Katze = cat\n\nHund ="  # type: ignore[union-attr]
 
 
 def test_what_a_file_says_of_generation_and_metrics_stays(make_task: Make) -> None:
     keys = {"metric_list": [{"metric": "exact_match"}], "generation_kwargs": {"until": ["."], "max_gen_toks": 3}}
     made = asked(make_task(SQUAD, format=SPAN, **keys))
-    (request,) = pose(made).requests
+    (request,) = build(made).requests
     assert (request.stop, request.max_tokens) == ((".",), 3)  # type: ignore[union-attr]
     assert [spec.name for spec in made.scoring.metrics] == ["exact_match"]
 
@@ -261,7 +261,7 @@ def test_no_style_fits_what_is_written(make_task: Make, rows: Any, stated: Any) 
 
 def test_prompts_of_its_own_come_before_the_format(make_task: Make) -> None:
     made = asked(make_task(SQUAD, format=SPAN, doc_to_text="{{q}}", doc_to_target="{{a.text[0]}}"))
-    assert pose(made).requests[0].prompt == "Who?"  # type: ignore[union-attr]
+    assert build(made).requests[0].prompt == "Who?"  # type: ignore[union-attr]
     assert isinstance(question(made), SpanQuestion)
 
 
@@ -340,10 +340,10 @@ def test_a_task_without_choices_has_no_format(make_task: Make) -> None:
 
 def test_classes_become_choices() -> None:
     pair = LabelledText("It rains.", ("true", "false"), 0, "It is wet.")
-    assert as_choices(pair) == MultipleChoice("It is wet.", ("true", "false"), 0, "It rains.", headed=False)
+    assert as_multiple_choice(pair) == MultipleChoice("It is wet.", ("true", "false"), 0, "It rains.", headed=False)
     single = LabelledText("It rains.", ("true", "false"), (0, 1))
-    assert as_choices(single) == MultipleChoice("It rains.", ("true", "false"), (0, 1), headed=False)
-    assert as_choices(TextToText("a", ("b",))) is None
+    assert as_multiple_choice(single) == MultipleChoice("It rains.", ("true", "false"), (0, 1), headed=False)
+    assert as_multiple_choice(TextToText("a", ("b",))) is None
 
 
 # Python
@@ -370,25 +370,25 @@ def test_python_tasks_have_formats() -> None:
 # T5
 
 
-def in_t5(made: HarnessTask) -> HarnessTask:
-    return HarnessTask(restyle(made.definition, find_style("t5")), made.options, made._source)
+def in_t5(made: LmEvalTask) -> LmEvalTask:
+    return LmEvalTask(restyle(made.definition, find_style("t5")), made.options, made._source)
 
 
 def test_t5_names_the_columns_of_classes(make_task: Make) -> None:
     made = in_t5(make_task(PAIRS, format={**CLASSES, "pair": "{{h}}"}))
     prompt = "toy p: It rains. h: It is wet."
-    assert pose(made).requests == (Loglikelihood(prompt, "\ntrue"), Loglikelihood(prompt, "\nfalse"))
+    assert build(made).requests == (Loglikelihood(prompt, "\ntrue"), Loglikelihood(prompt, "\nfalse"))
     assert made.definition.name == "toy@t5"
 
 
 def test_t5_names_parts_that_no_column_holds(make_task: Make) -> None:
     made = in_t5(make_task(PAIRS, format={**CLASSES, "pair": "So {{h}}"}))
-    assert pose(made).requests[0].prompt == "toy p: It rains. pair: So It is wet."  # type: ignore[union-attr]
+    assert build(made).requests[0].prompt == "toy p: It rains. pair: So It is wet."  # type: ignore[union-attr]
 
 
 def test_t5_lists_choices(make_task: Make) -> None:
     keys = {**FIXED, "doc_to_text": "{{h}}\nQuestion: {{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"}
-    (first, _) = pose(in_t5(make_task(PAIRS, **keys))).requests
+    (first, _) = build(in_t5(make_task(PAIRS, **keys))).requests
     prompt = "toy h: It is wet. p: It rains. choice1: It rains. choice2: It is wet."
     assert first == Loglikelihood(prompt, "\nIt rains.")
 
@@ -397,11 +397,11 @@ def test_t5_parts_inputs_from_answers(make_task: Make) -> None:
     shots = TaskOptions(num_fewshot=1, like="lm-eval")  # the example is the document itself
     keys = {**FIXED, "doc_to_text": "{{h}}\nQuestion: {{p}}\nAnswer:", "doc_to_choice": "{{[p, h]}}"}
     sampler = {"sampler": "first_n"}
-    listed = pose(
+    listed = build(
         in_t5(make_task({"test": PAIRS, "train": PAIRS}, shots, **keys, training_split="train", fewshot_config=sampler))
     )
     assert "choice2: It is wet.\nIt " in listed.requests[0].prompt  # type: ignore[union-attr, operator]
-    spans = pose(
+    spans = build(
         in_t5(
             make_task(
                 {"test": SQUAD, "train": SQUAD}, shots, format=SPAN, training_split="train", fewshot_config=sampler
@@ -414,7 +414,7 @@ def test_t5_parts_inputs_from_answers(make_task: Make) -> None:
 
 def test_t5_asks_for_spans(make_task: Make) -> None:
     made = in_t5(make_task(SQUAD, format=SPAN))
-    (request,) = pose(made).requests
+    (request,) = build(made).requests
     assert request.prompt == "question: Who? context: Ann has a red cat."  # type: ignore[union-attr]
     assert (made.definition.name, made.card.config["style"]) == ("toy@t5", "t5")
     assert [spec.name for spec in made.scoring.metrics] == ["squad_em", "squad_f1"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import TaskFileError
-from assay.tasks.harness.read import FunctionReference, HeadReader, read_task_file, show_path
+from assay.tasks.harness.read import FunctionReference, TopLevelKeyReader, read_task_file, show_path
 
 Write = Callable[..., Path]
 
@@ -146,10 +146,10 @@ def test_the_quick_reader_of_an_index_sees_what_the_careful_one_sees(tmp_path: P
     (tmp_path / "base").write_text("tag: [a, b]\noutput_type: multiple_choice\ntask_list: 1\n")
     (tmp_path / "deep" / "middle.yaml").write_text("include: ../base\ntag: c\nprocess_docs: !function utils.f\n")
     (tmp_path / "leaf.yaml").write_text("include: [base, deep/middle.yaml]\ntask: leaf\n")
-    reader = HeadReader()
+    reader = TopLevelKeyReader()
     for name in ("leaf.yaml", "deep/middle.yaml", "leaf.yaml"):
         careful = read_task_file(tmp_path / name).data
-        quick, _ = reader.head(str(tmp_path / name))
+        quick, _ = reader.top_level_keys(str(tmp_path / name))
         wanted = ("task", "group", "tag", "output_type")
         assert {key: quick.get(key) for key in wanted} == {key: careful.get(key) for key in wanted}
 
@@ -159,7 +159,7 @@ def test_the_quick_reader_leaves_faults_to_the_careful_one(tmp_path: Path, text:
     path = tmp_path / "self.yaml"
     path.write_text(text)
     with pytest.raises(TaskFileError) as quick:
-        HeadReader().head(str(path))
+        TopLevelKeyReader().top_level_keys(str(path))
     with pytest.raises(TaskFileError) as careful:
         read_task_file(path)
     assert quick.value.faults == careful.value.faults

@@ -13,10 +13,10 @@ from assay.tasks.changes import scoring_changes
 from assay.tasks.harness.rescored import rescored
 from assay.tasks.harness.schema import KnownNames
 from assay.tasks.harness.styled import restyle
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.styles import find_style
 
-Make = Callable[..., HarnessTask]
+Make = Callable[..., LmEvalTask]
 
 ROWS = [{"q": "Is it?", "label": 0}]
 CHOICE = {

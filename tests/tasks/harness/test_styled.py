@@ -17,12 +17,12 @@ from assay.tasks.catalog import Catalog
 from assay.tasks.harness.read import read_task_file
 from assay.tasks.harness.schema import KnownNames, task_faults
 from assay.tasks.harness.styled import in_style, restyle
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.tasks.selection import Selection, select_tasks
 from assay.tasks.styles import find_style
 from assay.testing import toy_choice_task
 
-Make = Callable[..., HarnessTask]
+Make = Callable[..., LmEvalTask]
 Write = Callable[..., Path]
 
 ROWS = [
@@ -38,18 +38,18 @@ CLOZE = {
 FORMAT = {"question": "q", "choices": "options", "answer": "label"}
 
 
-def styled(task: HarnessTask, style: str | None, options: TaskOptions | None = None) -> HarnessTask:
+def styled(task: LmEvalTask, style: str | None, options: TaskOptions | None = None) -> LmEvalTask:
     """The same task over the same rows in a style."""
     definition = in_style(task.definition, find_style(style) if style else None)
-    return HarnessTask(definition, options or task.options, task._source)
+    return LmEvalTask(definition, options or task.options, task._source)
 
 
-def pose(task: HarnessTask, place: int = 0) -> Instance:
-    return task.pose(task.documents()[place])
+def build(task: LmEvalTask, place: int = 0) -> Instance:
+    return task.build(task.documents()[place])
 
 
-def asked(task: HarnessTask, place: int = 0) -> list[tuple[Any, str]]:
-    found = pose(task, place).requests
+def asked(task: LmEvalTask, place: int = 0) -> list[tuple[Any, str]]:
+    found = build(task, place).requests
     assert all(isinstance(request, Loglikelihood) for request in found)
     return [(request.prompt, request.continuation) for request in found]  # type: ignore[union-attr]
 
@@ -116,11 +116,11 @@ def test_letters(make_task: Make) -> None:
     prompt = "What colour is the sky?\nA. red\nB. blue\nC. grey\nAnswer:"
     assert asked(task) == [(prompt, " A"), (prompt, " B"), (prompt, " C")]
     assert [label for _, label in asked(task, 1)] == [" A", " B"]
-    assert (pose(task).gold, pose(task).choices, pose(task).target) == (1, ("A", "B", "C"), 1)
+    assert (build(task).gold, build(task).choices, build(task).target) == (1, ("A", "B", "C"), 1)
 
 
 def test_generate_asks_once_and_the_label_is_right(make_task: Make) -> None:
-    instance = pose(styled(make_task(ROWS, **CLOZE), "generate"))
+    instance = build(styled(make_task(ROWS, **CLOZE), "generate"))
     (request,) = instance.requests
     assert isinstance(request, Generation)
     assert request.prompt == "What colour is the sky?\nA. red\nB. blue\nC. grey\nAnswer:"
@@ -185,9 +185,9 @@ def test_choices_that_bring_their_own_space(make_task: Make) -> None:
 def test_several_right_answers(make_task: Make) -> None:
     rows = [{**ROWS[0], "label": [0, 2]}, {**ROWS[1], "label": [1]}]
     task = make_task(rows, **{**CLOZE, "fewshot_split": "test", "num_fewshot": 1})
-    assert pose(styled(task, "letters")).gold == (0, 2)
+    assert build(styled(task, "letters")).gold == (0, 2)
     assert "Answer: B\n\nWhat colour is the sky?" in asked(styled(task, "letters"))[0][0]
-    assert pose(styled(task, "generate")).gold == ("A", "C")
+    assert build(styled(task, "generate")).gold == ("A", "C")
 
 
 # The right answer
@@ -196,8 +196,8 @@ def test_several_right_answers(make_task: Make) -> None:
 @pytest.mark.parametrize("label", [-1, 3, -100, "purple", None])
 def test_an_unknown_right_answer_is_never_a_choice(make_task: Make, label: Any) -> None:
     task = make_task([{**ROWS[0], "label": label}], **CLOZE)
-    assert pose(styled(task, "letters")).gold == -100
-    assert pose(styled(task, "generate")).gold not in ("A", "B", "C")
+    assert build(styled(task, "letters")).gold == -100
+    assert build(styled(task, "generate")).gold not in ("A", "B", "C")
 
 
 def test_an_example_without_a_right_answer_is_refused(make_task: Make) -> None:
@@ -208,11 +208,11 @@ def test_an_example_without_a_right_answer_is_refused(make_task: Make) -> None:
 
 
 def test_the_first_of_several_places_is_right(make_task: Make) -> None:
-    assert pose(styled(make_task([{**ROWS[0], "label": 0}], **CLOZE), "letters")).gold == 0
+    assert build(styled(make_task([{**ROWS[0], "label": 0}], **CLOZE), "letters")).gold == 0
 
 
 def test_a_right_answer_by_its_text(make_task: Make) -> None:
-    assert pose(styled(make_task([{**ROWS[0], "label": "grey"}], **CLOZE), "generate")).gold == "C"
+    assert build(styled(make_task([{**ROWS[0], "label": "grey"}], **CLOZE), "generate")).gold == "C"
 
 
 # Rotations
@@ -220,7 +220,7 @@ def test_a_right_answer_by_its_text(make_task: Make) -> None:
 
 def test_every_rotation_is_asked(make_task: Make) -> None:
     task = styled(make_task(ROWS, **CLOZE), "hybrid:rotated")
-    instance = pose(task)
+    instance = build(task)
     assert instance.orders == ((0, 1, 2), (1, 2, 0), (2, 0, 1))
     prompts = [prompt.split("\n")[1:4] for prompt, _ in asked(task)]
     assert prompts[::3] == [
@@ -236,12 +236,12 @@ def test_every_rotation_is_asked(make_task: Make) -> None:
 
 def test_documents_have_as_many_rotations_as_choices(make_task: Make) -> None:
     task = styled(make_task([*ROWS, {**ROWS[0], "options": ["red"], "label": 0}], **CLOZE), "letters:rotated")
-    assert [len(pose(task, place).orders) for place in range(3)] == [3, 2, 1]
-    assert [len(pose(task, place).requests) for place in range(3)] == [9, 4, 1]
+    assert [len(build(task, place).orders) for place in range(3)] == [3, 2, 1]
+    assert [len(build(task, place).requests) for place in range(3)] == [9, 4, 1]
 
 
 def test_rotations_of_generated_answers(make_task: Make) -> None:
-    instance = pose(styled(make_task(ROWS, **CLOZE), "generate:rotated"), 1)
+    instance = build(styled(make_task(ROWS, **CLOZE), "generate:rotated"), 1)
     assert len(instance.requests) == 2
     assert [request.prompt.split("\n")[1] for request in instance.requests] == ["A. green", "A. pink"]  # type: ignore[union-attr]
     assert (instance.choices, instance.target) == (("A", "B"), 0)
@@ -250,7 +250,7 @@ def test_rotations_of_generated_answers(make_task: Make) -> None:
 # Scoring
 
 
-def metrics(task: HarnessTask) -> list[str]:
+def metrics(task: LmEvalTask) -> list[str]:
     return [spec.name for spec in task.scoring.metrics]
 
 
@@ -316,7 +316,7 @@ def test_labels_without_a_list_say_where(make_task: Make) -> None:
 def test_a_file_of_the_parts_alone_is_a_cloze(make_task: Make) -> None:
     task = styled(make_task(ROWS, format=FORMAT), None)
     assert asked(task)[1] == ("Question: What colour is the sky?\nAnswer:", " blue")
-    assert (task.card.name, task.card.kind, pose(task).gold, metrics(task)) == (
+    assert (task.card.name, task.card.kind, build(task).gold, metrics(task)) == (
         "toy", "multiple_choice", 1, ["acc", "acc_norm"],
     )  # fmt: skip
 
@@ -330,7 +330,7 @@ def test_every_part(make_task: Make) -> None:
     task = make_task(rows, format=stated)
     prompt = "Look up.\nWhat colour is the sky? Say it.\nP. red\nQ. blue\nR. grey\nAnswer:"
     assert asked(styled(task, "letters:own")) == [(prompt, " P"), (prompt, " Q"), (prompt, " R")]
-    assert pose(styled(task, "letters:own")).gold == 2
+    assert build(styled(task, "letters:own")).gold == 2
 
 
 def test_a_sentence_to_be_completed(make_task: Make) -> None:
@@ -340,11 +340,11 @@ def test_a_sentence_to_be_completed(make_task: Make) -> None:
 
 @pytest.mark.parametrize(("answer", "gold"), [("blue", 1), (2, 2), ("purple", -100), (3, -100), (-1, -100)])
 def test_answers_by_text_and_place(make_task: Make, answer: Any, gold: int) -> None:
-    assert pose(styled(make_task([{**ROWS[0], "label": answer}], format=FORMAT), None)).gold == gold
+    assert build(styled(make_task([{**ROWS[0], "label": answer}], format=FORMAT), None)).gold == gold
 
 
 def test_several_stated_answers(make_task: Make) -> None:
-    assert pose(styled(make_task([{**ROWS[0], "label": ["red", 2]}], format=FORMAT), None)).gold == (0, 2)
+    assert build(styled(make_task([{**ROWS[0], "label": ["red", 2]}], format=FORMAT), None)).gold == (0, 2)
 
 
 def test_stated_parts_and_own_templates(make_task: Make) -> None:
@@ -361,7 +361,7 @@ def test_stated_examples(make_task: Make) -> None:
 
 def test_a_question_that_is_no_text(make_task: Make) -> None:
     with pytest.raises(DataError, match=r"format.question: gives 3 for a document"):
-        pose(styled(make_task([{**ROWS[0], "q": 3}], format=FORMAT), None))
+        build(styled(make_task([{**ROWS[0], "q": 3}], format=FORMAT), None))
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_faults_of_the_format(write_yaml: Write, names: KnownNames, stated: Any,
 def test_a_misspelt_column_is_no_text(make_task: Make, key: str) -> None:
     task = make_task(ROWS, format={**FORMAT, key: "optoins"})
     with pytest.raises(DataError, match=rf'format.{key}: there is no column "optoins" \(did you mean "options"\?\)'):
-        pose(styled(task, None))
+        build(styled(task, None))
 
 
 # Names: task@style
@@ -484,6 +484,6 @@ def test_code_of_a_task_sees_its_own_rows(files: Path, write_yaml: Write) -> Non
     )
     spec = RunSpec("none", (str(path),), include_path=(str(files),), allow_code=True)
     (task,) = select_tasks([f"{path}@letters"], Catalog([files]), TaskOptions(), known_names(), code_loader(spec)).tasks
-    assert isinstance(task, HarnessTask)
+    assert isinstance(task, LmEvalTask)
     for _ in range(2):
         assert asked(task)[0][0].startswith("What colour is the sky?!\nA. red")

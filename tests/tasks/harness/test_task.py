@@ -10,10 +10,10 @@ import pytest
 from assay.core.errors import DataError
 from assay.core.protocols import Task
 from assay.core.specs import TaskOptions
-from assay.tasks.harness.task import HarnessTask
+from assay.tasks.harness.task import LmEvalTask
 from assay.testing import check_task
 
-Make = Callable[..., HarnessTask]
+Make = Callable[..., LmEvalTask]
 KEYS = {"doc_to_text": "{{q}}", "doc_to_target": "a"}
 
 
@@ -21,8 +21,8 @@ def rows(*names: str) -> list[dict[str, Any]]:
     return [{"q": name, "a": "x"} for name in names]
 
 
-def prompt(task: HarnessTask, place: int = 0) -> str:
-    return str(task.pose(task.documents()[place]).requests[0].prompt)  # type: ignore[union-attr]
+def prompt(task: LmEvalTask, place: int = 0) -> str:
+    return str(task.build(task.documents()[place]).requests[0].prompt)  # type: ignore[union-attr]
 
 
 def test_a_task_satisfies_its_contract(make_task: Make) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from assay import evaluate
 from assay.core.errors import DataError, UserError
-from assay.core.specs import Axes, RunSpec, TaskOptions
-from assay.core.variance_axes import base_name, is_variant, variant_mark
+from assay.core.specs import VariationAxes, RunSpec, TaskOptions
+from assay.core.variance_axes import base_name, is_variant, variant_suffix
 from assay.tasks.harness.pose import listed_order
 from assay.tasks.harness.varied import by_variant
 
@@ -38,7 +38,7 @@ def test_a_single_choice_has_one_order_that_stands_for_all() -> None:
 
 
 def test_a_name_holds_its_levels_and_gives_them_back() -> None:
-    name = "arc@letters" + variant_mark({"seed": 3, "order": 2})
+    name = "arc@letters" + variant_suffix({"seed": 3, "order": 2})
     assert (name, base_name(name)) == ("arc@letters#seed=3#order=2", "arc@letters")
     assert is_variant(name) and not is_variant("arc@letters")
 
@@ -56,15 +56,15 @@ def test_members_of_a_group_are_parted_by_what_is_varied() -> None:
 
 
 def test_axes_survive_the_record() -> None:
-    spec = RunSpec("ngram", ("t",), options=TaskOptions(axes=Axes((3, 4), 2, 5)))
-    assert RunSpec.from_json(spec.to_json()).options.axes == Axes((3, 4), 2, 5)
+    spec = RunSpec("ngram", ("t",), options=TaskOptions(axes=VariationAxes((3, 4), 2, 5)))
+    assert RunSpec.from_json(spec.to_json()).options.axes == VariationAxes((3, 4), 2, 5)
     old = spec.to_json()
     del old["options"]["axes"]
-    assert RunSpec.from_json(old).options.axes == Axes()
+    assert RunSpec.from_json(old).options.axes == VariationAxes()
 
 
 @pytest.mark.parametrize(
-    ("task", "settings", "told"),
+    ("task", "settings", "message"),
     [
         ("demo_questions", {"fewshot_seeds": 2}, "--seeds: .*shows no examples.*num_fewshot: 0"),
         ("demo_arithmetic_2d", {"fewshot_seeds": 2}, "the sampler first_n, which knows no seed"),
@@ -88,8 +88,8 @@ def test_axes_survive_the_record() -> None:
         ("demo_questions", {"orders": 1, "draws": 0}, r"(?s)--orders: is 1.*--draws: is 0"),
     ],
 )
-def test_what_cannot_vary_is_told(task: str, settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_what_cannot_vary_is_told(task: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         evaluate("ngram", task, store=":memory:", limit=2, **settings)
 
 

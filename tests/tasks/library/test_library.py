@@ -31,7 +31,7 @@ def answers(task: Task, is_perfect: bool) -> dict[Request, Any]:
     """What a perfect model, or its opposite, says to every request of a task."""
     found: dict[Request, Any] = {}
     for document in task.documents()[:LIMIT]:
-        instance = task.pose(document)
+        instance = task.build(document)
         for place, request in enumerate(instance.requests):
             found[request] = _answer(instance, place, request, is_perfect)
     return found
@@ -77,7 +77,7 @@ def test_every_task_keeps_its_contract(name: str) -> None:
 
 def test_every_kind_of_request_occurs_in_demo() -> None:
     tasks = select_tasks(["demo"], Catalog(), TaskOptions(), known_names()).tasks
-    kinds = {request.kind for task in tasks for request in task.pose(task.documents()[0]).requests}
+    kinds = {request.kind for task in tasks for request in task.build(task.documents()[0]).requests}
     assert kinds == set(REQUEST_KINDS)
 
 

@@ -86,12 +86,12 @@ def test_more_examples_than_olmes_lists_are_told(write_task: Write, select: Sele
 def test_what_differs_from_a_tool_is_in_the_notices(name: str, write_task: Write, select: Select) -> None:
     for task in ("mmlu_high_school_biology", "winogrande"):
         write_task(task)
-    told = select("mmlu_high_school_biology,winogrande", name, num_fewshot=1).notices
+    message = select("mmlu_high_school_biology,winogrande", name, num_fewshot=1).notices
     profile = find_profile(name)
     general = f"{name}: known differences from the tool: {' '.join(profile.deviations)}"
     rule = profile.rule("winogrande")
     own = [f"{name}: {text[:-1]}: winogrande" for text in (rule.deviations if rule else ())]
-    assert told[0] == general and set(own) <= set(told)
+    assert message[0] == general and set(own) <= set(message)
 
 
 def test_a_task_without_a_rule_is_told(write_task: Write, select: Select) -> None:
@@ -124,8 +124,8 @@ def test_opencompass_leaves_out_questions_without_four_choices(write_task: Write
 def test_olmes_opens_a_decoder_without_bos_and_says_so() -> None:
     assert arguments_like("hf", "olmes") == {"add_bos_token": False}
     assert arguments_like("ngram", "olmes") == arguments_like("hf", "helm") == {}
-    told = "olmes: the model is opened with add_bos_token=false, as the tool does; --model_args wins"
-    assert arguments_notices(make_spec("hf", ["t"], like="olmes")) == (told,)
+    message = "olmes: the model is opened with add_bos_token=false, as the tool does; --model_args wins"
+    assert arguments_notices(make_spec("hf", ["t"], like="olmes")) == (message,)
     assert arguments_notices(make_spec("hf", ["t"], like="olmes", model_args="add_bos_token=true")) == ()
     assert arguments_notices(make_spec("hf", ["t"], like="lm-eval")) == ()
 
@@ -169,8 +169,8 @@ def test_lm_eval_leaves_names_prompts_and_metrics(write_task: Write, select: Sel
     write_task("arc_easy", num_fewshot=1)
     plain, like = select("arc_easy", None), select("arc_easy", "lm-eval")
     assert names(like) == ["arc_easy"] and metrics(like) == metrics(plain) and like.notices == ()
-    posed = [found.tasks[0].pose(found.tasks[0].documents()[0]) for found in (plain, like)]
-    assert posed[0] == posed[1]
+    built = [found.tasks[0].build(found.tasks[0].documents()[0]) for found in (plain, like)]
+    assert built[0] == built[1]
 
 
 def test_tasks_without_choices_run_as_they_are(write_task: Write, select: Select) -> None:
@@ -178,8 +178,8 @@ def test_tasks_without_choices_run_as_they_are(write_task: Write, select: Select
     write_task("arc_easy")
     found = select("sums,arc_easy", "opencompass")
     assert names(found) == ["sums", "arc_easy@opencompass"]
-    told = "opencompass: says nothing of tasks that are not multiple choice, which run as their files have them: sums"
-    assert told in found.notices
+    message = "opencompass: says nothing of tasks that are not multiple choice, which run as their files have them: sums"
+    assert message in found.notices
 
 
 @pytest.mark.parametrize("like", ["olmes", "helm", "opencompass"])
@@ -188,14 +188,14 @@ def test_answers_that_are_numbers_are_no_labels(like: str, write_task: Write, se
     rows = [{"question": "1 + 1 =", "choices": {"text": texts, "label": [*"ABCD"]}, "answerKey": "B"}]
     write_task("arc_challenge", test=rows)
     for task in select("arc_challenge", like, num_fewshot=0).tasks:
-        posed = task.pose(task.documents()[0])
-        assert posed.choices in (tuple(texts), (*"ABCD",)) and posed.gold in (1, "B")
+        built = task.build(task.documents()[0])
+        assert built.choices in (tuple(texts), (*"ABCD",)) and built.gold in (1, "B")
 
 
 def test_the_general_rule_is_told(write_task: Write, select: Select) -> None:
     write_task("quiz")
-    told = "opencompass: no rule for these tasks, its general one was used: quiz"
-    assert told in select("quiz", "opencompass").notices
+    message = "opencompass: no rule for these tasks, its general one was used: quiz"
+    assert message in select("quiz", "opencompass").notices
 
 
 def test_what_cannot_be_repeated_runs_as_its_file_has_it(write_task: Write, select: Select) -> None:
@@ -252,7 +252,7 @@ def test_the_tasks_own_style_can_be_asked_for(write_task: Write, select: Select)
     write_task("arc_easy", train=EXAMPLES)
     (task,) = select("arc_easy@own", "olmes", num_fewshot=0).tasks
     assert task.card.name == "arc_easy@olmes+own"
-    assert task.pose(task.documents()[0]).requests[0].prompt == "Question: What burns?\nAnswer:"
+    assert task.build(task.documents()[0]).requests[0].prompt == "Question: What burns?\nAnswer:"
 
 
 def test_what_the_profile_says_is_in_the_record(write_task: Write, select: Select) -> None:
@@ -268,7 +268,7 @@ def test_a_column_that_is_not_there_is_told_with_the_profiles_line(write_task: W
     write_task("winogrande", like="arc_easy")
     task = select("winogrande", "olmes", num_fewshot=0).tasks[0]
     with pytest.raises(DataError, match=r"olmes\.yaml:\d+  format\.question: .*sentence"):
-        task.pose(task.documents()[0])
+        task.build(task.documents()[0])
 
 
 # Groups
@@ -337,8 +337,8 @@ def test_members_with_different_first_metrics_are_not_averaged(
     (tmp_path / "g.yaml").write_text(words, encoding="utf-8")
     found = select("g", "opencompass")
     assert [group.metrics for group in found.groups] == [()]
-    told = "no average is reported, as the members' first metrics differ (acc_opencompass, acc)"
-    assert f"opencompass: {told}: g" in found.notices
+    message = "no average is reported, as the members' first metrics differ (acc_opencompass, acc)"
+    assert f"opencompass: {message}: g" in found.notices
 
 
 def test_the_best_is_taken_of_the_whole_group(tmp_path: Path, write_task: Write, select: Select) -> None:
@@ -383,7 +383,7 @@ def test_a_profile_of_the_users_own(tmp_path: Path, write_task: Write, select: S
     )
     (task,) = select("quiz", own).tasks
     assert task.card.name == "quiz@mine"
-    prompt = task.pose(task.documents()[0]).requests[0].prompt
+    prompt = task.build(task.documents()[0]).requests[0].prompt
     assert prompt.endswith("|What burns?\n1. stone\n2. wood\nAnswer:")
     assert task.scoring.nulls == ("A:",)
 

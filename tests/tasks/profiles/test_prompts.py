@@ -15,7 +15,7 @@ Asked = tuple[str, tuple[str, ...]]
 
 def asked(task: Task) -> Asked:
     """The prompt of a task's first document, and what is scored after it; nothing where the model writes."""
-    requests = task.pose(task.documents()[0]).requests
+    requests = task.build(task.documents()[0]).requests
     first = requests[0]
     assert isinstance(first, (Loglikelihood, Generation)) and isinstance(first.prompt, str)
     scored = [item for item in requests if isinstance(item, Loglikelihood) and item.prompt == first.prompt]
@@ -169,7 +169,7 @@ def test_opencompass_asks_arc_in_two_turns(write_task: Callable[..., Any], selec
 def test_opencompass_reads_the_whole_prompt(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
     write_task("arc_easy", test=[{"question": "What burns?", "choices": FOUR, "answerKey": "B"}])
     (task,) = select("arc_easy", "opencompass").tasks
-    assert task.pose(task.documents()[0]).requests[-1] == RollingLoglikelihood(
+    assert task.build(task.documents()[0]).requests[-1] == RollingLoglikelihood(
         "Question: What burns?\nAnswer:", stands_on_prefix=False
     )
 
@@ -204,11 +204,11 @@ def test_helm_lets_the_model_write_one_token(
 ) -> None:
     write_task(name)
     (task,) = select(name, "helm", num_fewshot=1).tasks
-    (request,) = task.pose(task.documents()[0]).requests
+    (request,) = task.build(task.documents()[0]).requests
     assert isinstance(request, Generation)
     assert (request.prompt, request.max_tokens, request.stop) == (JOINT[name], 1, ())
     assert request.sampling.is_greedy
-    assert (task.card.name, task.pose(task.documents()[0]).gold) == (f"{name}@helm", "B")
+    assert (task.card.name, task.build(task.documents()[0]).gold) == (f"{name}@helm", "B")
     assert (metrics(task), task.scoring.pipelines[0].name) == (["exact_match"], "strict")
 
 
@@ -230,7 +230,7 @@ def test_helm_asks_boolq_in_words(write_task: Callable[..., Any], select: Callab
     end = "Passage: McCoy ran.\nQuestion: Did mccoy run?\nAnswer:"
     assert asked(plain) == (end, ())
     assert asked(task) == ("Passage: Ice is cold.\nQuestion: Is ice hot?\nAnswer: No\n\n" + end, ())
-    (request,) = task.pose(task.documents()[0]).requests
+    (request,) = task.build(task.documents()[0]).requests
     assert isinstance(request, Generation) and (request.max_tokens, request.stop) == (5, ("\n",))
     assert select("boolq", "helm").tasks[0].card.num_fewshot == 5
 
@@ -242,7 +242,7 @@ def test_helm_leaves_the_texts_of_hellaswag_as_they_are(
     write_task("hellaswag", test=[{**row, "ctx_b": then} for then in ("she and McCoy", "")])
     (task,) = select("hellaswag", "helm").tasks
     texts = [
-        [request.prompt + request.continuation for request in task.pose(document).requests]
+        [request.prompt + request.continuation for request in task.build(document).requests]
         for document in task.documents()
     ]
     begin = "Sport: [header] A McCoy run. "
@@ -253,7 +253,7 @@ def test_helm_leaves_the_texts_of_hellaswag_as_they_are(
 
 def test_olmes_cleans_hellaswag_its_own_way(write_task: Callable[..., Any], select: Callable[..., Any]) -> None:
     row = {"activity_label": "Home", "ctx_a": "[header] How to dust. [title] Begin. [step] Wipe.", "ctx_b": ""}
-    write_task("hellaswag", test=[{**row, "endings": ["[step] Rest.", "Stop. [title] End."], "label": "0"}])
+    write_task("hellaswag", test=[{**row, "endings": ["[step] Rest.", "EarlyStop. [title] End."], "label": "0"}])
     letters, cloze = select("hellaswag", "olmes", num_fewshot=0).tasks
     # One full stop before a title, and the blank of an empty ctx_b before a line end.
     begin = "Home: How to dust. Begin. Wipe."
@@ -319,7 +319,7 @@ def test_what_is_written_is_asked_for_in_the_tools_words(
     plain, example, most = WRITTEN[profile, name]
     (task,) = select(name, profile).tasks
     assert task.card.num_fewshot == 0 and asked(task) == (plain, ())
-    (request,) = task.pose(task.documents()[0]).requests
+    (request,) = task.build(task.documents()[0]).requests
     assert isinstance(request, Generation) and request.max_tokens == most and request.sampling.is_greedy
     assert asked(select(name, profile, num_fewshot=1).tasks[0]) == (example, ())
 

@@ -15,13 +15,13 @@ from assay.models.engine.tree import PrefixTree
 from assay.models.tokens import EncodedText
 
 # What writing a token costs beside reading one: a step of a few rows uses a third of what the machine can do.
-WRITING_WORTH = 3.0
+GENERATION_COST_FACTOR = 3.0
 # Answers end before their limit; until some have ended, this share of it stands for the rest.
-USUAL_SHARE = 0.5
+EXPECTED_LENGTH_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class ComputeCounts:
     """An amount of reading.
 
     Attributes:
@@ -34,45 +34,45 @@ class Amount:
     rows: int = 0
     pairs: int = 0
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.tokens + other.tokens, self.rows + other.rows, self.pairs + other.pairs)
+    def __add__(self, other: ComputeCounts) -> ComputeCounts:
+        return ComputeCounts(self.tokens + other.tokens, self.rows + other.rows, self.pairs + other.pairs)
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class FlopRates:
     """Floating-point operations of a model: per token, per row of logits, per pair of attention in all layers."""
 
     token: float
     row: float
     pair: float
 
-    def operations(self, amount: Amount) -> float:
-        return amount.tokens * self.token + amount.rows * self.row + amount.pairs * self.pair
+    def operations(self, counts: ComputeCounts) -> float:
+        return counts.tokens * self.token + counts.rows * self.row + counts.pairs * self.pair
 
 
-def tree_amount(tree: PrefixTree) -> Amount:
+def tree_counts(tree: PrefixTree) -> ComputeCounts:
     """What reading a whole tree takes: the least possible, as every distinct prefix is read once."""
     lengths = np.array([segment.end - segment.start for segment in tree.segments], dtype=np.int64)
     depths = np.array([segment.depth for segment in tree.segments], dtype=np.int64)
     pairs = int((lengths * (depths + 1) + lengths * (lengths - 1) // 2).sum())
-    return Amount(len(tree), len(np.unique(tree.rows)), pairs)
+    return ComputeCounts(len(tree), len(np.unique(tree.rows)), pairs)
 
 
-def pack_amount(positions: npt.NDArray[np.int64], rows: int) -> Amount:
+def pack_counts(positions: npt.NDArray[np.int64], rows: int) -> ComputeCounts:
     """What reading a pack takes: each row looks at itself and at everything on its path."""
-    return Amount(len(positions), rows, int(positions.sum()) + len(positions))
+    return ComputeCounts(len(positions), rows, int(positions.sum()) + len(positions))
 
 
-def alone_amount(texts: Iterable[EncodedText]) -> Amount:
+def unshared_counts(texts: Iterable[EncodedText]) -> ComputeCounts:
     """What reading takes when every text is read by itself."""
-    total = Amount()
+    total = ComputeCounts()
     for text in texts:
         length = len(text.ids) - 1
-        total = total + Amount(length, text.scored, length * (length + 1) // 2)
+        total = total + ComputeCounts(length, text.scored, length * (length + 1) // 2)
     return total
 
 
-def rates_of(module: Any) -> Rates:
+def flop_rates(module: Any) -> FlopRates:
     """The operations of a model, counted from its matrices; also for a model without memory (`meta`)."""
     config = module.config.get_text_config()
     inputs = module.get_input_embeddings()
@@ -89,7 +89,7 @@ def rates_of(module: Any) -> Rates:
     )
     pair = 4.0 * layers * heads * (config_number(config, "head_dim") or width / max(heads, 1))
     row = 2.0 * outputs.weight.numel() if outputs is not None else 0.0
-    return Rates(2.0 * weights, row, pair)
+    return FlopRates(2.0 * weights, row, pair)
 
 
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
@@ -111,22 +111,22 @@ class Meter:
         seconds: time spent reading and writing.
     """
 
-    rates: Rates
+    rates: FlopRates
     listener: Callable[[Progress], None] = lambda _: None
-    ahead: Amount = Amount()
-    done: Amount = Amount()
-    written: int = 0
+    planned: ComputeCounts = ComputeCounts()
+    done: ComputeCounts = ComputeCounts()
+    generated: int = 0
     most: int = 0
     ended: tuple[int, int] = (0, 0)
     seconds: float = 0.0
 
-    def read(self, amount: Amount) -> None:
-        self.done = self.done + amount
-        self.tell()
+    def read(self, counts: ComputeCounts) -> None:
+        self.done = self.done + counts
+        self.report_progress()
 
     def write(self, count: int) -> None:
-        self.written += count
-        self.tell()
+        self.generated += count
+        self.report_progress()
 
     def end(self, tokens: int, limit: int) -> None:
         """An answer has ended: those still open are expected to be as long, in proportion to their limits."""
@@ -149,12 +149,12 @@ class Meter:
     def expected(self) -> float:
         """Tokens that will have been written in the end."""
         tokens, limits = self.ended
-        share = (tokens + USUAL_SHARE * self.most * 0.1) / max(limits + self.most * 0.1, 1)
-        return max(tokens + share * self.most, self.written)
+        share = (tokens + EXPECTED_LENGTH_SHARE * self.most * 0.1) / max(limits + self.most * 0.1, 1)
+        return max(tokens + share * self.most, self.generated)
 
-    def tell(self) -> None:
-        each = WRITING_WORTH * (self.rates.token + self.rates.row)
-        done = self.rates.operations(self.done) + each * self.written
-        total = self.rates.operations(self.ahead) + each * self.expected
-        tokens = self.done.tokens + self.written
-        self.listener(Progress(done, max(done, total), tokens, max(tokens, self.ahead.tokens + round(self.expected))))
+    def report_progress(self) -> None:
+        each = GENERATION_COST_FACTOR * (self.rates.token + self.rates.row)
+        done = self.rates.operations(self.done) + each * self.generated
+        total = self.rates.operations(self.planned) + each * self.expected
+        tokens = self.done.tokens + self.generated
+        self.listener(Progress(done, max(done, total), tokens, max(tokens, self.planned.tokens + round(self.expected))))

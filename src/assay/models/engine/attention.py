@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from assay.models.engine.calls import Call
-from assay.models.engine.kernel import Kernel, bias_of, merge, sunk
-from assay.models.engine.loops import Loops
-from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, spread
-from assay.models.engine.tiles import TILE_KEYS, Look, Tiles
+from assay.models.engine.calls import KernelCall
+from assay.models.engine.kernel import Kernel, bias_of, merge, apply_sinks
+from assay.models.engine.loops import CKernels
+from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, concat_ranges
+from assay.models.engine.tiles import TILE_KEYS, SparseBlock, Tiles
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ ROOM = 1024
 
 
 # Number of the call, (keys, values) of the path, (keys, values) of the rows.
-Tap = Callable[[int, "tuple[Tensor, Tensor]", "tuple[Tensor, Tensor]"], None]
+KeyValueHook = Callable[[int, "tuple[Tensor, Tensor]", "tuple[Tensor, Tensor]"], None]
 
 
 class Unsupported(Exception):
@@ -46,7 +46,7 @@ class Unsupported(Exception):
 
 
 @dataclass(slots=True)
-class Path:
+class PrefixCache:
     """Keys and values of one path from the root, for every call of attention in a forward pass.
 
     Attributes:
@@ -89,15 +89,15 @@ def _with_room(store: Tensor, length: int, size: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AttentionPlan:
     """How a pack's rows are attended to: in tiles, in calls of their own, or some so and some so."""
 
     tiles: Tiles | None
-    calls: Sequence[Call]
+    calls: Sequence[KernelCall]
 
 
 @dataclass(slots=True)
-class Reading:
+class PackAttention:
     """A pack while it is read: the same for all layers, but for what each leaves behind.
 
     Attributes:
@@ -115,19 +115,19 @@ class Reading:
     """
 
     pack: Pack
-    path: Path
+    path: PrefixCache
     device: torch.device
     dtype: torch.dtype
     shares: bool
     positions: Tensor
     joining: Tensor
     staged: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    tap: Tap | None = None
-    loops: Loops | None = None
-    plans: dict[int | None, Plan] = field(default_factory=dict)
+    key_value_hook: KeyValueHook | None = None
+    loops: CKernels | None = None
+    plans: dict[int | None, AttentionPlan] = field(default_factory=dict)
     masks: list[Tensor] = field(default_factory=list)
 
-    def plan(self, mask: Tensor | None) -> Plan:
+    def plan(self, mask: Tensor | None) -> AttentionPlan:
         """The kernel calls under a mask over (rows, path + rows); None for plain causal attention."""
         name = None if mask is None else id(mask)
         if name not in self.plans:
@@ -136,16 +136,16 @@ class Reading:
                 self.masks.append(mask)  # keeps its id from being given to another
         return self.plans[name]
 
-    def _plan(self, mask: Tensor | None) -> Plan:
-        looks: list[Look] = []
-        calls: list[Call] = []
+    def _plan(self, mask: Tensor | None) -> AttentionPlan:
+        sparse_blocks: list[SparseBlock] = []
+        calls: list[KernelCall] = []
         for block in self.pack.blocks:
             if self.shares and self._key_count(block, mask) <= TILE_KEYS:
-                looks.extend(self._look(block, mask).tiles())
+                sparse_blocks.extend(self._sparse_block(block, mask).tiles())
             else:
                 calls.append(self._call(block) if mask is None else self._limited(block, mask))
-        tiles = Tiles(looks, self.path.length, self.dtype, self.device, self.loops) if looks else None
-        return Plan(tiles, calls)
+        tiles = Tiles(sparse_blocks, self.path.length, self.dtype, self.device, self.loops) if sparse_blocks else None
+        return AttentionPlan(tiles, calls)
 
     @property
     def common(self) -> int:
@@ -155,21 +155,21 @@ class Reading:
         """The rule over (rows, path + rows), asked about positions instead of places in the row."""
         return stricter_mask(rule, self.positions, self._key_positions())
 
-    def attend(self, asked: Asked) -> Tensor:
+    def attend(self, inputs: AttentionInputs) -> Tensor:
         """Each row along its own path: in tiles and blocks, and the common prefix for all rows together."""
         import torch
 
-        query, key, value, kernel = asked.query, asked.key, asked.value, asked.kernel
-        path_key, path_value = self._remembered(key, value)
-        mask = asked.mask
+        query, key, value, kernel = inputs.query, inputs.key, inputs.value, inputs.kernel
+        path_key, path_value = self._cached(key, value)
+        mask = inputs.mask
         common = self.common if mask is None else 0
         weight = None
-        if asked.sinks is not None or common:
+        if inputs.sinks is not None or common:
             # At least float32: the log of a sum loses too much in narrow formats.
             wide = torch.promote_types(query.dtype, torch.float32)
             weight = torch.zeros(query.shape[:-1], dtype=wide, device=query.device)
         plan = self.plan(mask)
-        output = self._tiled(plan.tiles, asked, (path_key, path_value), weight)
+        output = self._tiled(plan.tiles, inputs, (path_key, path_value), weight)
         for call in plan.calls:
             keys, values = call.gather(path_key, key), call.gather(path_value, value)
             rows = query[:, :, call.rows]
@@ -186,32 +186,32 @@ class Reading:
         if common and weight is not None:
             shared = kernel(query, path_key[:, :, :common], path_value[:, :, :common], None, False)
             output, weight = merge(output, weight, *shared)
-        if asked.sinks is not None and weight is not None:
-            output = sunk(output, weight, asked.sinks)
+        if inputs.sinks is not None and weight is not None:
+            output = apply_sinks(output, weight, inputs.sinks)
         self._leave(key, value, path_key, path_value)
         return output
 
-    def _tiled(self, tiles: Tiles | None, asked: Asked, path: tuple[Tensor, Tensor], weight: Tensor | None) -> Tensor:
+    def _tiled(self, tiles: Tiles | None, inputs: AttentionInputs, path: tuple[Tensor, Tensor], weight: Tensor | None) -> Tensor:
         """What the rows of tiles see, and room for the others; weights are filled in. Rows come first in memory."""
-        query = asked.query
+        query = inputs.query
         heads, count = query.shape[1:3]
         is_whole = tiles is not None and tiles.count == count
         # Zeros: a row after the pack's own may be there, which looks at nothing (see TreeReader.read).
-        output = (query.new_empty if is_whole else query.new_zeros)(count, heads, asked.value.shape[-1])
+        output = (query.new_empty if is_whole else query.new_zeros)(count, heads, inputs.value.shape[-1])
         if tiles is not None:
             known = None if weight is None else weight[0]
-            tiles.attend(asked.kernel, query, (asked.key, asked.value), path, output, known)
+            tiles.attend(inputs.kernel, query, (inputs.key, inputs.value), path, output, known)
         return output[None].transpose(1, 2)
 
     def _leave(self, key: Tensor, value: Tensor, path_key: Tensor, path_value: Tensor) -> None:
         """Keeps what joins the path, and hands on what was asked for."""
-        if self.tap is not None:
-            self.tap(len(self.staged), (path_key, path_value), (key, value))
+        if self.key_value_hook is not None:
+            self.key_value_hook(len(self.staged), (path_key, path_value), (key, value))
         # Rows come first in memory; chosen along their heads, all of them would be copied.
         key, value = (part[0].transpose(0, 1).index_select(0, self.joining) for part in (key, value))
         self.staged.append((key.transpose(0, 1), value.transpose(0, 1)))
 
-    def _remembered(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def _cached(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         length, call = self.path.length, len(self.staged)
         if not length:
             return key[:, :, :0], value[:, :, :0]
@@ -222,47 +222,47 @@ class Reading:
 
         return torch.cat([torch.arange(self.path.length, device=self.device), self.positions])
 
-    def _call(self, block: Block) -> Call:
+    def _call(self, block: Block) -> KernelCall:
         common = self.common
         rows = slice(block.start, block.end)
-        remembered = slice(common, block.kept)
+        cached = slice(common, block.kept)
         if block.allowed is None:
             before = block.kept - common + block.ancestor_count
             if not before:
-                return Call(rows, remembered, None, None, True)
+                return KernelCall(rows, cached, None, None, True)
             if self.shares and (before >= COMMON_PREFIX or block.end - block.start > BLOCK_ROWS):
-                return Call(rows, remembered, self._rows(block.ancestors), None, False, is_split=True)
+                return KernelCall(rows, cached, self._rows(block.ancestors), None, False, is_split=True)
         others = self._others(block) if block.ancestors else None
-        return Call(rows, remembered, others, self._bias(_allowed(block, self.pack.common, common)), False)
+        return KernelCall(rows, cached, others, self._bias(_allowed(block, self.pack.common, common)), False)
 
     def _key_count(self, block: Block, mask: Tensor | None) -> int:
         common = self.common if mask is None else 0
         return block.kept - common + block.ancestor_count + block.end - block.start
 
-    def _look(self, block: Block, mask: Tensor | None) -> Look:
+    def _sparse_block(self, block: Block, mask: Tensor | None) -> SparseBlock:
         """A block's rows and keys, for tiles."""
         import torch
 
         length, common = self.path.length, self.common if mask is None else 0
-        rows = spread((*block.ancestors, (block.start, block.end)))
+        rows = concat_ranges((*block.ancestors, (block.start, block.end)))
         keys = np.concatenate([np.arange(common, block.kept), rows + length])
         allowed = _allowed(block, self.pack.common, common)
         if mask is not None:
             columns = torch.from_numpy(keys).to(self.device)
             allowed = allowed & mask[0, 0, block.start : block.end][:, columns].cpu().numpy()
-        return Look(block.start, keys, allowed)
+        return SparseBlock(block.start, keys, allowed)
 
-    def _limited(self, block: Block, mask: Tensor) -> Call:
+    def _limited(self, block: Block, mask: Tensor) -> KernelCall:
         """A block under a mask of the model's own, such as a window: keys that no row sees are left out."""
         import torch
 
-        look = self._look(block, mask)
-        seen = look.allowed.any(axis=0)
-        keys = torch.from_numpy(look.keys[seen]).to(self.device)
+        sparse_block = self._sparse_block(block, mask)
+        seen = sparse_block.allowed.any(axis=0)
+        keys = torch.from_numpy(sparse_block.keys[seen]).to(self.device)
         is_known = keys < self.path.length
         rows = slice(block.start, block.end)
         others = keys[~is_known] - self.path.length
-        return Call(rows, keys[is_known], others, self._bias(look.allowed[:, seen]), False)
+        return KernelCall(rows, keys[is_known], others, self._bias(sparse_block.allowed[:, seen]), False)
 
     def _others(self, block: Block) -> Tensor:
         return self._rows((*block.ancestors, (block.start, block.end)))
@@ -270,7 +270,7 @@ class Reading:
     def _rows(self, ranges: Sequence[tuple[int, int]]) -> Tensor:
         import torch
 
-        return torch.from_numpy(spread(ranges)).to(self.device)
+        return torch.from_numpy(concat_ranges(ranges)).to(self.device)
 
     def _bias(self, allowed: Any) -> Tensor:
         return bias_of(allowed, self.dtype, self.device)[None, None]
@@ -288,30 +288,30 @@ def _allowed(block: Block, shared: int, common: int) -> Any:
     return allowed
 
 
-def stricter_mask(rule: Callable[..., Any], asking: Tensor, keys: Tensor) -> Tensor | None:
+def stricter_mask(rule: Callable[..., Any], queries: Tensor, keys: Tensor) -> Tensor | None:
     """A model's own rule about positions, as a mask (1, 1, asking, keys); None where causality rules out as much."""
     import torch
 
-    rows, columns = asking[None, None, :, None], keys[None, None, None, :]
-    zero = torch.zeros(1, 1, 1, 1, dtype=torch.long, device=asking.device)
-    allowed: Tensor = rule(zero, zero, rows, columns).expand(1, 1, len(asking), len(keys))
+    rows, columns = queries[None, None, :, None], keys[None, None, None, :]
+    zero = torch.zeros(1, 1, 1, 1, dtype=torch.long, device=queries.device)
+    allowed: Tensor = rule(zero, zero, rows, columns).expand(1, 1, len(queries), len(keys))
     return None if bool((allowed | (columns > rows)).all()) else allowed
 
 
-class Entry(Protocol):
+class AttentionContext(Protocol):
     """Rows while they are read: what answers the model's calls of attention."""
 
     def mask(self, rule: Callable[..., Any]) -> Tensor | None:
         """A layer type's rule (window, chunk, …) as a mask, where it rules out more than causality does; else None."""
         ...
 
-    def attend(self, asked: Asked) -> Tensor:
+    def attend(self, inputs: AttentionInputs) -> Tensor:
         """What the rows see, in the shape of the queries."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AttentionInputs:
     """One call of attention: tensors of shape (1, heads, rows, width) and what the layer wants done with them.
 
     Attributes:
@@ -331,17 +331,17 @@ class Asked:
     sinks: Tensor | None = None
 
 
-_ENTRY: ContextVar[Entry | None] = ContextVar("entry", default=None)
+_CONTEXT: ContextVar[AttentionContext | None] = ContextVar("entry", default=None)
 
 
 @contextmanager
-def reading(entry: Entry) -> Iterator[None]:
+def answering_attention(entry: AttentionContext) -> Iterator[None]:
     """Attention calls of the model are answered by this entry while it lasts."""
-    token = _ENTRY.set(entry)
+    token = _CONTEXT.set(entry)
     try:
         yield
     finally:
-        _ENTRY.reset(token)
+        _CONTEXT.reset(token)
 
 
 def register() -> None:
@@ -374,12 +374,12 @@ def attend(
     """transformers' calling convention for attention."""
     _refuse(module, dropout, others)
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    asked = Asked(query, key, value, attention_mask, Kernel(scale, softcap), s_aux)
-    return _current().attend(asked).transpose(1, 2).contiguous(), None
+    inputs = AttentionInputs(query, key, value, attention_mask, Kernel(scale, softcap), s_aux)
+    return _current().attend(inputs).transpose(1, 2).contiguous(), None
 
 
-def _current() -> Entry:
-    entry = _ENTRY.get()
+def _current() -> AttentionContext:
+    entry = _CONTEXT.get()
     if entry is None:
         raise Unsupported("attention was called outside of a pack")
     return entry

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class KernelCall:
     """One call of the attention kernel: some rows and their keys.
 
     Attributes:
@@ -23,7 +23,7 @@ class Call:
     """
 
     rows: slice
-    remembered: slice | Tensor
+    cached: slice | Tensor
     others: Tensor | None
     bias: Tensor | None
     is_causal: bool
@@ -34,11 +34,11 @@ class Call:
         import torch
 
         parts = []
-        if isinstance(self.remembered, slice):
-            if self.remembered.stop > self.remembered.start:
-                parts.append(path[:, :, self.remembered])
-        elif len(self.remembered):
-            parts.append(path.index_select(2, self.remembered))
+        if isinstance(self.cached, slice):
+            if self.cached.stop > self.cached.start:
+                parts.append(path[:, :, self.cached])
+        elif len(self.cached):
+            parts.append(path.index_select(2, self.cached))
         if self.others is None:
             parts.append(rows[:, :, self.rows])
         elif len(self.others):

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from assay.core.errors import Fault, ModelError
 from assay.models.causal_arguments import PADDED, TREE
 from assay.models.engine.attention import Unsupported
-from assay.models.engine.head import ReadyLogits
+from assay.models.engine.head import PrecomputedLogits
 from assay.models.engine.limits import Limit, find_limit
-from assay.models.engine.loops import Loops, find_loops
+from assay.models.engine.loops import CKernels, find_c_kernels
 from assay.models.engine.memory import LEAST_PACK
-from assay.models.engine.probe import Gap, Read, compare, make_probe, read_rows, read_tree
-from assay.models.engine.reader import TreeReader, forget_lengths, make_reader, minds_length
-from assay.models.engine.tuning import is_tunable, tune
+from assay.models.engine.probe import ProbeDifference, ProbeResult, compare, make_probe, read_rows, read_tree
+from assay.models.engine.reader import TreeReader, reset_dynamic_rope, make_reader, depends_on_batch_length
+from assay.models.engine.tuning import is_patchable, patch_layers
 from assay.models.network import Network
 from assay.models.quantizing import rounds_inputs
 from assay.models.tokens import EncodedText
@@ -40,7 +40,7 @@ BY_LENGTH = "its positions depend on the longest text in a batch"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EngineChoice:
     """How a model is asked.
 
     Attributes:
@@ -55,7 +55,7 @@ class Choice:
     engine: str
     reason: str
     reader: TreeReader | None = None
-    worst: float | None = None
+    max_difference: float | None = None
     limit: Limit | None = None
     longest: int = SHORT_PROBE
 
@@ -64,7 +64,7 @@ class Choice:
         return self.limit is not None and tokens > self.limit.tokens
 
 
-def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Choice:
+def choose_engine(network: Network, requested: str, arithmetic: str, max_length: int) -> EngineChoice:
     """The way to ask a model.
 
     Args:
@@ -78,64 +78,64 @@ def choose(network: Network, asked: str, arithmetic: str, max_length: int) -> Ch
     """
     limit = find_limit(network.module.config.get_text_config())
     longest = max_length if limit is None else max(min(max_length, limit.tokens), 1)
-    return replace(_choose(network, asked, arithmetic, limit, longest), limit=limit, longest=longest)
+    return replace(_choose_engine(network, requested, arithmetic, limit, longest), limit=limit, longest=longest)
 
 
-def _choose(network: Network, asked: str, arithmetic: str, limit: Limit | None, longest: int) -> Choice:
-    if minds_length(network):
-        forget_lengths(network)
-        if asked == PADDED:
-            return Choice(SINGLE, f"padded was asked for, but {BY_LENGTH}")
-    if arithmetic == "lm_eval" and asked != TREE:
-        return Choice(PADDED, "asked for" if asked == PADDED else "lm-eval's arithmetic, which belongs to its batches")
-    if asked == PADDED and rounds_inputs(network.module):
-        return Choice(PADDED, "asked for")
+def _choose_engine(network: Network, requested: str, arithmetic: str, limit: Limit | None, longest: int) -> EngineChoice:
+    if depends_on_batch_length(network):
+        reset_dynamic_rope(network)
+        if requested == PADDED:
+            return EngineChoice(SINGLE, f"padded was asked for, but {BY_LENGTH}")
+    if arithmetic == "lm_eval" and requested != TREE:
+        return EngineChoice(PADDED, "asked for" if requested == PADDED else "lm-eval's arithmetic, which belongs to its batches")
+    if requested == PADDED and rounds_inputs(network.module):
+        return EngineChoice(PADDED, "asked for")
     probe = make_probe(network, longest)
     truth = read_rows(network, probe, 1)
     if isinstance(truth, str):
-        _demand(asked, truth)
-        return Choice(SINGLE, f"the probe failed: {truth}")
+        _demand(requested, truth)
+        return EngineChoice(SINGLE, f"the probe failed: {truth}")
     padding = compare(truth, read_rows(network, probe, len(probe)))
-    if asked == PADDED:
+    if requested == PADDED:
         return _without_packs(network, padding, "asked for")
     found = _try_tree(network, probe, truth, _allowed(network, padding), limit)
-    if isinstance(found, Choice):
+    if isinstance(found, EngineChoice):
         return found
-    _demand(asked, found)
+    _demand(requested, found)
     return _without_packs(network, padding, found)
 
 
-def _without_packs(network: Network, padding: Gap, reason: str) -> Choice:
+def _without_packs(network: Network, padding: ProbeDifference, reason: str) -> EngineChoice:
     """Padded batches where they agree with single rows; else single rows."""
     if not _is_sound(network, padding):
         found = f"padded batches differ from single rows by {padding.value:.1g} per token"
-        return Choice(SINGLE, f"{reason}; {found} and by {padding.logits:.1g} of the spread of logits", worst=0.0)
-    if minds_length(network):
-        return Choice(SINGLE, reason, worst=0.0)
-    return Choice(PADDED, reason, worst=padding.value)
+        return EngineChoice(SINGLE, f"{reason}; {found} and by {padding.logits:.1g} of the spread of logits", max_difference=0.0)
+    if depends_on_batch_length(network):
+        return EngineChoice(SINGLE, reason, max_difference=0.0)
+    return EngineChoice(PADDED, reason, max_difference=padding.value)
 
 
 def padding_noise(network: Network, max_length: int) -> tuple[float, int]:
     """The largest difference per token between padded batches and single rows of the probe; tokens of its texts."""
     probe = make_probe(network, max_length)
     truth = read_rows(network, probe, 1)
-    worst = math.inf if isinstance(truth, str) else compare(truth, read_rows(network, probe, len(probe))).value
-    return worst, max(text.scored for text in probe)
+    max_difference = math.inf if isinstance(truth, str) else compare(truth, read_rows(network, probe, len(probe))).value
+    return max_difference, max(text.scored for text in probe)
 
 
-def may_share(asked: str, arithmetic: str) -> bool:
+def may_share_prefixes(requested: str, arithmetic: str) -> bool:
     """Whether `choose` tries to read what texts share only once."""
-    return asked == TREE or (asked != PADDED and arithmetic != "lm_eval")
+    return requested == TREE or (requested != PADDED and arithmetic != "lm_eval")
 
 
-def _demand(asked: str, reason: str) -> None:
-    if asked == TREE:
+def _demand(requested: str, reason: str) -> None:
+    if requested == TREE:
         raise ModelError(Fault("engine", 'found "tree"', "a model that packs can be read with", f"{reason}. Use: auto"))
 
 
 def _try_tree(
-    network: Network, probe: Sequence[EncodedText], truth: Read, allowed: Gap, limit: Limit | None
-) -> Choice | str:
+    network: Network, probe: Sequence[EncodedText], truth: ProbeResult, allowed: ProbeDifference, limit: Limit | None
+) -> EngineChoice | str:
     """The tree in the fastest form that agrees; else why none can be used."""
     if limit is not None and limit.tokens < LEAST_PACK:
         return f"{limit.reason} from {limit.tokens + 1} tokens on, which is less than a pack"
@@ -152,7 +152,7 @@ def _try_tree(
         gap = compare(truth, found)
         if gap.value <= allowed.value and gap.logits <= allowed.logits:
             agrees = f"agrees with single forward passes within {gap.value:.1g} per token"
-            return Choice(TREE, agrees, candidate, gap.value)
+            return EngineChoice(TREE, agrees, candidate, gap.value)
         differs = f"{gap.value:.1g} per token and {gap.logits:.1g} of the spread of logits"
         reason = f"packs differ from single forward passes by {differs}"
     return reason
@@ -161,28 +161,28 @@ def _try_tree(
 def _forms(reader: TreeReader) -> Iterator[TreeReader]:
     """With compiled loops and faster layers; with its own; with its own logits. Asking for the next gives one up."""
     module = reader.network.module
-    found = find_loops() if is_tunable(module) else None
-    loops = found if isinstance(found, Loops) else None
-    tuning = tune(module, loops)
+    found = find_c_kernels() if is_patchable(module) else None
+    loops = found if isinstance(found, CKernels) else None
+    tuning = patch_layers(module, loops)
     if tuning.layers or loops is not None:
         yield replace(reader, loops=loops)
         tuning.undo()
     yield reader
-    yield replace(reader, head=ReadyLogits(reader.head.columns))
+    yield replace(reader, head=PrecomputedLogits(reader.head.columns))
 
 
-def _is_sound(network: Network, padding: Gap) -> bool:
+def _is_sound(network: Network, padding: ProbeDifference) -> bool:
     """Whether padding changes no more than rounding does."""
     step = precision(network)
     return padding.value <= max(TOLERANCE, 6.0 * step) and padding.logits <= logits_tolerance(network)
 
 
-def _allowed(network: Network, padding: Gap) -> Gap:
+def _allowed(network: Network, padding: ProbeDifference) -> ProbeDifference:
     """What packs may differ by. When padding itself goes wrong, it is not a measure of rounding."""
     value, logits = max(TOLERANCE, ROUNDING * precision(network)), logits_tolerance(network)
     if not _is_sound(network, padding):
-        return Gap(value, logits)
-    return Gap(max(value, NOISE_FACTOR * padding.value), max(logits, NOISE_FACTOR * padding.logits))
+        return ProbeDifference(value, logits)
+    return ProbeDifference(max(value, NOISE_FACTOR * padding.value), max(logits, NOISE_FACTOR * padding.logits))
 
 
 def logits_tolerance(network: Network) -> float:

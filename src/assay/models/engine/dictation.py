@@ -17,12 +17,12 @@ from assay.core.responses import Failure
 from assay.models.batches import attempt
 from assay.models.engine.choosing import NOISE_FACTOR, logits_tolerance
 from assay.models.engine.limits import find_leak
-from assay.models.engine.picking import Picker
-from assay.models.engine.probe import Rows, has_window, logits_gap, make_probe
-from assay.models.engine.slots import SlotWriter, Task
-from assay.models.generation import Writer, generate_rows
+from assay.models.engine.picking import TokenSampler
+from assay.models.engine.probe import LogitsByPrefix, has_window, logits_gap, make_probe
+from assay.models.engine.slots import SlotGenerator, QueuedPrompt
+from assay.models.generation import TextGenerator, generate_rows
 from assay.models.network import Network
-from assay.models.stops import StopWatch
+from assay.models.stops import StopCriteria
 from assay.models.tokens import EncodedPrompt, Tokenizer
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 # Tokens that are dictated; lengths of the shortest prompt, of one that is a little longer, and of long ones in slots.
 # Beside a padded prompt stands one as long as the probe; where the model has a window, more are.
-DICTATED = 3
+FORCED_TOKENS = 3
 SHORT, LONGER, LONG = 9, 13, 36
 # Settings of generation_config.json that would change the logits by what stands in the padding.
 PLAIN: dict[str, Any] = {"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
+class NullTokenizer:
     """Stands for a tokenizer while dictated tokens, which are not text, are written."""
 
     pad_token_id: int
@@ -48,7 +48,7 @@ class Silent:
 
 
 @dataclass(slots=True)
-class Dictation:
+class ForcedDecoding:
     """A batch of `generate` that is given its tokens.
 
     Attributes:
@@ -57,33 +57,33 @@ class Dictation:
     """
 
     texts: Sequence[tuple[int, ...]]
-    found: Rows = field(default_factory=dict)
+    found: LogitsByPrefix = field(default_factory=dict)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """The scores of `generate`, with all tokens ruled out but the dictated ones; rows are padded on the left."""
         import torch
 
-        count = input_ids.shape[1] - max(len(text) for text in self.texts) + DICTATED
+        count = input_ids.shape[1] - max(len(text) for text in self.texts) + FORCED_TOKENS
         forced = torch.full_like(scores, -torch.inf)
         for row, text in enumerate(self.texts):
-            place = len(text) - DICTATED + count
-            self.found[text[:place]] = scores[row].float().cpu().clone()
-            forced[row, text[place]] = 0.0
+            position = len(text) - FORCED_TOKENS + count
+            self.found[text[:position]] = scores[row].float().cpu().clone()
+            forced[row, text[position]] = 0.0
         return forced
 
 
 @dataclass(slots=True)
-class Dictated(Picker):
+class ForcedSampler(TokenSampler):
     """Picks what is dictated to one row, in slots; keeps the logits by the ids that they follow."""
 
     text: tuple[int, ...] = ()
-    found: Rows = field(default_factory=dict)
+    found: LogitsByPrefix = field(default_factory=dict)
 
     @property
     def is_plain(self) -> bool:
         return False
 
-    def pick(self, ids: Sequence[int], logits: Tensor) -> int:
+    def sample(self, ids: Sequence[int], logits: Tensor) -> int:
         self.found[tuple(ids)] = logits.float().cpu().clone()
         return self.text[len(ids)]
 
@@ -91,49 +91,49 @@ class Dictated(Picker):
 def make_rows(network: Network, max_length: int, ends: Collection[int]) -> list[tuple[int, ...]]:
     """The probe without tokens that end an answer; nothing where its texts are too short to be written after."""
     probe = make_probe(network, max_length)
-    if min(len(text.ids) for text in probe) < SHORT + DICTATED:
+    if min(len(text.ids) for text in probe) < SHORT + FORCED_TOKENS:
         return []
     columns = int(network.module.config.get_text_config().vocab_size)
     spare = next(token for token in range(columns) if token not in ends)
     return [tuple(spare if token in ends else token for token in text.ids) for text in probe]
 
 
-def check_slots(writer: SlotWriter, max_length: int) -> str | None:
+def check_slots(text_generator: SlotGenerator, max_length: int) -> str | None:
     """Why answers cannot be written in slots; the logits must be those of `generate` for the same prompts alone.
 
     A long prompt, one that shares most of its tokens, and a short one are written together; the last two are compared.
     """
-    network = writer.reader.network
-    rows = make_rows(network, max_length, writer.writer.end_ids)
+    network = text_generator.reader.network
+    rows = make_rows(network, max_length, text_generator.text_generator.end_ids)
     if not rows:
         return None
-    start = 0 if has_window(network) else max(len(rows[0]) - LONG - DICTATED, 0)
+    start = 0 if has_window(network) else max(len(rows[0]) - LONG - FORCED_TOKENS, 0)
     texts = [rows[0][start:], rows[1][start:], _last(rows[-1], SHORT)]
-    silent = _silenced(writer.writer)
-    truth = _alone(silent, texts[1:])
-    kept: Rows = {}
-    tasks = [Task(_prompt(number, text), partial(Dictated, text=text, found=kept)) for number, text in enumerate(texts)]
-    answers = attempt(lambda: list(replace(writer, writer=silent).write(tasks)))
+    undecoded = _with_null_tokenizer(text_generator.text_generator)
+    truth = _alone(undecoded, texts[1:])
+    kept: LogitsByPrefix = {}
+    queue = [QueuedPrompt(_prompt(number, text), partial(ForcedSampler, text=text, found=kept)) for number, text in enumerate(texts)]
+    answers = attempt(lambda: list(replace(text_generator, text_generator=undecoded).write(queue)))
     found = answers if isinstance(answers, Failure) else kept
     return _reason("slots differ from single rows", truth, found, logits_tolerance(network))
 
 
-def check_padding(writer: Writer, max_length: int) -> str | None:
+def check_padding(text_generator: TextGenerator, max_length: int) -> str | None:
     """Why prompts cannot be padded on the left; the logits must be those of `generate` for the same prompts alone.
 
     Two prompts, one of them longer than a window where there is one, are written beside a longer one, which needs no
     padding. Rows of one length show what rounding alone changes.
     """
-    network = writer.network
-    rows = make_rows(network, max_length, writer.end_ids)
+    network = text_generator.network
+    rows = make_rows(network, max_length, text_generator.end_ids)
     stated = find_leak(network.module.config.get_text_config())
     if stated is not None or not rows:
         return stated
     padded = [rows[1] if has_window(network) else _last(rows[1], LONGER), _last(rows[-1], SHORT)]
-    silent = _silenced(writer)
-    alone, allowed = _alone(silent, padded), logits_tolerance(network)
+    undecoded = _with_null_tokenizer(text_generator)
+    alone, allowed = _alone(undecoded, padded), logits_tolerance(network)
     batches = ([padded[1], padded[1][::-1]], [rows[0], *padded])
-    level, uneven = (attempt(partial(_dictate, silent, batch)) for batch in batches)
+    level, uneven = (attempt(partial(_force_decode, undecoded, batch)) for batch in batches)
     if not isinstance(alone, Failure) and not isinstance(level, Failure):
         noise = logits_gap({ids: alone[ids] for ids in level if ids in alone}, level)
         allowed = max(allowed, NOISE_FACTOR * noise) if noise <= allowed else allowed
@@ -142,38 +142,38 @@ def check_padding(writer: Writer, max_length: int) -> str | None:
 
 def _last(row: tuple[int, ...], length: int) -> tuple[int, ...]:
     """A prompt of some tokens from the end of a row, with what is dictated."""
-    return row[-length - DICTATED :]
+    return row[-length - FORCED_TOKENS :]
 
 
-def _silenced(writer: Writer) -> Writer:
-    return replace(writer, tokenizer=cast(Tokenizer, Silent(writer.pad_id)))
+def _with_null_tokenizer(text_generator: TextGenerator) -> TextGenerator:
+    return replace(text_generator, tokenizer=cast(Tokenizer, NullTokenizer(text_generator.pad_id)))
 
 
-def _alone(writer: Writer, texts: Sequence[tuple[int, ...]]) -> Rows | Failure:
-    found: Rows = {}
+def _alone(text_generator: TextGenerator, texts: Sequence[tuple[int, ...]]) -> LogitsByPrefix | Failure:
+    found: LogitsByPrefix = {}
     for text in texts:
-        own = attempt(partial(_dictate, writer, [text]))
+        own = attempt(partial(_force_decode, text_generator, [text]))
         if isinstance(own, Failure):
             return own
         found |= own
     return found
 
 
-def _dictate(writer: Writer, texts: Sequence[tuple[int, ...]]) -> Rows:
+def _force_decode(text_generator: TextGenerator, texts: Sequence[tuple[int, ...]]) -> LogitsByPrefix:
     """The logits before each dictated token, by transformers' own `generate` over one batch."""
     batch = [_prompt(number, text) for number, text in enumerate(texts)]
-    inputs, start = writer.inputs(batch)
-    dictation = Dictation(texts)
-    watch = StopWatch(writer.rule(batch[0].request), start)
-    generate_rows(writer, inputs, {"max_new_tokens": DICTATED, **PLAIN}, watch, dictation)
-    return dictation.found
+    inputs, start = text_generator.inputs(batch)
+    forced = ForcedDecoding(texts)
+    criteria = StopCriteria(text_generator.rule(batch[0].request), start)
+    generate_rows(text_generator, inputs, {"max_new_tokens": FORCED_TOKENS, **PLAIN}, criteria, forced)
+    return forced.found
 
 
 def _prompt(number: int, text: tuple[int, ...]) -> EncodedPrompt:
-    return EncodedPrompt(number, text[:-DICTATED], Generation("", max_tokens=DICTATED), DICTATED)
+    return EncodedPrompt(number, text[:-FORCED_TOKENS], Generation("", max_tokens=FORCED_TOKENS), FORCED_TOKENS)
 
 
-def _reason(what: str, truth: Rows | Failure, found: Rows | Failure, allowed: float) -> str | None:
+def _reason(what: str, truth: LogitsByPrefix | Failure, found: LogitsByPrefix | Failure, allowed: float) -> str | None:
     """What is wrong with logits; None when they are near enough."""
     for rows in (truth, found):
         if isinstance(rows, Failure):

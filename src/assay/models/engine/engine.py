@@ -17,16 +17,16 @@ from assay.models.batches import Batching, BatchLimit
 from assay.models.causal_arguments import PADDED
 from assay.models.encoding import Job
 from assay.models.engine import memory
-from assay.models.engine.account import Amount, Meter, Rates, alone_amount, tree_amount
-from assay.models.engine.choosing import SINGLE, Choice
+from assay.models.engine.account import ComputeCounts, Meter, FlopRates, unshared_counts, tree_counts
+from assay.models.engine.choosing import SINGLE, EngineChoice
 from assay.models.engine.dictation import check_padding, check_slots
-from assay.models.engine.picking import Picker, picker_for
+from assay.models.engine.picking import TokenSampler, make_sampler
 from assay.models.engine.reader import using_attention
-from assay.models.engine.scoring import Grove, Scored, TreeScorer
-from assay.models.engine.slots import SlotWriter, Task
+from assay.models.engine.scoring import ScoringGroup, Scored, TreeScorer
+from assay.models.engine.slots import SlotGenerator, QueuedPrompt
 from assay.models.engine.tree import build_tree
-from assay.models.engine.tuning import Tuning, pack_reading, pack_steps, undo_all
-from assay.models.generation import Writer, Written, share_batches, write_texts
+from assay.models.engine.tuning import LayerPatches, pack_for_scoring, pack_for_decoding, undo_all
+from assay.models.generation import TextGenerator, Generated, share_batches, generate_texts
 from assay.models.likelihood import score_pairs
 from assay.models.network import Network, automatic_limit
 from assay.models.quantizing import rounds_inputs
@@ -54,44 +54,44 @@ class Engine:
     """
 
     network: Network
-    choice: Choice
-    rates: Rates
+    choice: EngineChoice
+    rates: FlopRates
     arithmetic: str = "exact"
     limit: BatchLimit | None = None
     on_notice: Callable[[str, str], None] = lambda topic, text: None
     room: int | None = None
     meter: Meter = field(init=False)
     _limits: dict[str, BatchLimit] = field(default_factory=dict)
-    _writing: dict[str, str | None] = field(default_factory=dict)
+    _generation_faults: dict[str, str | None] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
-    _for_steps: Tuning | None = None
-    _for_reading: Tuning | None = None
+    _for_decoding: LayerPatches | None = None
+    _for_scoring: LayerPatches | None = None
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.rates)
         if self.room is None:
             self.room = int(memory.SHARE * memory.free_bytes(self.network.device))
 
-    def begin(self, job: Job, listener: Callable[[Progress], None]) -> list[list[Grove]]:
+    def begin(self, job: Job, listener: Callable[[Progress], None]) -> list[list[ScoringGroup]]:
         """Plans a job's reading and puts all work ahead on a new meter, which is told at once."""
         started = time.perf_counter()
         self.meter = Meter(self.rates, listener)
-        groves = [self._plan(group) for group in job.groups(shares_prefixes=self.choice.reader is not None)]
-        for grove in (grove for group in groves for grove in group):
-            self.meter.ahead = self.meter.ahead + grove.amount
+        scoring_groups = [self._plan(group) for group in job.groups(shares_prefixes=self.choice.reader is not None)]
+        for scoring_group in (scoring_group for group in scoring_groups for scoring_group in group):
+            self.meter.planned = self.meter.planned + scoring_group.counts
         if job.prompts:
-            self.meter.ahead = self.meter.ahead + self._prompt_amount(job.prompts)
+            self.meter.planned = self.meter.planned + self._prompt_counts(job.prompts)
             self.meter.most = sum(prompt.max_tokens for prompt in job.prompts)
-        if self._for_reading is None and self.choice.reader is not None:
-            self._for_reading = self._pack_reading([grove for group in groves for grove in group])
+        if self._for_scoring is None and self.choice.reader is not None:
+            self._for_scoring = self._pack_for_scoring([scoring_group for group in scoring_groups for scoring_group in group])
         self.meter.seconds += time.perf_counter() - started
-        self.meter.tell()
-        return groves
+        self.meter.report_progress()
+        return scoring_groups
 
-    def _pack_reading(self, groves: Sequence[Grove]) -> Tuning | None:
+    def _pack_for_scoring(self, scoring_groups: Sequence[ScoringGroup]) -> LayerPatches | None:
         """Packs the weights where enough full packs are ahead to gain by it; else None."""
         rows = self._batching("loglikelihood").limit.tokens
-        sizes = [len(grove.tree) for grove in groves if grove.tree is not None]
+        sizes = [len(scoring_group.tree) for scoring_group in scoring_groups if scoring_group.tree is not None]
         if rows is None or sum(size // rows for size in sizes) < memory.WORTH_PACKING:
             return None
         # A size by which the largest tree is cut evenly, so that its last pack is not a short one.
@@ -99,49 +99,49 @@ class Engine:
         if even <= STRETCH * rows and not self.choice.is_alone(even):
             rows = even
             self._limits["loglikelihood"] = BatchLimit(tokens=rows)
-        self._unpack_steps()
-        return pack_reading(self.network.module, rows, self._room())
+        self._unpack_decoding()
+        return pack_for_scoring(self.network.module, rows, self._room())
 
-    def _unpack_steps(self) -> None:
+    def _unpack_decoding(self) -> None:
         """One packed copy of the weights is held at a time: that for reading, or that for writing."""
-        if self._for_steps is not None:
-            self._for_steps.undo()
-            self._for_steps = None
-            memory.give_back()
+        if self._for_decoding is not None:
+            self._for_decoding.undo()
+            self._for_decoding = None
+            memory.release_memory()
 
     def _room(self) -> int:
         """Bytes that may be held: those of the beginning, and no more than half of what is free now."""
         assert self.room is not None
         return min(self.room, int(memory.SHARE * memory.free_bytes(self.network.device)))
 
-    def _prompt_amount(self, prompts: Sequence[EncodedPrompt]) -> Amount:
+    def _prompt_counts(self, prompts: Sequence[EncodedPrompt]) -> ComputeCounts:
         texts = as_texts(prompts)
-        return alone_amount(texts) if self.choice.reader is None else tree_amount(build_tree(texts))
+        return unshared_counts(texts) if self.choice.reader is None else tree_counts(build_tree(texts))
 
-    def _plan(self, texts: Sequence[EncodedText]) -> list[Grove]:
+    def _plan(self, texts: Sequence[EncodedText]) -> list[ScoringGroup]:
         """Trees, or rows for batches; then the texts that are read alone."""
         together = [text for text in texts if not self.choice.is_alone(len(text.inputs))]
         alone = [text for text in texts if self.choice.is_alone(len(text.inputs))]
         trees = [] if self.choice.reader is None else self._scorer().plan(together)
         rows = [together, alone] if self.choice.reader is None else [alone]
-        return [*trees, *(Grove(group, None, alone_amount(group)) for group in rows if group)]
+        return [*trees, *(ScoringGroup(group, None, unshared_counts(group)) for group in rows if group)]
 
-    def score(self, groves: Iterable[Sequence[Grove]]) -> Iterator[Scored]:
+    def score(self, scoring_groups: Iterable[Sequence[ScoringGroup]]) -> Iterator[Scored]:
         """The log-likelihood of every text, as batches finish."""
-        return self._timed(answer for group in groves for answer in self._score(group))
+        return self._timed(answer for group in scoring_groups for answer in self._score(group))
 
-    def _score(self, groves: Sequence[Grove]) -> Iterator[Scored]:
-        trees = [grove for grove in groves if grove.tree is not None]
+    def _score(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
+        trees = [scoring_group for scoring_group in scoring_groups if scoring_group.tree is not None]
         if trees:
             yield from self._by_tree(trees)
-        for grove in groves:
-            if grove.tree is None:
-                is_alone = self.choice.is_alone(len(grove.texts[0].inputs))
-                yield from self._by_batches(grove.texts, ALONE if is_alone else "loglikelihood")
+        for scoring_group in scoring_groups:
+            if scoring_group.tree is None:
+                is_alone = self.choice.is_alone(len(scoring_group.texts[0].inputs))
+                yield from self._by_batches(scoring_group.texts, ALONE if is_alone else "loglikelihood")
 
-    def write(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> Iterator[Written]:
+    def write(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
         """The answer to every prompt."""
-        return self._timed(self._write(prompts, writer))
+        return self._timed(self._write(prompts, text_generator))
 
     def close(self) -> None:
         """Lets go of the model, so that its memory is free at once."""
@@ -153,21 +153,21 @@ class Engine:
         return {
             "engine": choice.engine,
             "why": choice.reason,
-            "probe_difference": choice.worst,
+            "probe_difference": choice.max_difference,
             "alone_from": None if choice.limit is None else choice.limit.tokens + 1,
-            "writing": self._writing_description(),
+            "writing": self._generation_description(),
             "compiled_loops": choice.reader is not None and choice.reader.loops is not None,
             "forwarded_tokens": meter.done.tokens,
-            "written_tokens": meter.written,
+            "written_tokens": meter.generated,
             "engine_seconds": meter.seconds,
             "peak_memory_bytes": memory.peak_bytes(self.network.device),
             "device": str(self.network.device),
             "dtype": str(self.network.module.dtype).removeprefix("torch."),
         }
 
-    def _by_tree(self, groves: Sequence[Grove]) -> Iterator[Scored]:
+    def _by_tree(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
         with using_attention(self.network):
-            yield from self._scorer().score(groves)
+            yield from self._scorer().score(scoring_groups)
 
     def _scorer(self) -> TreeScorer:
         assert self.choice.reader is not None
@@ -179,46 +179,46 @@ class Engine:
         # By number: windows of one text share an index.
         numbered = [replace(text, index=number) for number, text in enumerate(texts)]
         for number, answer in score_pairs(numbered, self.network.logits, self._batching(kind), self.arithmetic):
-            self.meter.read(alone_amount([numbered[number]]))
+            self.meter.read(unshared_counts([numbered[number]]))
             yield texts[number].index, answer
 
-    def _write(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> Iterator[Written]:
+    def _write(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
         """In slots where the model and the request's settings allow it; else by transformers' own `generate`."""
         alone = [prompt for prompt in prompts if self._is_alone(prompt)]
         others = [prompt for prompt in prompts if not self._is_alone(prompt)]
-        tasks = self._tasks(others)
-        if tasks and self._may_write(SLOTS, writer):
+        queue = self._queue(others)
+        if queue and self._may_generate(SLOTS, text_generator):
             self._used.add(SLOTS)
-            seated = {task.prompt.index for task in tasks}
-            others = [prompt for prompt in others if prompt.index not in seated]
-            yield from self._slots(writer).write(tasks)
-        if not self._have_company(others, writer) or not self._may_write(PADDED, writer):
+            admitted = {queued.prompt.index for queued in queue}
+            others = [prompt for prompt in others if prompt.index not in admitted]
+            yield from self._slots(text_generator).write(queue)
+        if not self._share_a_batch(others, text_generator) or not self._may_generate(PADDED, text_generator):
             alone, others = [*alone, *others], []
-        yield from self._generate(others, writer, "generate")
-        yield from self._generate(alone, writer, ALONE)
+        yield from self._generate(others, text_generator, "generate")
+        yield from self._generate(alone, text_generator, ALONE)
 
-    def _tasks(self, prompts: Sequence[EncodedPrompt]) -> list[Task]:
+    def _queue(self, prompts: Sequence[EncodedPrompt]) -> list[QueuedPrompt]:
         """The prompts whose settings slots can follow; none where the model is not read in packs."""
         if self.choice.reader is None:
             return []
         settings = (self.network.module.generation_config, self.network.device)
-        pickers = ((prompt, partial(picker_for, prompt, *settings)) for prompt in prompts)
-        return [Task(prompt, cast("Callable[[], Picker]", make)) for prompt, make in pickers if make() is not None]
+        samplers = ((prompt, partial(make_sampler, prompt, *settings)) for prompt in prompts)
+        return [QueuedPrompt(prompt, cast("Callable[[], TokenSampler]", make)) for prompt, make in samplers if make() is not None]
 
-    def _have_company(self, prompts: Sequence[EncodedPrompt], writer: Writer) -> bool:
+    def _share_a_batch(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> bool:
         """Whether `generate` would be given some of these prompts in one batch."""
-        return self._batching("generate").limit.rows != 1 and share_batches(prompts, writer)
+        return self._batching("generate").limit.rows != 1 and share_batches(prompts, text_generator)
 
-    def _generate(self, prompts: Sequence[EncodedPrompt], writer: Writer, kind: str) -> Iterator[Written]:
+    def _generate(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator, kind: str) -> Iterator[Generated]:
         known = {prompt.index: prompt for prompt in prompts}
         if known:
             self._used.add(ALONE if kind == ALONE else PADDED)
-        for place, answer in write_texts(prompts, writer, self._batching(kind)):
-            self.meter.read(alone_amount(as_texts([known[place]])))
+        for index, answer in generate_texts(prompts, text_generator, self._batching(kind)):
+            self.meter.read(unshared_counts(as_texts([known[index]])))
             if isinstance(answer, Text):
                 self.meter.write(answer.token_count)
-                self.meter.end(answer.token_count, known[place].max_tokens)
-            yield place, answer
+                self.meter.end(answer.token_count, known[index].max_tokens)
+            yield index, answer
 
     def _is_alone(self, prompt: EncodedPrompt) -> bool:
         """Whether an answer may pass the length at which the model changes its ways, and its neighbours' with it."""
@@ -226,39 +226,39 @@ class Engine:
         length = len(prompt.ids) + prompt.max_tokens
         return self.choice.is_alone(length) or (threshold is not None and length > threshold)
 
-    def _may_write(self, way: str, writer: Writer) -> bool:
+    def _may_generate(self, way: str, text_generator: TextGenerator) -> bool:
         """Whether answers may be written this way; tried by dictation at first use, and said when not."""
-        if way not in self._writing:
+        if way not in self._generation_faults:
             longest = self.choice.longest
             if way == SLOTS:
-                found = check_slots(replace(self._slots(writer), meter=Meter(self.rates)), longest)
+                found = check_slots(replace(self._slots(text_generator), meter=Meter(self.rates)), longest)
             else:
-                found = None if rounds_inputs(self.network.module) else check_padding(writer, longest)
-            self._writing[way] = found
+                found = None if rounds_inputs(self.network.module) else check_padding(text_generator, longest)
+            self._generation_faults[way] = found
             if found is not None:
                 instead = "in padded batches" if way == SLOTS else "one by one"
                 self.on_notice(f"writing {way}", f"writes {instead} because {found}")
-        return self._writing[way] is None
+        return self._generation_faults[way] is None
 
-    def _writing_description(self) -> str | None:
+    def _generation_description(self) -> str | None:
         """How answers were written, and why not otherwise; None before any was."""
-        refused = "; ".join(reason for reason in self._writing.values() if reason is not None)
+        refused = "; ".join(reason for reason in self._generation_faults.values() if reason is not None)
         names = {SLOTS: "slots", PADDED: "padded", ALONE: "one by one"}
         ways = " and ".join(name for way, name in names.items() if way in self._used)
         return f"{ways} because {refused}" if ways and refused else ways or None
 
-    def _slots(self, writer: Writer) -> SlotWriter:
+    def _slots(self, text_generator: TextGenerator) -> SlotGenerator:
         assert self.choice.reader is not None
         module, room = self.network.module, self._room()
-        if self._for_steps is None:
-            if self._for_reading is not None:
-                self._for_reading.undo()
-                self._for_reading = None
-                memory.give_back()
-            self._for_steps = pack_steps(module, room)
-        return SlotWriter(
+        if self._for_decoding is None:
+            if self._for_scoring is not None:
+                self._for_scoring.undo()
+                self._for_scoring = None
+                memory.release_memory()
+            self._for_decoding = pack_for_decoding(module, room)
+        return SlotGenerator(
             self.choice.reader,
-            writer,
+            text_generator,
             self._batching("generation"),
             self.meter,
             lambda length, count: memory.slots_for(module, length, count, room),

@@ -11,7 +11,7 @@ from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint, precision
 from assay.models.encoding import Job
 from assay.models.engine import memory
-from assay.models.engine.account import USUAL_SHARE, WRITING_WORTH, Amount, alone_amount, rates_of, tree_amount
+from assay.models.engine.account import EXPECTED_LENGTH_SHARE, GENERATION_COST_FACTOR, ComputeCounts, unshared_counts, flop_rates, tree_counts
 from assay.models.engine.tree import build_tree
 from assay.models.engine.tuning import fits_packed, packed_bytes
 from assay.models.logs import unlogged
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 # Share of the speed of a bare matrix product that a whole pass reaches (bench/vs_lm_eval.py prints it per workload).
-REACHED = 0.7
+EFFICIENCY = 0.7
 MEASURE_SECONDS = 0.3
 ROWS = 1024
 # Rows of logits that the probe compares at once and bytes of each number there; bytes of each when answers are written.
@@ -36,24 +36,24 @@ def forecast(
     groups = list(job.groups())
     if job.prompts:
         groups.append(as_texts(job.prompts))
-    shared, alone = Amount(), Amount()
+    shared, alone = ComputeCounts(), ComputeCounts()
     for group in groups:
-        shared = shared + (tree_amount(build_tree(group)) if shares_prefixes else alone_amount(group))
-        alone = alone + alone_amount(group)
-    written = sum(prompt.max_tokens for prompt in job.prompts)
-    module, place = _shape(checkpoint, args), choose_device(device)[0]
-    rates = rates_of(module)
-    operations = rates.operations(shared) + WRITING_WORTH * USUAL_SHARE * written * (rates.token + rates.row)
+        shared = shared + (tree_counts(build_tree(group)) if shares_prefixes else unshared_counts(group))
+        alone = alone + unshared_counts(group)
+    generated = sum(prompt.max_tokens for prompt in job.prompts)
+    module, torch_device = _meta_model(checkpoint, args), choose_device(device)[0]
+    rates = flop_rates(module)
+    operations = rates.operations(shared) + GENERATION_COST_FACTOR * EXPECTED_LENGTH_SHARE * generated * (rates.token + rates.row)
     seconds = None
     if operations:
-        seconds = operations / (REACHED * _speed(place, precision(checkpoint, args)))
+        seconds = operations / (EFFICIENCY * _speed(torch_device, precision(checkpoint, args)))
     held = None
     if shares_prefixes and args.quantize is None:  # batches with padding and other weights hold other things
-        held = peak_of(module, place, shared.tokens, [len(one.ids) + one.max_tokens for one in job.prompts])
-    return Workload(shared.tokens, alone.tokens, written, operations, seconds, held)
+        held = peak_memory(module, torch_device, shared.tokens, [len(one.ids) + one.max_tokens for one in job.prompts])
+    return Workload(shared.tokens, alone.tokens, generated, operations, seconds, held)
 
 
-def peak_of(module: Any, device: torch.device, tokens: int, lengths: Sequence[int]) -> int | None:
+def peak_memory(module: Any, device: torch.device, tokens: int, lengths: Sequence[int]) -> int | None:
     """The most memory that answering would hold: what this process holds already, the weights, and the most of what
     probing, reading and writing need; None where nothing tells what the process holds.
 
@@ -66,7 +66,7 @@ def peak_of(module: Any, device: torch.device, tokens: int, lengths: Sequence[in
     held = memory.peak_bytes(device)
     if held is None:
         return None
-    room = memory.room_for(module, memory.free_bytes(device))
+    room = memory.memory_budget(module, memory.free_bytes(device))
     rows, vocabulary = memory.pack_tokens(module, device, room), _columns(module)
     copy = packed_bytes(module) if device.type == "cpu" and fits_packed(module, room) and _is_wide(module) else 0
     reading = min(rows, tokens) * memory.pack_bytes(module) + (copy if tokens >= memory.WORTH_PACKING * rows else 0)
@@ -91,7 +91,7 @@ def _columns(module: Any) -> int:
     return 0 if head is None else int(head.weight.shape[0])
 
 
-def _shape(checkpoint: Checkpoint, args: CausalArguments) -> Any:
+def _meta_model(checkpoint: Checkpoint, args: CausalArguments) -> Any:
     """The model without memory for its weights, in the precision that it would have."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from assay.models.engine.loops import Loops, are_flat
+from assay.models.engine.loops import CKernels, are_contiguous_float32
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 COLUMNS = 4096
 ELEMENTS = 1 << 22
 # Logits that a cap or a limit must change, and how near they come, as a share of that, by rounding alone.
-LOUD, NEAR = 1000.0, 1e-4
+PROBE_SCALE, NEAR = 1000.0, 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class OutputLayer:
     """The last layer of a model: a matrix, perhaps with a bias."""
 
     weight: Tensor
@@ -58,7 +58,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyLogits:
+class PrecomputedLogits:
     """Stands for a head where the model itself has made the logits, as models that rework them do."""
 
     columns: int
@@ -70,18 +70,18 @@ class ReadyLogits:
         return None
 
 
-def find_head(module: Any) -> Head | None:
+def find_output_layer(module: Any) -> OutputLayer | None:
     """The model's head, when it is a plain matrix and all that happens to the last states."""
     import torch
 
     layer = module.get_output_embeddings()
     if type(layer) is not torch.nn.Linear:
         return None
-    head = Head(layer.weight, layer.bias)
-    return head if _is_all(module, layer, head) else None
+    head = OutputLayer(layer.weight, layer.bias)
+    return head if _is_plain_projection(module, layer, head) else None
 
 
-def _is_all(module: Any, layer: Any, head: Head) -> bool:
+def _is_plain_projection(module: Any, layer: Any, head: OutputLayer) -> bool:
     """Whether logits are the head's product with the last states and nothing else.
 
     The model is given other states before its head, so large that a cap, scale or limit of the logits shows, however
@@ -91,14 +91,14 @@ def _is_all(module: Any, layer: Any, head: Head) -> bool:
 
     inputs: list[Tensor] = []
     before: list[Tensor] = []
-    loud: list[Tensor] = []
+    probe_states: list[Tensor] = []
 
     def swap(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         inputs.append(given[0])
         states = torch.linspace(-1.0, 1.0, given[0].numel()).cos().mul(7919.0).sin().to(given[0]).view_as(given[0])
         largest = head.block(states.flatten(0, -2), 0, head.columns).float().abs().amax()
-        loud.append(states * (LOUD / largest.clamp(min=1e-3)).to(states))
-        return (loud[0],)
+        probe_states.append(states * (PROBE_SCALE / largest.clamp(min=1e-3)).to(states))
+        return (probe_states[0],)
 
     hooks = (
         layer.register_forward_pre_hook(swap),
@@ -116,29 +116,29 @@ def _is_all(module: Any, layer: Any, head: Head) -> bool:
     if len(inputs) != 1 or len(before) != 1 or not torch.equal(inputs[0], before[0]):
         return False
     with torch.inference_mode():
-        expected = head.block(loud[0].flatten(0, -2), 0, head.columns).float()
-    near = LOUD * max(NEAR, 4.0 * torch.finfo(head.weight.dtype).eps)
+        expected = head.block(probe_states[0].flatten(0, -2), 0, head.columns).float()
+    near = PROBE_SCALE * max(NEAR, 4.0 * torch.finfo(head.weight.dtype).eps)
     return logits.numel() == expected.numel() and bool(
         (logits.float().view_as(expected) - expected).abs().amax() < near
     )
 
 
 @dataclass(frozen=True, slots=True)
-class TokenValues:
+class TokenLogprobs:
     """For every token asked for: its log-probability (float64), and whether it is the likeliest of its line."""
 
     values: Tensor
     is_best: Tensor
 
 
-def token_values(
-    head: Head | ReadyLogits,
+def token_logprobs(
+    head: OutputLayer | PrecomputedLogits,
     states: Tensor,
     which: Tensor,
     targets: Tensor,
     arithmetic: str = "exact",
-    loops: Loops | None = None,
-) -> TokenValues:
+    loops: CKernels | None = None,
+) -> TokenLogprobs:
     """Log-probabilities of tokens.
 
     Args:
@@ -151,7 +151,7 @@ def token_values(
     """
     import torch
 
-    measure = _whole_lines if arithmetic == "lm_eval" else partial(_lines, loops)
+    measure = _lm_eval_logprobs if arithmetic == "lm_eval" else partial(_exact_logprobs, loops)
     step = max(ELEMENTS // (head.columns if arithmetic == "lm_eval" else min(COLUMNS, head.columns)), 1)
     parts = []
     for low in range(0, len(states), step):
@@ -159,12 +159,12 @@ def token_values(
         inside = slice(*bounds)
         with torch.inference_mode():
             parts.append(measure(head, states[low : low + step], which[inside] - low, targets[inside]))
-    return TokenValues(torch.cat([part.values for part in parts]), torch.cat([part.is_best for part in parts]))
+    return TokenLogprobs(torch.cat([part.values for part in parts]), torch.cat([part.is_best for part in parts]))
 
 
-def _lines(
-    loops: Loops | None, head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor
-) -> TokenValues:
+def _exact_logprobs(
+    loops: CKernels | None, head: OutputLayer | PrecomputedLogits, states: Tensor, which: Tensor, targets: Tensor
+) -> TokenLogprobs:
     import torch
 
     chosen = torch.empty(len(targets), dtype=torch.float64)
@@ -175,7 +175,7 @@ def _lines(
         logits = head.block(states, low, high, space).to(torch.promote_types(states.dtype, torch.float32))
         if logits.device.type == "mps":  # has no float64
             logits = logits.cpu()
-        weighed = loops.weigh(logits) if loops is not None and are_flat(logits) else None
+        weighed = loops.weigh(logits) if loops is not None and are_contiguous_float32(logits) else None
         top = logits.amax(dim=1) if weighed is None else weighed[0]
         inside = ((targets >= low) & (targets < high)).nonzero().squeeze(-1)
         if len(inside):
@@ -191,17 +191,17 @@ def _lines(
     whole = torch.logsumexp(torch.stack(sums), dim=0).cpu()
     # numpy's argmax gives the first of equal blocks, as one argmax over all columns would.
     winner = torch.from_numpy(torch.stack(tops).float().cpu().numpy().argmax(axis=0))
-    return TokenValues(chosen - whole[which], leads & (winner[which] == targets // COLUMNS))
+    return TokenLogprobs(chosen - whole[which], leads & (winner[which] == targets // COLUMNS))
 
 
-def _whole_lines(head: Head | ReadyLogits, states: Tensor, which: Tensor, targets: Tensor) -> TokenValues:
+def _lm_eval_logprobs(head: OutputLayer | PrecomputedLogits, states: Tensor, which: Tensor, targets: Tensor) -> TokenLogprobs:
     """lm-eval's way, with its rounding."""
     import torch
 
     logits = head.block(states, 0, head.columns)
     which, targets = which.to(logits.device), targets.to(logits.device)
     values = torch.log_softmax(logits, dim=-1)[which, targets]
-    return TokenValues(values.double().cpu(), (logits.argmax(dim=-1)[which] == targets).cpu())
+    return TokenLogprobs(values.double().cpu(), (logits.argmax(dim=-1)[which] == targets).cpu())
 
 
 def _ranges(columns: int) -> Iterator[tuple[int, int]]:

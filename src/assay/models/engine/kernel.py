@@ -106,7 +106,7 @@ def merge(left: Tensor, left_weight: Tensor, right: Tensor, right_weight: Tensor
     return torch.lerp(left, right, share), torch.logaddexp(left_weight, right_weight)
 
 
-def sunk(output: Tensor, weight: Tensor, sinks: Tensor) -> Tensor:
+def apply_sinks(output: Tensor, weight: Tensor, sinks: Tensor) -> Tensor:
     """The result beside sinks: each is a key of its own with no value, which takes its share of the weight."""
     import torch
 

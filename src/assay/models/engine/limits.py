@@ -14,7 +14,7 @@ from assay.models.config_values import config_value
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LengthRule:
     """A setting that names such a length.
 
     Attributes:
@@ -43,13 +43,13 @@ class Rule:
 # Found by going through the configurations of transformers 5.22; a new one needs a line here (docs/engine.md).
 RULES = (
     # Llama 4: layers without rotary positions scale queries by the place in the row, padding and neighbours included.
-    Rule(("floor_scale",), "attention is scaled by the place in the row", "attn_temperature_tuning"),
+    LengthRule(("floor_scale",), "attention is scaled by the place in the row", "attn_temperature_tuning"),
     # DeepSeek-V3.2 and V4, GLM-5, A.X-K2, HY-V4: the best keys are picked by score, and tied scores by their place.
-    Rule(("index_topk",), "only the best-scored tokens are attended to"),
+    LengthRule(("index_topk",), "only the best-scored tokens are attended to"),
     # MiniMax-M3: the same with blocks of keys, counted from the start of the row.
-    Rule(("index_topk_blocks", "index_block_size"), "only the best-scored blocks are attended to"),
+    LengthRule(("index_topk_blocks", "index_block_size"), "only the best-scored blocks are attended to"),
     # Doge: keys are left out when the row, with its padding, is longer.
-    Rule(("keep_window_size",), "tokens are left out by the length of the row"),
+    LengthRule(("keep_window_size",), "tokens are left out by the length of the row"),
 )
 
 
@@ -61,7 +61,7 @@ class Limit:
     reason: str
 
 
-def find_limit(config: Any, rules: Sequence[Rule] = RULES) -> Limit | None:
+def find_limit(config: Any, rules: Sequence[LengthRule] = RULES) -> Limit | None:
     """The limit below the shortest length that a configuration names; None when it names none."""
     found = [Limit(length - 1, rule.reason) for rule in rules if (length := rule.length(config)) is not None]
     return min(found, key=lambda limit: limit.tokens, default=None)

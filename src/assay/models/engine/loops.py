@@ -40,16 +40,16 @@ OTHERS_WRITE = 0o022
 Pair = tuple["Tensor", "Tensor"]
 
 
-class _Lines(ctypes.Structure):
+class _StridedTensor(ctypes.Structure):
     _fields_ = (("data", ctypes.c_void_p), ("row", ctypes.c_int64), ("head", ctypes.c_int64))
 
     @classmethod
-    def of(cls, numbers: Tensor) -> _Lines:
+    def of(cls, numbers: Tensor) -> _StridedTensor:
         """Of shape (1, heads, rows, width)."""
         return cls(numbers.data_ptr(), numbers.stride(2), numbers.stride(1))
 
 
-class _Table(ctypes.Structure):
+class _TileTableStruct(ctypes.Structure):
     _fields_ = (
         ("count", ctypes.c_int32),
         ("most_keys", ctypes.c_int32),
@@ -57,9 +57,9 @@ class _Table(ctypes.Structure):
     )
 
 
-class _Asked(ctypes.Structure):
+class _AttentionArguments(ctypes.Structure):
     _fields_ = (
-        *((name, _Lines) for name in ("query", "key", "value", "path_key", "path_value")),
+        *((name, _StridedTensor) for name in ("query", "key", "value", "path_key", "path_value")),
         ("output", ctypes.c_void_p),
         ("weight", ctypes.c_void_p),
         ("all_rows", ctypes.c_int64),
@@ -68,7 +68,7 @@ class _Asked(ctypes.Structure):
     )
 
 
-class Table:
+class TileTable:
     """Tiles as the loops read them."""
 
     def __init__(self, starts: Sequence[int], keys: Sequence[Any], allowed: Sequence[Any]) -> None:
@@ -81,12 +81,12 @@ class Table:
             "allowed": np.concatenate([one.ravel() for one in allowed]).astype(np.uint8),
             "allowed_at": np.cumsum([0, *(one.size for one in allowed)], dtype=np.int64),
         }
-        places = {name: array.ctypes.data for name, array in self._arrays.items()}
-        self.structure = _Table(len(starts), max(map(len, keys)), **places)
+        pointers = {name: array.ctypes.data for name, array in self._arrays.items()}
+        self.structure = _TileTableStruct(len(starts), max(map(len, keys)), **pointers)
 
 
 @dataclass(frozen=True, slots=True)
-class Loops:
+class CKernels:
     """The compiled functions."""
 
     library: Any
@@ -111,8 +111,8 @@ class Loops:
 
         found = torch.empty_like(given)
         _, heads, rows, width = given.shape
-        places = (cosines.data_ptr(), sines.data_ptr(), found.data_ptr())
-        self.library.rotate(_Lines.of(given), *places, rows, heads, width)
+        pointers = (cosines.data_ptr(), sines.data_ptr(), found.data_ptr())
+        self.library.rotate(_StridedTensor.of(given), *pointers, rows, heads, width)
         return found
 
     def weigh(self, logits: Tensor) -> Pair:
@@ -125,7 +125,7 @@ class Loops:
 
     def attend(
         self,
-        table: Table,
+        table: TileTable,
         query: Tensor,
         own: Pair,
         path: Pair,
@@ -134,8 +134,8 @@ class Loops:
         scale: float,
     ) -> None:
         """What the rows of tiles see; arguments as in `Tiles.attend`, for tensors that `can_attend`."""
-        given = _Asked(
-            *(_Lines.of(one) for one in (query, *own, *path)),
+        given = _AttentionArguments(
+            *(_StridedTensor.of(one) for one in (query, *own, *path)),
             output=output.data_ptr(),
             weight=None if weight is None else weight.data_ptr(),
             all_rows=query.shape[2],
@@ -149,16 +149,16 @@ class Loops:
             raise MemoryError("no memory for attention's scores")
 
 
-def are_plain(*numbers: Tensor) -> bool:
+def are_float32_cpu(*numbers: Tensor) -> bool:
     """Whether the loops know these numbers: float32 on a CPU. Others would be read as what they are not."""
     import torch
 
     return all(one.dtype == torch.float32 and one.device.type == "cpu" for one in numbers)
 
 
-def are_flat(*numbers: Tensor) -> bool:
+def are_contiguous_float32(*numbers: Tensor) -> bool:
     """The same, and each without gaps: what `gate_up`, `norm` and `weigh` take."""
-    return are_plain(*numbers) and all(one.is_contiguous() for one in numbers)
+    return are_float32_cpu(*numbers) and all(one.is_contiguous() for one in numbers)
 
 
 def can_attend(query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None) -> bool:
@@ -166,8 +166,8 @@ def can_attend(query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Ten
     given = (query, *own, *path)
     written = (output,) if weight is None else (output, weight)
     return (
-        are_plain(*given)
-        and are_flat(*written)
+        are_float32_cpu(*given)
+        and are_contiguous_float32(*written)
         and all(one.shape[-1] == query.shape[-1] and one.stride(-1) == 1 for one in given)
     )
 
@@ -178,15 +178,15 @@ def can_rotate(given: Tensor, cosines: Tensor, sines: Tensor) -> bool:
         given.ndim == 4
         and given.shape[0] == 1
         and cosines.shape == sines.shape == (1, given.shape[2], given.shape[3])
-        and are_plain(given)
+        and are_float32_cpu(given)
         and given.stride(-1) == 1
         and (given.is_contiguous() or given.transpose(1, 2).is_contiguous())
-        and are_flat(cosines, sines)
+        and are_contiguous_float32(cosines, sines)
     )
 
 
 @cache
-def find_loops() -> Loops | str:
+def find_c_kernels() -> CKernels | str:
     """The loops, compiled now if they never were on this kind of machine; or why there are none."""
     if os.environ.get(SWITCH, "").lower() in {"0", "off", "no", "false"}:
         return f"{SWITCH} is off"
@@ -196,7 +196,7 @@ def find_loops() -> Loops | str:
     if compiler is None:
         return "no C compiler (gcc) was found"
     try:
-        return Loops(_declared(ctypes.CDLL(str(_built(compiler)))))
+        return CKernels(_declared(ctypes.CDLL(str(_built(compiler)))))
     except subprocess.CalledProcessError as error:
         return f"could not be compiled: {error}; {str(error.stderr).strip()[-200:]}"
     except (OSError, subprocess.SubprocessError, ValueError) as error:
@@ -233,18 +233,18 @@ def _built(compiler: str) -> Path:
 def _processor() -> bytes:
     """What the processor can do: a library for one may hold instructions that another does not know."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    told = {line for line in text.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))}
-    return "\n".join((platform.machine(), *sorted(told))).encode()
+    cpu_lines = {line for line in text.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))}
+    return "\n".join((platform.machine(), *sorted(cpu_lines))).encode()
 
 
 def _declared(library: Any) -> Any:
-    place, count = ctypes.c_void_p, ctypes.c_int64
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
     for name, arguments, result in (
-        ("gate_up", (place, place, count), None),
-        ("norm", (place, place, place, count, count, ctypes.c_float), None),
-        ("rotate", (_Lines, place, place, place, count, count, count), None),
-        ("weigh", (place, count, count, place, place), None),
-        ("attend", (ctypes.POINTER(_Table), ctypes.POINTER(_Asked)), ctypes.c_int32),
+        ("gate_up", (pointer, pointer, count), None),
+        ("norm", (pointer, pointer, pointer, count, count, ctypes.c_float), None),
+        ("rotate", (_StridedTensor, pointer, pointer, pointer, count, count, count), None),
+        ("weigh", (pointer, count, count, pointer, pointer), None),
+        ("attend", (ctypes.POINTER(_TileTableStruct), ctypes.POINTER(_AttentionArguments)), ctypes.c_int32),
     ):
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, result

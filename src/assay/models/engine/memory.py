@@ -39,7 +39,7 @@ def free_bytes(device: torch.device) -> int:
     return min(_available(), address_room(), *(container_room(folder) for folder in _groups()))
 
 
-def room_for(module: Any, free: int) -> int:
+def memory_budget(module: Any, free: int) -> int:
     """Bytes that the engine may hold beside the weights.
 
     Args:
@@ -115,7 +115,7 @@ def peak_bytes(device: torch.device) -> int | None:
     return most if sys.platform == "darwin" else most * 1024
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Returns memory that is no longer used to the system. glibc keeps blocks of a few megabytes, such as weights."""
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # no glibc, or not this kind of system

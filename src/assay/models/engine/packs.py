@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from assay.models.engine.tree import Piece, PrefixTree, Whole, pieces
+from assay.models.engine.tree import SegmentPiece, PrefixTree, IntArray, pieces
 
 # Rows of a block of several pieces: few enough that what its mask rules out costs little, enough to keep the number of
 # calls small. A piece by itself needs no mask and is a block, however long.
@@ -71,7 +71,7 @@ class Pack:
     positions: npt.NDArray[np.int64]
     common: int
     blocks: tuple[Block, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SegmentPiece, ...]
     kept: int
     path: npt.NDArray[np.int64]
 
@@ -79,12 +79,12 @@ class Pack:
         return self.high - self.low
 
 
-def spread(ranges: Sequence[tuple[int, int]]) -> Whole:
+def concat_ranges(ranges: Sequence[tuple[int, int]]) -> IntArray:
     """The numbers of some ranges, one after the other."""
     return np.concatenate([np.arange(*bounds) for bounds in ranges]) if ranges else np.zeros(0, dtype=np.int64)
 
 
-def cut(tree: PrefixTree, low: int, high: int) -> Pack:
+def make_pack(tree: PrefixTree, low: int, high: int) -> Pack:
     """The pack of a slice of the tree."""
     first = int(np.searchsorted(tree.ends, low, side="right"))
     last_one = int(np.searchsorted(tree.ends, high, side="left"))
@@ -92,15 +92,15 @@ def cut(tree: PrefixTree, low: int, high: int) -> Pack:
     common = min(piece.kept for piece in found)
     if common < COMMON_PREFIX:
         common = 0
-    positions = spread([(one.depth, one.depth + one.end - one.start) for one in found])
+    positions = concat_ranges([(one.depth, one.depth + one.end - one.start) for one in found])
     last = found[-1]
-    path = spread((*last.ancestors, (last.start, last.end)))
+    path = concat_ranges((*last.ancestors, (last.start, last.end)))
     blocks = tuple(_blocks(found, common))
     return Pack(low, high, tree.tokens[low:high], positions, common, blocks, found, last.kept, path)
 
 
-def _blocks(found: Sequence[Piece], common: int) -> Iterator[Block]:
-    group: list[Piece] = []
+def _blocks(found: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
+    group: list[SegmentPiece] = []
     for piece in found:
         if group and not _joins(piece, group):
             yield from _finish(group, common)
@@ -109,7 +109,7 @@ def _blocks(found: Sequence[Piece], common: int) -> Iterator[Block]:
     yield from _finish(group, common)
 
 
-def _joins(piece: Piece, group: Sequence[Piece]) -> bool:
+def _joins(piece: SegmentPiece, group: Sequence[SegmentPiece]) -> bool:
     """Whether a piece goes into the block of the pieces before it: it is small, and it continues one of them."""
     rows = piece.end - group[0].start
     if rows > BLOCK_ROWS:
@@ -118,7 +118,7 @@ def _joins(piece: Piece, group: Sequence[Piece]) -> bool:
     return is_related or group[-1].end - group[0].start < FULL_ENOUGH
 
 
-def _finish(group: Sequence[Piece], common: int) -> Iterator[Block]:
+def _finish(group: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
     if len(group) > 1:
         yield _masked(group, common)
         return
@@ -126,13 +126,13 @@ def _finish(group: Sequence[Piece], common: int) -> Iterator[Block]:
     yield Block(piece.start, piece.end, piece.kept, piece.ancestors, None)
 
 
-def _masked(group: Sequence[Piece], common: int) -> Block:
+def _masked(group: Sequence[SegmentPiece], common: int) -> Block:
     start, end = group[0].start, group[-1].end
     kept = max(piece.kept for piece in group)
     outside = sorted({bounds for piece in group for bounds in _before(piece, start)})
     ancestors = tuple(_merged(outside))
     offset = kept - common
-    columns = spread((*ancestors, (start, end)))
+    columns = concat_ranges((*ancestors, (start, end)))
     place = np.full(end, -1, dtype=np.int64)  # row of the pack → column of the mask
     place[columns] = np.arange(offset, offset + len(columns))
     allowed = np.zeros((end - start, offset + len(columns)), dtype=np.bool_)
@@ -147,7 +147,7 @@ def _masked(group: Sequence[Piece], common: int) -> Block:
     return Block(start, end, kept, ancestors, allowed)
 
 
-def _before(piece: Piece, start: int) -> Iterator[tuple[int, int]]:
+def _before(piece: SegmentPiece, start: int) -> Iterator[tuple[int, int]]:
     """Ancestors outside of a block that begins at `start`."""
     for low, high in piece.ancestors:
         if low < start:

@@ -29,7 +29,7 @@ SAMPLING = {
 }
 HISTORY = {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
 # Settings of generation_config.json that change nothing about which token is picked, or are handled elsewhere.
-NO_MATTER = frozenset(
+SETTINGS_WITHOUT_EFFECT = frozenset(
     {
         *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "transformers_version"),
         *("max_length", "max_new_tokens", "do_sample", "use_cache", "cache_implementation", "cache_config"),
@@ -40,7 +40,7 @@ NO_MATTER = frozenset(
 
 
 @dataclass(slots=True)
-class Picker:
+class TokenSampler:
     """Picks the tokens of one answer.
 
     Attributes:
@@ -55,7 +55,7 @@ class Picker:
     def is_plain(self) -> bool:
         return self.generator is None and not self.processors
 
-    def pick(self, ids: Sequence[int], logits: Tensor) -> int:
+    def sample(self, ids: Sequence[int], logits: Tensor) -> int:
         """The next token after `ids`."""
         import torch
 
@@ -69,7 +69,7 @@ class Picker:
         return int(torch.multinomial(shares, 1, generator=self.generator))
 
 
-def picker_for(prompt: EncodedPrompt, settings: Any, device: torch.device) -> Picker | None:
+def make_sampler(prompt: EncodedPrompt, settings: Any, device: torch.device) -> TokenSampler | None:
     """A picker for one prompt.
 
     Args:
@@ -88,14 +88,14 @@ def picker_for(prompt: EncodedPrompt, settings: Any, device: torch.device) -> Pi
     found = {**HISTORY, **SAMPLING, **{name: stated[name] for name in known & set(stated)}, **options}
     processors = _history(found)
     if not do_sample:
-        return Picker(processors)
-    return Picker([*processors, *_warpers(found, device)], _stream(prompt, device))
+        return TokenSampler(processors)
+    return TokenSampler([*processors, *_warpers(found, device)], _stream(prompt, device))
 
 
 def _is_plain(stated: Mapping[str, Any], known: set[str]) -> bool:
     """Whether the model's settings hold nothing but what is known here, or says nothing."""
     for name, value in stated.items():
-        if name in known or name in NO_MATTER or not value:
+        if name in known or name in SETTINGS_WITHOUT_EFFECT or not value:
             continue
         if (
             name in ("num_beams", "num_beam_groups", "num_return_sequences", "encoder_repetition_penalty")

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit, attempt
 from assay.models.config_values import config_number, config_value
-from assay.models.engine.head import token_values
-from assay.models.engine.packs import cut
+from assay.models.engine.head import token_logprobs
+from assay.models.engine.packs import make_pack
 from assay.models.engine.reader import TreeReader, using_attention
 from assay.models.engine.scoring import TreeScorer
-from assay.models.engine.tree import PrefixTree, Whole
+from assay.models.engine.tree import PrefixTree, IntArray
 from assay.models.likelihood import score_pairs
 from assay.models.network import Network
 from assay.models.tokens import EncodedText
@@ -39,11 +39,11 @@ ELEMENTS = 1 << 22
 LEAST_ROWS = 8
 
 # Logits by the ids that they follow.
-Rows = dict[tuple[int, ...], "Tensor"]
+LogitsByPrefix = dict[tuple[int, ...], "Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ProbeResult:
     """What one way of reading gave.
 
     Attributes:
@@ -52,11 +52,11 @@ class Read:
     """
 
     values: Sequence[float]
-    logits: Rows
+    logits: LogitsByPrefix
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class ProbeDifference:
     """How far two ways of reading differ.
 
     Attributes:
@@ -104,9 +104,9 @@ def _window(config: Any) -> int | None:
     return None
 
 
-def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> Read | str:
+def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> ProbeResult | str:
     """In batches of some rows, padded on the right; or what went wrong."""
-    kept: Rows = {}
+    kept: LogitsByPrefix = {}
 
     def logits_of(inputs: Sequence[Sequence[int]], positions: Sequence[int]) -> Tensor:
         found = network.logits(inputs, positions)
@@ -119,26 +119,26 @@ def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> Read
     if isinstance(answers, Failure):
         return answers.message
     values = [math.nan] * len(texts)
-    for place, answer in answers:
+    for index, answer in answers:
         if isinstance(answer, Failure):
             return answer.message
         assert isinstance(answer, Logprob)
-        values[place] = answer.total / answer.token_count
-    return Read(values, kept)
+        values[index] = answer.total / answer.token_count
+    return ProbeResult(values, kept)
 
 
-def _keep(kept: Rows, ids: tuple[int, ...], lines: Tensor) -> None:
+def _keep(kept: LogitsByPrefix, ids: tuple[int, ...], lines: Tensor) -> None:
     """Keeps the last rows of a text, as many as are affordable; one line per position."""
-    for place in _kept_places(len(ids), lines.shape[-1]):
+    for index in _kept_places(len(ids), lines.shape[-1]):
         # A copy: a view would keep the logits of the whole text.
-        kept[ids[: place + 1]] = lines[place].float().cpu().clone()
+        kept[ids[: index + 1]] = lines[index].float().cpu().clone()
 
 
 def _kept_places(length: int, columns: int) -> range:
     return range(max(length - max(ELEMENTS // (4 * columns), LEAST_ROWS), 0), length)
 
 
-def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int = PACK) -> Read | str:
+def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int = PACK) -> ProbeResult | str:
     """In packs of a few tokens; or what went wrong.
 
     Args:
@@ -146,23 +146,23 @@ def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int
         texts: all of whose tokens are scored.
         most_tokens: most tokens of a pack.
     """
-    kept: Rows = {}
+    kept: LogitsByPrefix = {}
     values = [math.nan] * len(texts)
 
     def work() -> None:
-        for grove in TreeScorer(reader, Batching(BatchLimit())).plan(texts):
-            assert grove.tree is not None
-            scores, logits = _read_packs(reader, grove.tree, min(PACK, most_tokens))
-            for number, place in enumerate(grove.tree.order):
-                text, own = grove.texts[int(place)], slice(*grove.tree.bounds[number : number + 2])
+        for scoring_group in TreeScorer(reader, Batching(BatchLimit())).plan(texts):
+            assert scoring_group.tree is not None
+            scores, logits = _read_packs(reader, scoring_group.tree, min(PACK, most_tokens))
+            for number, index in enumerate(scoring_group.tree.order):
+                text, own = scoring_group.texts[int(index)], slice(*scoring_group.tree.bounds[number : number + 2])
                 values[text.index] = math.fsum(scores[own]) / text.scored
                 for position in _kept_places(len(text.inputs), reader.head.columns):
-                    kept[text.inputs[: position + 1]] = logits[int(grove.tree.rows[own][position])]
+                    kept[text.inputs[: position + 1]] = logits[int(scoring_group.tree.rows[own][position])]
 
     with using_attention(reader.network):
         failure = attempt(work)
     reader.path.clear()
-    return failure.message if isinstance(failure, Failure) else Read(values, kept)
+    return failure.message if isinstance(failure, Failure) else ProbeResult(values, kept)
 
 
 def _read_packs(
@@ -177,8 +177,8 @@ def _read_packs(
     reader.path.clear()
     for low in range(0, len(tree), most_tokens):
         high = min(low + most_tokens, len(tree))
-        states = reader.read(cut(tree, low, high), np.arange(high - low), reach=tree.depth)
-        # A copy: what a model has made itself is worked on in place by `token_values`.
+        states = reader.read(make_pack(tree, low, high), np.arange(high - low), reach=tree.depth)
+        # A copy: what a model has made itself is worked on in place by `token_logprobs`.
         rows = wanted[(wanted >= low) & (wanted < high)]
         with torch.inference_mode():
             logits = reader.head.block(states[torch.from_numpy(rows - low)], 0, reader.head.columns).float().cpu()
@@ -186,27 +186,27 @@ def _read_packs(
         pairs = np.flatnonzero((tree.rows >= low) & (tree.rows < high))
         pairs = pairs[np.argsort(tree.rows[pairs], kind="stable")]
         which, targets = torch.from_numpy(tree.rows[pairs] - low), torch.from_numpy(tree.targets[pairs])
-        scores[pairs] = token_values(reader.head, states, which, targets, loops=reader.loops).values.numpy()
+        scores[pairs] = token_logprobs(reader.head, states, which, targets, loops=reader.loops).values.numpy()
     return scores, lines
 
 
-def _kept_rows(tree: PrefixTree, columns: int) -> Whole:
+def _kept_rows(tree: PrefixTree, columns: int) -> IntArray:
     """The rows of a tree, all of whose tokens are scored, whose logits are kept."""
     ends = zip(tree.bounds[:-1], tree.bounds[1:], strict=True)
     kept = [tree.rows[low:high][_kept_places(high - low, columns)] for low, high in ends]
     return np.unique(np.concatenate(kept))
 
 
-def compare(truth: Read, found: Read | str) -> Gap:
+def compare(truth: ProbeResult, found: ProbeResult | str) -> ProbeDifference:
     """How far one way of reading is from another; infinitely far where a number is missing."""
     if isinstance(found, str):
-        return Gap(math.inf, math.inf)
+        return ProbeDifference(math.inf, math.inf)
     differences = (abs(left - right) for left, right in zip(truth.values, found.values, strict=True))
     value = max(difference if math.isfinite(difference) else math.inf for difference in differences)
-    return Gap(value, logits_gap(truth.logits, found.logits))
+    return ProbeDifference(value, logits_gap(truth.logits, found.logits))
 
 
-def logits_gap(truth: Rows, found: Rows) -> float:
+def logits_gap(truth: LogitsByPrefix, found: LogitsByPrefix) -> float:
     """The mean difference of a row of logits, as a share of that row's spread; infinite when a row is missing."""
     import torch
 

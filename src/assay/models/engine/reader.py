@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assay.models.engine import attention
-from assay.models.engine.attention import Path, Reading, Tap, Unsupported
-from assay.models.engine.head import Head, ReadyLogits, find_head
-from assay.models.engine.loops import Loops
+from assay.models.engine.attention import PrefixCache, PackAttention, KeyValueHook, Unsupported
+from assay.models.engine.head import OutputLayer, PrecomputedLogits, find_output_layer
+from assay.models.engine.loops import CKernels
 from assay.models.engine.packs import Pack
-from assay.models.engine.tree import Whole
+from assay.models.engine.tree import IntArray
 from assay.models.network import Network, quiet
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ class TreeReader:
     """
 
     network: Network
-    head: Head | ReadyLogits
+    head: OutputLayer | PrecomputedLogits
     layers: int
     length_threshold: int | None = None
     stock: str = "sdpa"
-    loops: Loops | None = None
-    path: Path = field(default_factory=Path)
+    loops: CKernels | None = None
+    path: PrefixCache = field(default_factory=PrefixCache)
 
-    def read(self, pack: Pack, wanted: Whole, tap: Tap | None = None, reach: int = 0) -> Tensor:
+    def read(self, pack: Pack, wanted: IntArray, key_value_hook: KeyValueHook | None = None, reach: int = 0) -> Tensor:
         """Forwards a pack; the path then leads to its last row. Nothing changes when it fails.
 
         Args:
@@ -61,14 +61,14 @@ class TreeReader:
         dtype = self.network.module.dtype
         joining = torch.from_numpy(pack.path).to(device)
         shares = device.type == "cpu"
-        entry = Reading(pack, self.path, device, dtype, shares, positions, joining, tap=tap, loops=self.loops)
+        entry = PackAttention(pack, self.path, device, dtype, shares, positions, joining, key_value_hook=key_value_hook, loops=self.loops)
         ids = torch.from_numpy(pack.tokens).long().to(device)
         rows = torch.from_numpy(wanted).to(device)
         if self.length_threshold is not None and reach > self.length_threshold:
             # Such a model looks for the last position in what it reads now. One more row has it; no row looks there.
             ids = torch.cat([ids, ids[-1:]])
             positions = torch.cat([positions, positions.new_tensor([reach - 1])])
-        with attention.reading(entry), torch.inference_mode():
+        with attention.answering_attention(entry), torch.inference_mode():
             states = self.forward(ids, positions, rows)
             if len(entry.staged) != self.layers:
                 raise Unsupported(f"attention was called {len(entry.staged)} times for {self.layers} layers")
@@ -85,7 +85,7 @@ class TreeReader:
             "attention_mask": ids.new_ones(1, len(ids)),
             "use_cache": False,
         }
-        if isinstance(self.head, Head):
+        if isinstance(self.head, OutputLayer):
             states: Tensor = module.base_model(**given).last_hidden_state
             return states[0].index_select(0, rows)
         if self.network.keeps_logits:
@@ -130,11 +130,11 @@ def make_reader(network: Network) -> TreeReader:
     kinds = rope_kinds(config)
     if "dynamic" in kinds:
         raise Unsupported("its positions depend on the longest text in a batch (dynamic rope)")
-    head = find_head(module)
+    head = find_output_layer(module)
     vocabulary = int(config.vocab_size)
     threshold = kinds.get("longrope", {}).get("original_max_position_embeddings")
     layers, stock = int(config.num_hidden_layers), str(module.config._attn_implementation)
-    return TreeReader(network, head or ReadyLogits(vocabulary), layers, threshold, stock)
+    return TreeReader(network, head or PrecomputedLogits(vocabulary), layers, threshold, stock)
 
 
 def rope_kinds(config: Any) -> dict[str, dict[str, Any]]:
@@ -145,19 +145,19 @@ def rope_kinds(config: Any) -> dict[str, dict[str, Any]]:
     return {str(entry.get("rope_type", entry.get("type", "default"))): entry for entry in entries}
 
 
-def minds_length(network: Network) -> bool:
+def depends_on_batch_length(network: Network) -> bool:
     """Whether the longest text of a batch decides about the positions of all."""
     return not {"dynamic", "longrope"}.isdisjoint(rope_kinds(network.module.config.get_text_config()))
 
 
-def forget_lengths(network: Network) -> None:
+def reset_dynamic_rope(network: Network) -> None:
     """Has dynamic positions start anew with every pass; else they keep to the longest text that was ever read."""
     for layer in network.module.modules():
         if hasattr(layer, "original_max_seq_len") and hasattr(layer, "max_seq_len_cached"):
-            layer.register_forward_pre_hook(_forget)
+            layer.register_forward_pre_hook(_reset_rope)
 
 
-def _forget(layer: Any, _: Any) -> None:
+def _reset_rope(layer: Any, _: Any) -> None:
     for name in [name for name in vars(layer) if name.endswith("max_seq_len_cached")]:
         kind = name.removesuffix("max_seq_len_cached")
         frequencies = getattr(layer, f"{kind}inv_freq", None)

@@ -15,12 +15,12 @@ import numpy as np
 
 from assay.core.responses import Failure, Logprob
 from assay.models.batches import Batching, BatchLimit, attempt
-from assay.models.engine.account import Amount, pack_amount, tree_amount
-from assay.models.engine.head import ReadyLogits, token_values
+from assay.models.engine.account import ComputeCounts, pack_counts, tree_counts
+from assay.models.engine.head import PrecomputedLogits, token_logprobs
 from assay.models.engine.memory import CPU_PACK
-from assay.models.engine.packs import cut
+from assay.models.engine.packs import make_pack
 from assay.models.engine.reader import TreeReader
-from assay.models.engine.tree import PrefixTree, Whole, build_tree
+from assay.models.engine.tree import PrefixTree, IntArray, build_tree
 from assay.models.likelihood import NOT_FINITE
 from assay.models.tokens import EncodedText
 
@@ -32,17 +32,17 @@ CONFIRMATIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Grove:
+class ScoringGroup:
     """Texts that may be read together, their tree when it is what is read, and what that takes."""
 
     texts: Sequence[EncodedText]
     tree: PrefixTree | None
-    amount: Amount
+    counts: ComputeCounts
 
 
-def plant(texts: Sequence[EncodedText]) -> Grove:
+def make_scoring_group(texts: Sequence[EncodedText]) -> ScoringGroup:
     tree = build_tree(texts)
-    return Grove(texts, tree, tree_amount(tree))
+    return ScoringGroup(texts, tree, tree_counts(tree))
 
 
 @dataclass(slots=True)
@@ -54,31 +54,31 @@ class TreeScorer:
         batching: most tokens of a pack (or sequences, for a limit of rows), and whom to tell when they shrink.
         on_read: told of each pack that was read.
         most_tokens: most tokens of a pack whose sequences are limited instead.
-        arithmetic: `exact` or `lm_eval`, see `token_values`.
+        arithmetic: `exact` or `lm_eval`, see `token_logprobs`.
     """
 
     reader: TreeReader
     batching: Batching
-    on_read: Callable[[Amount], None] = lambda _: None
+    on_read: Callable[[ComputeCounts], None] = lambda _: None
     most_tokens: int = CPU_PACK
     arithmetic: str = "exact"
 
-    def plan(self, texts: Sequence[EncodedText]) -> list[Grove]:
+    def plan(self, texts: Sequence[EncodedText]) -> list[ScoringGroup]:
         """The trees to read: one, or two where the model changes its ways at some length."""
         threshold = self.reader.length_threshold
         if threshold is None:
-            return [plant(texts)] if texts else []
+            return [make_scoring_group(texts)] if texts else []
         short = [text for text in texts if len(text.ids) - 1 <= threshold]
         long = [text for text in texts if len(text.ids) - 1 > threshold]
-        return [plant(group) for group in (short, long) if group]
+        return [make_scoring_group(group) for group in (short, long) if group]
 
-    def score(self, groves: Sequence[Grove]) -> Iterator[Scored]:
+    def score(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
         """The log-likelihood of every text's scored part; each text must score at least one token."""
         broken: list[EncodedText] = []
         is_sound = False
-        for grove in groves:
-            for text, answer in self._score(grove):
-                if isinstance(answer, Failure) and answer.kind == "not_finite" and len(grove.texts) > 1:
+        for scoring_group in scoring_groups:
+            for text, answer in self._score(scoring_group):
+                if isinstance(answer, Failure) and answer.kind == "not_finite" and len(scoring_group.texts) > 1:
                     broken.append(text)
                     continue
                 is_sound = is_sound or isinstance(answer, Logprob)
@@ -97,25 +97,25 @@ class TreeScorer:
             if confirmed >= CONFIRMATIONS and not is_sound:
                 yield text.index, NOT_FINITE
                 continue
-            ((_, answer),) = self._score(plant([text]))
+            ((_, answer),) = self._score(make_scoring_group([text]))
             confirmed += isinstance(answer, Failure)
             is_sound = is_sound or isinstance(answer, Logprob)
             yield text.index, answer
 
-    def _score(self, grove: Grove) -> Iterator[tuple[EncodedText, Logprob | Failure]]:
-        tree = grove.tree
+    def _score(self, scoring_group: ScoringGroup) -> Iterator[tuple[EncodedText, Logprob | Failure]]:
+        tree = scoring_group.tree
         assert tree is not None
-        sheet = _Sheet(tree)
+        scored_tokens = _ScoredTokens(tree)
         self.reader.path.clear()
         try:
-            for done, failure in self._walk(tree, sheet):
-                for number in sheet.finished(done):
-                    text = grove.texts[int(tree.order[number])]
-                    yield text, failure or sheet.answer(number, text)
+            for done, failure in self._walk(tree, scored_tokens):
+                for number in scored_tokens.finished(done):
+                    text = scoring_group.texts[int(tree.order[number])]
+                    yield text, failure or scored_tokens.answer(number, text)
         finally:
             self.reader.path.clear()
 
-    def _walk(self, tree: PrefixTree, sheet: _Sheet) -> Iterator[tuple[int, Failure | None]]:
+    def _walk(self, tree: PrefixTree, scored_tokens: _ScoredTokens) -> Iterator[tuple[int, Failure | None]]:
         """Reads the tree pack by pack; gives the row up to which it is done, and why when it failed there."""
         low, halved = 0, 0
         limit = self.batching.limit
@@ -123,7 +123,7 @@ class TreeScorer:
             high = self._end(tree, low, limit)
             if halved:
                 high = min(high, low + halved)
-            failure = attempt(partial(self._read, tree, sheet, low, high))
+            failure = attempt(partial(self._read, tree, scored_tokens, low, high))
             if failure is None:
                 low, halved = high, 0
                 yield low, None
@@ -139,51 +139,51 @@ class TreeScorer:
     def _end(self, tree: PrefixTree, low: int, limit: BatchLimit) -> int:
         """Where a pack that begins at `low` ends."""
         most = self.most_tokens if limit.tokens is None else limit.tokens
-        if isinstance(self.reader.head, ReadyLogits):
+        if isinstance(self.reader.head, PrecomputedLogits):
             most = min(most, READY_ELEMENTS // self.reader.head.columns)
         # Full packs, for which the weights may be packed. A short one is slow: the last two share what is left then.
         left, most = len(tree) - low, max(most, 1)
         high = low + (min(left, most) if left <= most or 2 * left >= 3 * most else -(-left // 2))
         if limit.rows is not None:
-            place = int(np.searchsorted(tree.ends, low, side="right")) + limit.rows - 1
-            high = min(high, int(tree.ends[min(place, len(tree.ends) - 1)]))
+            index = int(np.searchsorted(tree.ends, low, side="right")) + limit.rows - 1
+            high = min(high, int(tree.ends[min(index, len(tree.ends) - 1)]))
         return high
 
-    def _read(self, tree: PrefixTree, sheet: _Sheet, low: int, high: int) -> None:
+    def _read(self, tree: PrefixTree, scored_tokens: _ScoredTokens, low: int, high: int) -> None:
         import torch
 
-        pack = cut(tree, low, high)
-        asked = sheet.asked(low, high)
-        states = self.reader.read(pack, asked.rows - low, reach=tree.depth)
-        if len(asked.rows):
-            which, tokens = torch.from_numpy(asked.which), torch.from_numpy(tree.targets[asked.pairs])
+        pack = make_pack(tree, low, high)
+        pack_targets = scored_tokens.pack_targets(low, high)
+        states = self.reader.read(pack, pack_targets.rows - low, reach=tree.depth)
+        if len(pack_targets.rows):
+            which, tokens = torch.from_numpy(pack_targets.which), torch.from_numpy(tree.targets[pack_targets.pairs])
             head, loops = self.reader.head, self.reader.loops
-            found = token_values(head, states, which, tokens, self.arithmetic, loops)
-            sheet.values[asked.pairs] = found.values.numpy()
-            sheet.matches[asked.pairs] = found.is_best.numpy()
-        self.on_read(pack_amount(pack.positions, len(asked.rows)))
+            found = token_logprobs(head, states, which, tokens, self.arithmetic, loops)
+            scored_tokens.values[pack_targets.pairs] = found.values.numpy()
+            scored_tokens.matches[pack_targets.pairs] = found.is_best.numpy()
+        self.on_read(pack_counts(pack.positions, len(pack_targets.rows)))
 
 
 def _end_of_subtree(tree: PrefixTree, row: int) -> int:
     """The first row after `row` that does not descend from it."""
-    place = int(np.searchsorted(tree.ends, row, side="right"))
-    depth = tree.segments[place].depth + row - tree.segments[place].start
-    for segment in tree.segments[place + 1 :]:
+    index = int(np.searchsorted(tree.ends, row, side="right"))
+    depth = tree.segments[index].depth + row - tree.segments[index].start
+    for segment in tree.segments[index + 1 :]:
         if segment.depth <= depth:
             return segment.start
     return len(tree)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PackTargets:
     """What is asked of a pack: places of scored tokens, the distinct rows that predict them, and which of these."""
 
-    pairs: Whole
-    rows: Whole
-    which: Whole
+    pairs: IntArray
+    rows: IntArray
+    which: IntArray
 
 
-class _Sheet:
+class _ScoredTokens:
     """Collects the scored tokens of a tree as its rows are read."""
 
     def __init__(self, tree: PrefixTree) -> None:
@@ -194,12 +194,12 @@ class _Sheet:
         self.values = np.zeros(len(tree.rows), dtype=np.float64)
         self.matches = np.zeros(len(tree.rows), dtype=np.bool_)
 
-    def asked(self, low: int, high: int) -> Asked:
+    def pack_targets(self, low: int, high: int) -> PackTargets:
         """What is asked of some rows, in the order of the rows."""
         first, last = np.searchsorted(self._sorted_rows, [low, high])
         pairs = self._by_row[first:last]
         rows, which = np.unique(self._tree.rows[pairs], return_inverse=True)
-        return Asked(pairs, rows, which)
+        return PackTargets(pairs, rows, which)
 
     def finished(self, done: int) -> Iterator[int]:
         """Texts that can be answered now that all rows before `done` are read, each once."""

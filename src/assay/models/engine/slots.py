@@ -16,15 +16,15 @@ import numpy as np
 from assay.core.responses import Failure
 from assay.models.batches import Batching, BatchLimit, attempt
 from assay.models.engine import attention
-from assay.models.engine.account import Meter, pack_amount
+from assay.models.engine.account import Meter, pack_counts
 from assay.models.engine.attention import Unsupported
-from assay.models.engine.head import ReadyLogits
-from assay.models.engine.packs import Pack, cut, spread
-from assay.models.engine.picking import Picker
+from assay.models.engine.head import PrecomputedLogits
+from assay.models.engine.packs import Pack, make_pack, concat_ranges
+from assay.models.engine.picking import TokenSampler
 from assay.models.engine.reader import TreeReader, using_attention
-from assay.models.engine.steps import Bank, Step
+from assay.models.engine.steps import SlotCache, DecodeStep
 from assay.models.engine.tree import PrefixTree, build_tree
-from assay.models.generation import BROKEN, Writer, Written, finish
+from assay.models.generation import BROKEN, TextGenerator, Generated, finish
 from assay.models.stops import StopState
 from assay.models.tokens import EncodedPrompt, as_texts
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 # Two logits this near may change places by rounding, which depends on what else is in the batch.
 CLOSE = 2e-4
 # A prefix shorter than this is not worth a family of its own.
-FAMILY_PREFIX = 64
-FAMILY_SIZE = 4
+GROUP_PREFIX = 64
+GROUP_SIZE = 4
 
 
 @dataclass(slots=True)
-class Seat:
+class ActiveSequence:
     """An answer being written.
 
     Attributes:
@@ -50,30 +50,30 @@ class Seat:
     """
 
     prompt: EncodedPrompt
-    picker: Picker
+    sampler: TokenSampler
     stop: StopState
-    written: list[int] = field(default_factory=list)
+    generated: list[int] = field(default_factory=list)
 
     @property
     def position(self) -> int:
         """Where the last token written stands."""
-        return len(self.prompt.ids) + len(self.written) - 1
+        return len(self.prompt.ids) + len(self.generated) - 1
 
     def ending(self) -> str | None:
         """How the last token written ended the answer; None when it did not."""
-        return self.stop.ending(self.written[-self.stop.rule.width :], lambda: self.written)
+        return self.stop.ending(self.generated[-self.stop.rule.width :], lambda: self.generated)
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class QueuedPrompt:
     """A prompt, and what makes a picker of its tokens: a new one each time it is begun."""
 
     prompt: EncodedPrompt
-    picker: Callable[[], Picker]
+    sampler: Callable[[], TokenSampler]
 
 
 @dataclass(slots=True)
-class SlotWriter:
+class SlotGenerator:
     """Answers prompts through one reader.
 
     Attributes:
@@ -86,32 +86,32 @@ class SlotWriter:
     """
 
     reader: TreeReader
-    writer: Writer
+    text_generator: TextGenerator
     batching: Batching
     meter: Meter
     slots_for: Callable[[int, int], int]
     most_tokens: int
 
-    def write(self, tasks: Sequence[Task]) -> Iterator[Written]:
+    def write(self, queue: Sequence[QueuedPrompt]) -> Iterator[Generated]:
         """The answer to every prompt."""
         with using_attention(self.reader.network):
-            for family in families(tasks):
-                yield from self._family(family)
+            for group in prefix_groups(queue):
+                yield from self._prefix_group(group)
 
-    def _family(self, tasks: Sequence[Task]) -> Iterator[Written]:
+    def _prefix_group(self, queue: Sequence[QueuedPrompt]) -> Iterator[Generated]:
         """Answers the prompts of a family; starts again with what is left, in fewer slots, when something breaks."""
-        left = {task.prompt.index: task for task in tasks}
-        broken: list[Task] = []
+        left = {queued.prompt.index: queued for queued in queue}
+        broken: list[QueuedPrompt] = []
         slots = self.batching.limit.rows
         while left:
-            table = _Table(self, list(left.values()), slots)
+            table = _SlotTable(self, list(left.values()), slots)
             for entry in table.run():
                 if isinstance(entry, Failure):
                     break
                 index, answer = entry
-                task = left.pop(index)
-                if answer is BROKEN and len(tasks) > 1:
-                    broken.append(task)
+                queued = left.pop(index)
+                if answer is BROKEN and len(queue) > 1:
+                    broken.append(queued)
                 else:
                     yield entry
             else:
@@ -123,37 +123,37 @@ class SlotWriter:
                     self.batching.on_shrink(BatchLimit(rows=slots))
             else:
                 yield left.pop(table.under_way).prompt.index, failure
-        for task in broken:
+        for queued in broken:
             # Broken numbers of one prompt may have spoilt its neighbours in a pack; alone, each shows its own.
-            yield from self._family([task])
+            yield from self._prefix_group([queued])
 
 
-class _Table:
+class _SlotTable:
     """The slots of one family: reads prompts into free ones and writes a token for each taken one."""
 
-    def __init__(self, owner: SlotWriter, tasks: Sequence[Task], slots: int | None) -> None:
+    def __init__(self, owner: SlotGenerator, queue: Sequence[QueuedPrompt], slots: int | None) -> None:
         self._owner = owner
-        self._tree = build_tree(as_texts([task.prompt for task in tasks]))
-        self._tasks = [tasks[int(place)] for place in self._tree.order]
+        self._tree = build_tree(as_texts([queued.prompt for queued in queue]))
+        self._queue = [queue[int(index)] for index in self._tree.order]
         self._next = 0  # of the prompts in the order of the tree
         self._row = 0  # of the tree, the first not read yet
-        trunk = _trunk(self._tree)
-        room = max(len(task.prompt.ids) - trunk + task.prompt.max_tokens for task in tasks)
-        fitting = owner.slots_for(room, len(tasks))
-        self.slots = min(fitting if slots is None else slots, len(tasks))
-        self.under_way = tasks[0].prompt.index
+        prefix = _common_prefix(self._tree)
+        room = max(len(queued.prompt.ids) - prefix + queued.prompt.max_tokens for queued in queue)
+        fitting = owner.slots_for(room, len(queue))
+        self.slots = min(fitting if slots is None else slots, len(queue))
+        self.under_way = queue[0].prompt.index
         self._reader = owner.reader
         self._reader.path.clear()
-        self._bank = Bank(self._reader.path, trunk, self.slots, room)
-        self._seats: list[Seat] = []
+        self._cache = SlotCache(self._reader.path, prefix, self.slots, room)
+        self._sequences: list[ActiveSequence] = []
         self._state: Tensor | None = None
 
-    def run(self) -> Iterator[Written | Failure]:
+    def run(self) -> Iterator[Generated | Failure]:
         """Answers as they end; a failure ends it all, with `under_way` one of those that were not answered."""
         import torch
 
         try:
-            while self._seats or self._next < len(self._tasks):
+            while self._sequences or self._next < len(self._queue):
                 with torch.inference_mode():
                     found = attempt(self._refill if self._has_room() else self._step)
                 if isinstance(found, Failure):
@@ -164,114 +164,114 @@ class _Table:
             self._reader.path.clear()
 
     def _has_room(self) -> bool:
-        return len(self._seats) < self.slots and self._next < len(self._tasks)
+        return len(self._sequences) < self.slots and self._next < len(self._queue)
 
-    def _refill(self) -> list[Written]:
+    def _refill(self) -> list[Generated]:
         """Reads as many prompts as there are free slots, at most a pack at once; picks their first tokens."""
-        free = self.slots - len(self._seats)
-        self.under_way = self._tasks[self._next].prompt.index
-        if self._row < self._bank.trunk:
-            self._read_trunk()
+        free = self.slots - len(self._sequences)
+        self.under_way = self._queue[self._next].prompt.index
+        if self._row < self._cache.prefix:
+            self._read_prefix()
             return []
         last = self._tree.last_rows
         if last[self._next] < self._row:
-            return self._seat_twin()
+            return self._admit_duplicate()
         high = min(int(last[min(self._next + free, len(last)) - 1]) + 1, self._row + self._owner.most_tokens)
-        pack = cut(self._tree, self._row, high)
+        pack = make_pack(self._tree, self._row, high)
         first = self._next
-        seated = [place for place in range(first, min(first + free, len(last))) if last[place] < high]
-        slots = range(len(self._seats), len(self._seats) + len(seated))
-        rows = np.asarray([last[place] - self._row for place in seated], dtype=np.int64)
+        admitted = [index for index in range(first, min(first + free, len(last))) if last[index] < high]
+        slots = range(len(self._sequences), len(self._sequences) + len(admitted))
+        rows = np.asarray([last[index] - self._row for index in admitted], dtype=np.int64)
         exports = [self._planned(slot, pack, int(row)) for slot, row in zip(slots, rows, strict=True)]
         states = self._reader.read(pack, rows, partial(self._export, exports))
-        self._row, self._next = high, first + len(seated)
-        self._owner.meter.read(pack_amount(pack.positions, len(rows)))
-        if seated and last[seated[-1]] == high - 1:
+        self._row, self._next = high, first + len(admitted)
+        self._owner.meter.read(pack_counts(pack.positions, len(rows)))
+        if admitted and last[admitted[-1]] == high - 1:
             self._state = states[-1:]
-        return self._begin(seated, states)
+        return self._begin(admitted, states)
 
     def _planned(self, slot: int, pack: Pack, row: int) -> _Export:
         """What a slot gets of a prompt that ends at a row: that row's own path, itself included."""
         import torch
 
         piece = next(piece for piece in pack.pieces if piece.start <= row < piece.end)
-        rows = torch.from_numpy(spread((*piece.ancestors, (piece.start, row + 1))))
+        rows = torch.from_numpy(concat_ranges((*piece.ancestors, (piece.start, row + 1))))
         return _Export(slot, piece.kept, rows.to(self._reader.network.device))
 
-    def _read_trunk(self) -> None:
-        high = min(self._bank.trunk, self._row + self._owner.most_tokens)
-        pack = cut(self._tree, self._row, high)
+    def _read_prefix(self) -> None:
+        high = min(self._cache.prefix, self._row + self._owner.most_tokens)
+        pack = make_pack(self._tree, self._row, high)
         self._reader.read(pack, np.zeros(0, dtype=np.int64))
         self._row = high
-        self._owner.meter.read(pack_amount(pack.positions, 0))
+        self._owner.meter.read(pack_counts(pack.positions, 0))
 
-    def _seat_twin(self) -> list[Written]:
+    def _admit_duplicate(self) -> list[Generated]:
         """A prompt with the same ids as the one before: the path still leads to its end."""
         assert self._state is not None
-        place, slot, path, trunk = self._next, len(self._seats), self._reader.path, self._bank.trunk
+        index, slot, path, prefix = self._next, len(self._sequences), self._reader.path, self._cache.prefix
         for call in range(self._reader.layers):
-            own = (path.keys[call][:, trunk : path.length], path.values[call][:, trunk : path.length])
-            self._bank.fill(slot, call, [own])
+            own = (path.keys[call][:, prefix : path.length], path.values[call][:, prefix : path.length])
+            self._cache.fill(slot, call, [own])
         self._next += 1
-        return self._begin([place], self._state)
+        return self._begin([index], self._state)
 
     def _export(
         self, exports: Sequence[_Export], call: int, path: tuple[Tensor, Tensor], rows: tuple[Tensor, Tensor]
     ) -> None:
-        trunk = self._bank.trunk
+        prefix = self._cache.prefix
         for one in exports:
-            before = (path[0][0, :, trunk : one.kept], path[1][0, :, trunk : one.kept])
+            before = (path[0][0, :, prefix : one.kept], path[1][0, :, prefix : one.kept])
             own = (rows[0][0].index_select(1, one.rows), rows[1][0].index_select(1, one.rows))
-            self._bank.fill(one.slot, call, [before, own])
+            self._cache.fill(one.slot, call, [before, own])
 
-    def _begin(self, places: Sequence[int], states: Tensor) -> list[Written]:
+    def _begin(self, indices: Sequence[int], states: Tensor) -> list[Generated]:
         fresh = []
-        for place in places:
-            task = self._tasks[place]
-            fresh.append(Seat(task.prompt, task.picker(), StopState(self._owner.writer.rule(task.prompt.request))))
-        self._seats.extend(fresh)
-        return self._advance(len(self._seats) - len(fresh), states) if fresh else []
+        for index in indices:
+            queued = self._queue[index]
+            fresh.append(ActiveSequence(queued.prompt, queued.sampler(), StopState(self._owner.text_generator.rule(queued.prompt.request))))
+        self._sequences.extend(fresh)
+        return self._advance(len(self._sequences) - len(fresh), states) if fresh else []
 
-    def _step(self) -> list[Written]:
+    def _step(self) -> list[Generated]:
         """One more token for every seat."""
         import torch
 
-        reader, seats = self._reader, self._seats
-        self.under_way = seats[0].prompt.index
+        reader, sequences = self._reader, self._sequences
+        self.under_way = sequences[0].prompt.index
         device = reader.network.device
-        positions = torch.tensor([seat.position for seat in seats], device=device)
-        ids = torch.tensor([seat.written[-1] for seat in seats], device=device)
-        longest = max(seat.position for seat in seats) + 1 - self._bank.trunk
-        self._bank.reserve(longest)
-        entry = Step(self._bank, positions, longest, torch.promote_types(reader.network.module.dtype, torch.float32))
-        with attention.reading(entry):
-            states = reader.forward(ids, positions, torch.arange(len(seats), device=device))
+        positions = torch.tensor([sequence.position for sequence in sequences], device=device)
+        ids = torch.tensor([sequence.generated[-1] for sequence in sequences], device=device)
+        longest = max(sequence.position for sequence in sequences) + 1 - self._cache.prefix
+        self._cache.reserve(longest)
+        entry = DecodeStep(self._cache, positions, longest, torch.promote_types(reader.network.module.dtype, torch.float32))
+        with attention.answering_attention(entry):
+            states = reader.forward(ids, positions, torch.arange(len(sequences), device=device))
         if entry.calls != reader.layers:
             raise Unsupported(f"attention was called {entry.calls} times for {reader.layers} layers")
         return self._advance(0, states)
 
-    def _advance(self, first: int, states: Tensor) -> list[Written]:
+    def _advance(self, first: int, states: Tensor) -> list[Generated]:
         """Picks a token for the seats from `first` on; takes those out that have ended."""
-        seats = self._seats[first:]
-        self._owner.meter.write(len(seats))
-        done: list[Written] = []
+        sequences = self._sequences[first:]
+        self._owner.meter.write(len(sequences))
+        done: list[Generated] = []
         over: list[int] = []
-        for number, (seat, token) in enumerate(zip(seats, self._pick(seats, states), strict=True)):
+        for number, (sequence, token) in enumerate(zip(sequences, self._sample(sequences, states), strict=True)):
             if token is None:
-                done.append((seat.prompt.index, BROKEN))
+                done.append((sequence.prompt.index, BROKEN))
                 over.append(first + number)
                 continue
-            seat.written.append(token)
-            ending = seat.ending()
-            if ending or len(seat.written) >= seat.prompt.max_tokens:
-                answer = finish(seat.prompt, seat.written, self._owner.writer, ending == "stop")
-                done.append((seat.prompt.index, answer))
+            sequence.generated.append(token)
+            ending = sequence.ending()
+            if ending or len(sequence.generated) >= sequence.prompt.max_tokens:
+                answer = finish(sequence.prompt, sequence.generated, self._owner.text_generator, ending == "stop")
+                done.append((sequence.prompt.index, answer))
                 over.append(first + number)
-        for place in reversed(over):
-            self._leave(place)
+        for index in reversed(over):
+            self._leave(index)
         return done
 
-    def _pick(self, seats: Sequence[Seat], states: Tensor) -> list[int | None]:
+    def _sample(self, sequences: Sequence[ActiveSequence], states: Tensor) -> list[int | None]:
         """The next token of each seat; None where the logits are broken."""
         import torch
 
@@ -281,21 +281,21 @@ class _Table:
         # Of tied tokens argmax takes the first, as `generate` does; topk takes any.
         likeliest: list[int] = logits.argmax(dim=-1).tolist()
         close = (top.values[:, 0] - top.values[:, -1] < self._closeness()).tolist()
-        picked: list[int | None] = []
-        for number, seat in enumerate(seats):
+        sampled: list[int | None] = []
+        for number, sequence in enumerate(sequences):
             if not sound[number]:
-                picked.append(None)
-            elif seat.picker.is_plain:
-                picked.append(self._alone(seat) if close[number] else likeliest[number])
+                sampled.append(None)
+            elif sequence.sampler.is_plain:
+                sampled.append(self._alone(sequence) if close[number] else likeliest[number])
             else:
-                picked.append(seat.picker.pick([*seat.prompt.ids, *seat.written], logits[number]))
-        return picked
+                sampled.append(sequence.sampler.sample([*sequence.prompt.ids, *sequence.generated], logits[number]))
+        return sampled
 
     def _logits(self, states: Tensor) -> Tensor:
         import torch
 
         head = self._reader.head
-        logits = states if isinstance(head, ReadyLogits) else head.block(states, 0, head.columns)
+        logits = states if isinstance(head, PrecomputedLogits) else head.block(states, 0, head.columns)
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _closeness(self) -> float:
@@ -304,21 +304,21 @@ class _Table:
 
         return CLOSE if torch.finfo(self._reader.network.module.dtype).eps < 1e-6 else -1.0
 
-    def _alone(self, seat: Seat) -> int:
+    def _alone(self, sequence: ActiveSequence) -> int:
         """The likeliest token by a forward pass of this row alone, which knows no neighbours."""
-        ids = [*seat.prompt.ids, *seat.written]
+        ids = [*sequence.prompt.ids, *sequence.generated]
         network = self._reader.network
         with using_attention(network, self._reader.stock):
             return int(network.logits([ids], [len(ids) - 1])[0, 0].argmax())
 
-    def _leave(self, place: int) -> None:
+    def _leave(self, index: int) -> None:
         """Takes a seat out; the last one moves into its slot, so that the taken slots stay together."""
-        seat = self._seats[place]
-        self._owner.meter.end(len(seat.written), seat.prompt.max_tokens)
-        last = self._seats.pop()
-        if place < len(self._seats):
-            self._bank.move(len(self._seats), place, last.position + 1 - self._bank.trunk)
-            self._seats[place] = last
+        sequence = self._sequences[index]
+        self._owner.meter.end(len(sequence.generated), sequence.prompt.max_tokens)
+        last = self._sequences.pop()
+        if index < len(self._sequences):
+            self._cache.move(len(self._sequences), index, last.position + 1 - self._cache.prefix)
+            self._sequences[index] = last
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,25 +330,25 @@ class _Export:
     rows: Tensor
 
 
-def _trunk(tree: PrefixTree) -> int:
+def _common_prefix(tree: PrefixTree) -> int:
     """Tokens that all sequences of a tree share; each keeps at least its last one for itself."""
     first = tree.segments[0]
     shared = min((segment.depth for segment in tree.segments[1:]), default=first.end)
     return max(min(shared, int(tree.last_rows[0])), 0)
 
 
-def families(tasks: Sequence[Task]) -> Iterator[list[Task]]:
+def prefix_groups(queue: Sequence[QueuedPrompt]) -> Iterator[list[QueuedPrompt]]:
     """Prompts with a long prefix in common go together; those without family make up one more."""
-    if not tasks:
+    if not queue:
         return
-    ordered = sorted(tasks, key=lambda task: task.prompt.ids)
-    runs: list[list[Task]] = []
-    for task in ordered:
-        if runs and task.prompt.ids[:FAMILY_PREFIX] == runs[-1][0].prompt.ids[:FAMILY_PREFIX]:
-            runs[-1].append(task)
+    ordered = sorted(queue, key=lambda queued: queued.prompt.ids)
+    runs: list[list[QueuedPrompt]] = []
+    for queued in ordered:
+        if runs and queued.prompt.ids[:GROUP_PREFIX] == runs[-1][0].prompt.ids[:GROUP_PREFIX]:
+            runs[-1].append(queued)
         else:
-            runs.append([task])
-    yield from (run for run in runs if len(run) >= FAMILY_SIZE)
-    rest = [task for run in runs if len(run) < FAMILY_SIZE for task in run]
+            runs.append([queued])
+    yield from (run for run in runs if len(run) >= GROUP_SIZE)
+    rest = [queued for run in runs if len(run) < GROUP_SIZE for queued in run]
     if rest:
         yield rest

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assay.models.engine.attention import Asked, Path, stricter_mask
+from assay.models.engine.attention import AttentionInputs, PrefixCache, stricter_mask
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +22,7 @@ SPARE = 64
 
 
 @dataclass(slots=True)
-class Bank:
+class SlotCache:
     """Keys and values of rows that write: those of the trunk once, every row's own behind it.
 
     Attributes:
@@ -34,8 +34,8 @@ class Bank:
         values: the same for values.
     """
 
-    path: Path
-    trunk: int
+    path: PrefixCache
+    prefix: int
     slots: int
     room: int
     keys: list[Tensor] = field(default_factory=list)
@@ -84,7 +84,7 @@ def _empty(like: Tensor, slots: int) -> Tensor:
 
 
 @dataclass(slots=True)
-class Step:
+class DecodeStep:
     """The rows of one step.
 
     Attributes:
@@ -95,7 +95,7 @@ class Step:
         calls: calls of attention so far.
     """
 
-    bank: Bank
+    cache: SlotCache
     positions: Tensor
     longest: int
     dtype: torch.dtype
@@ -107,39 +107,39 @@ class Step:
         """The rule over (rows, trunk + own tokens): a row's own token i stands at position trunk + i."""
         return stricter_mask(rule, self.positions, self._key_positions())
 
-    def attend(self, asked: Asked) -> Tensor:
+    def attend(self, inputs: AttentionInputs) -> Tensor:
         """All rows at once, in one softmax over trunk and own tokens."""
         import torch
 
-        bank, count, call = self.bank, len(self.positions), self.calls
+        cache, count, call = self.cache, len(self.positions), self.calls
         self.calls += 1
         rows = torch.arange(count, device=self.positions.device)
-        bank.keys[call][rows, :, self.positions - bank.trunk] = asked.key[0].transpose(0, 1)
-        bank.values[call][rows, :, self.positions - bank.trunk] = asked.value[0].transpose(0, 1)
-        keys, values = bank.keys[call][:count, :, : self.longest], bank.values[call][:count, :, : self.longest]
+        cache.keys[call][rows, :, self.positions - cache.prefix] = inputs.key[0].transpose(0, 1)
+        cache.values[call][rows, :, self.positions - cache.prefix] = inputs.value[0].transpose(0, 1)
+        keys, values = cache.keys[call][:count, :, : self.longest], cache.values[call][:count, :, : self.longest]
         heads = keys.shape[1]
-        query = asked.query[0].transpose(0, 1).reshape(count, heads, -1, asked.query.shape[-1])
+        query = inputs.query[0].transpose(0, 1).reshape(count, heads, -1, inputs.query.shape[-1])
         own = query @ keys.transpose(-1, -2)
         shared = None
-        if bank.trunk:
+        if cache.prefix:
             by_head = query.transpose(0, 1).reshape(heads, -1, query.shape[-1])
-            trunk = by_head @ bank.path.keys[call][:, : bank.trunk].transpose(-1, -2)
-            shared = trunk.view(heads, count, -1, bank.trunk).transpose(0, 1)
-        shares = self._shares(asked, own if shared is None else torch.cat([shared, own], dim=-1)).to(values.dtype)
-        output = shares[..., bank.trunk : bank.trunk + self.longest] @ values
-        if bank.trunk:
-            by_head = shares[..., : bank.trunk].transpose(0, 1).reshape(heads, -1, bank.trunk)
-            seen = by_head @ bank.path.values[call][:, : bank.trunk]
+            prefix = by_head @ cache.path.keys[call][:, : cache.prefix].transpose(-1, -2)
+            shared = prefix.view(heads, count, -1, cache.prefix).transpose(0, 1)
+        shares = self._shares(inputs, own if shared is None else torch.cat([shared, own], dim=-1)).to(values.dtype)
+        output = shares[..., cache.prefix : cache.prefix + self.longest] @ values
+        if cache.prefix:
+            by_head = shares[..., : cache.prefix].transpose(0, 1).reshape(heads, -1, cache.prefix)
+            seen = by_head @ cache.path.values[call][:, : cache.prefix]
             output = output + seen.view(heads, count, -1, seen.shape[-1]).transpose(0, 1)
         return output.reshape(1, count, -1, output.shape[-1]).transpose(1, 2)
 
-    def _shares(self, asked: Asked, scores: Tensor) -> Tensor:
+    def _shares(self, inputs: AttentionInputs, scores: Tensor) -> Tensor:
         """Softmax over what a row may look at, and over its head's sink, which is dropped again by the caller."""
         import torch
 
-        scores = asked.kernel.scores(scores) + self._bias(asked.mask)
-        if asked.sinks is not None:
-            sinks = asked.sinks.to(scores.dtype).view(1, scores.shape[1], -1, 1).expand(len(scores), -1, -1, 1)
+        scores = inputs.kernel.scores(scores) + self._bias(inputs.mask)
+        if inputs.sinks is not None:
+            sinks = inputs.sinks.to(scores.dtype).view(1, scores.shape[1], -1, 1).expand(len(scores), -1, -1, 1)
             scores = torch.cat([scores, sinks], dim=-1)
         return scores.softmax(dim=-1)
 
@@ -158,4 +158,4 @@ class Step:
     def _key_positions(self) -> Tensor:
         import torch
 
-        return torch.arange(self.bank.trunk + self.longest, device=self.positions.device)
+        return torch.arange(self.cache.prefix + self.longest, device=self.positions.device)

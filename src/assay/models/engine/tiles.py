@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.models.engine.kernel import Kernel, bias_of
-from assay.models.engine.loops import Loops, Pair, Table, can_attend
-from assay.models.engine.tree import Whole
+from assay.models.engine.loops import CKernels, Pair, TileTable, can_attend
+from assay.models.engine.tree import IntArray
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ WIDTH_STEP, LEAST_TILES = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SparseBlock:
     """A few rows and what they look at.
 
     Attributes:
@@ -40,17 +40,17 @@ class Look:
     """
 
     start: int
-    keys: Whole
+    keys: IntArray
     allowed: npt.NDArray[np.bool_]
 
-    def tiles(self) -> Iterator[Look]:
+    def tiles(self) -> Iterator[SparseBlock]:
         """The same, a few rows at a time, without the keys that none of them looks at."""
         low = 0
         while low < len(self.allowed):
             high = self._end(low)
             rows = self.allowed[low:high]
             seen = rows.any(axis=0)
-            yield Look(self.start + low, self.keys[seen], rows[:, seen])
+            yield SparseBlock(self.start + low, self.keys[seen], rows[:, seen])
             low = high
 
     def _end(self, low: int) -> int:
@@ -75,18 +75,18 @@ class Tiles:
         loops: read tiles whose numbers they know; None for the kernel only.
     """
 
-    looks: Sequence[Look]
+    sparse_blocks: Sequence[SparseBlock]
     length: int
     dtype: torch.dtype
     device: torch.device
-    loops: Loops | None = None
-    _table: Table | None = None
+    loops: CKernels | None = None
+    _table: TileTable | None = None
     _batches: Batches | None = None
 
     @property
     def count(self) -> int:
         """How many rows of the pack are answered here."""
-        return sum(len(look.allowed) for look in self.looks)
+        return sum(len(sparse_block.allowed) for sparse_block in self.sparse_blocks)
 
     def attend(
         self, kernel: Kernel, query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None
@@ -103,12 +103,12 @@ class Tiles:
         """
         if self.loops is not None and kernel.softcap is None and can_attend(query, own, path, output, weight):
             if self._table is None:
-                parts = zip(*((look.start, look.keys, look.allowed) for look in self.looks), strict=True)
-                self._table = Table(*parts)
+                parts = zip(*((sparse_block.start, sparse_block.keys, sparse_block.allowed) for sparse_block in self.sparse_blocks), strict=True)
+                self._table = TileTable(*parts)
             self.loops.attend(self._table, query, own, path, output, weight, kernel.scale)
             return
         if self._batches is None:
-            self._batches = join(self.looks, self.length, self.dtype, self.device)
+            self._batches = batch_tiles(self.sparse_blocks, self.length, self.dtype, self.device)
         self._batches.attend(kernel, query, own, path, output, weight)
 
 
@@ -126,8 +126,8 @@ class Batches:
 
     rows: Tensor
     keys: Tensor
-    places: Tensor
-    remembered: Tensor
+    cached_positions: Tensor
+    cached: Tensor
     biases: tuple[Tensor, ...]
 
     def attend(
@@ -140,7 +140,7 @@ class Batches:
         weight: Tensor | None,
     ) -> None:
         """As in `Tiles.attend`."""
-        asking = query[0].transpose(0, 1).index_select(0, self.rows)
+        queries = query[0].transpose(0, 1).index_select(0, self.rows)
         keys, values = (self._gather(there, here) for there, here in zip(path, own, strict=True))
         row, key = 0, 0
         for bias in self.biases:
@@ -148,7 +148,7 @@ class Batches:
             next_row, next_key = row + count * height, key + count * width
             some = [
                 part.view(count, -1, *part.shape[1:]).transpose(1, 2)
-                for part in (asking[row:next_row], keys[key:next_key], values[key:next_key])
+                for part in (queries[row:next_row], keys[key:next_key], values[key:next_key])
             ]
             rows = self.rows[row:next_row]
             if weight is None:
@@ -162,12 +162,12 @@ class Batches:
 
     def _gather(self, path: Tensor, rows: Tensor) -> Tensor:
         found = rows[0].transpose(0, 1).index_select(0, self.keys)
-        if len(self.places):
-            found[self.places] = path[0].index_select(1, self.remembered).transpose(0, 1)
+        if len(self.cached_positions):
+            found[self.cached_positions] = path[0].index_select(1, self.cached).transpose(0, 1)
         return found
 
 
-def join(looks: Sequence[Look], length: int, dtype: torch.dtype, device: torch.device) -> Batches:
+def batch_tiles(sparse_blocks: Sequence[SparseBlock], length: int, dtype: torch.dtype, device: torch.device) -> Batches:
     """Tiles as batches of the kernel.
 
     Args:
@@ -178,17 +178,17 @@ def join(looks: Sequence[Look], length: int, dtype: torch.dtype, device: torch.d
     """
     import torch
 
-    looks = sorted(looks, key=lambda look: (len(look.keys), look.start))
-    rows = max(len(look.allowed) for look in looks)
+    sparse_blocks = sorted(sparse_blocks, key=lambda sparse_block: (len(sparse_block.keys), sparse_block.start))
+    rows = max(len(sparse_block.allowed) for sparse_block in sparse_blocks)
     biases: list[Tensor] = []
     all_rows, all_keys = [], []
-    for group, width in _widths(looks):
+    for group, width in _widths(sparse_blocks):
         allowed = np.zeros((len(group), 1, rows, width), dtype=np.bool_)
-        for number, look in enumerate(group):
-            count, size = look.allowed.shape
-            all_rows.append(look.start + np.minimum(np.arange(rows), count - 1))
-            all_keys.append(look.keys[np.where(np.arange(width) < size, np.arange(width), 0)])
-            allowed[number, 0, :count, :size] = look.allowed
+        for number, sparse_block in enumerate(group):
+            count, size = sparse_block.allowed.shape
+            all_rows.append(sparse_block.start + np.minimum(np.arange(rows), count - 1))
+            all_keys.append(sparse_block.keys[np.where(np.arange(width) < size, np.arange(width), 0)])
+            allowed[number, 0, :count, :size] = sparse_block.allowed
             allowed[number, 0, count:] = allowed[number, 0, count - 1]
         biases.append(bias_of(allowed, dtype, device))
     keys = np.concatenate(all_keys)
@@ -196,21 +196,21 @@ def join(looks: Sequence[Look], length: int, dtype: torch.dtype, device: torch.d
     return Batches(
         rows=torch.from_numpy(np.concatenate(all_rows)).to(device),
         keys=torch.from_numpy(np.where(is_known, 0, keys - length)).to(device),
-        places=torch.from_numpy(is_known.nonzero()[0]).to(device),
-        remembered=torch.from_numpy(keys[is_known]).to(device),
+        cached_positions=torch.from_numpy(is_known.nonzero()[0]).to(device),
+        cached=torch.from_numpy(keys[is_known]).to(device),
         biases=tuple(biases),
     )
 
 
-def _widths(looks: Sequence[Look]) -> Iterator[tuple[Sequence[Look], int]]:
+def _widths(sparse_blocks: Sequence[SparseBlock]) -> Iterator[tuple[Sequence[SparseBlock], int]]:
     """Tiles of about one width, given in order of width, and that width; a few of one width go with the next."""
-    widths = [-(-len(look.keys) // WIDTH_STEP) * WIDTH_STEP for look in looks]
+    widths = [-(-len(sparse_block.keys) // WIDTH_STEP) * WIDTH_STEP for sparse_block in sparse_blocks]
     low = 0
-    while low < len(looks):
+    while low < len(sparse_blocks):
         high = low + 1
-        while high < len(looks) and (widths[high] == widths[high - 1] or high - low < LEAST_TILES):
+        while high < len(sparse_blocks) and (widths[high] == widths[high - 1] or high - low < LEAST_TILES):
             high += 1
-        if len(looks) - high < LEAST_TILES:
-            high = len(looks)
-        yield looks[low:high], widths[high - 1]
+        if len(sparse_blocks) - high < LEAST_TILES:
+            high = len(sparse_blocks)
+        yield sparse_blocks[low:high], widths[high - 1]
         low = high

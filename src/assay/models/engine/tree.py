@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from assay.models.tokens import EncodedText
 
-Whole = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class PrefixTree:
 
     tokens: npt.NDArray[np.int32]
     segments: tuple[Segment, ...]
-    rows: Whole
-    targets: Whole
-    bounds: Whole
-    order: Whole
-    last_rows: Whole
+    rows: IntArray
+    targets: IntArray
+    bounds: IntArray
+    order: IntArray
+    last_rows: IntArray
     depth: int
-    ends: Whole
+    ends: IntArray
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -70,12 +70,12 @@ def build_tree(texts: Sequence[EncodedText]) -> PrefixTree:
     tokens: list[npt.NDArray[np.int32]] = []
     segments: list[Segment] = []
     path = np.zeros(max((len(key) // 4 for key in keys), default=0), dtype=np.int64)
-    rows: list[Whole] = []
+    rows: list[IntArray] = []
     targets: list[tuple[int, ...]] = []
     last_rows: list[int] = []
     count, previous = 0, b""
-    for place in order:
-        text, key = texts[place], keys[place]
+    for index in order:
+        text, key = texts[index], keys[index]
         length, shared = len(key) // 4, _shared(previous, key)
         if length > shared:
             segments.append(Segment(count, count + length - shared, shared))
@@ -110,7 +110,7 @@ def _shared(left: bytes, right: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SegmentPiece:
     """Rows of one segment inside a slice of the tree, and what comes before them.
 
     Attributes:
@@ -128,7 +128,7 @@ class Piece:
     kept: int
 
 
-def pieces(segments: Sequence[Segment], low: int, high: int) -> Iterator[Piece]:
+def pieces(segments: Sequence[Segment], low: int, high: int) -> Iterator[SegmentPiece]:
     """The slice `low` to `high` of a tree as pieces; the path to row `low` - 1 is remembered from before.
 
     Args:
@@ -144,5 +144,5 @@ def pieces(segments: Sequence[Segment], low: int, high: int) -> Iterator[Piece]:
             top, first, rows = trail[-1]
             trail[-1] = (top, first, min(rows, depth - top))
         kept = trail[0][0] if trail else depth
-        yield Piece(start - low, end - low, depth, tuple((first, first + rows) for _, first, rows in trail), kept)
+        yield SegmentPiece(start - low, end - low, depth, tuple((first, first + rows) for _, first, rows in trail), kept)
         trail.append((depth, start - low, end - start))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from assay.models.engine.loops import Loops, are_flat, can_rotate
+from assay.models.engine.loops import CKernels, are_contiguous_float32, can_rotate
 from assay.models.engine.memory import PACKED_PART
 from assay.models.quantizing import is_plain
 
@@ -32,7 +32,7 @@ Layer = Callable[["Tensor"], "Tensor"]
 
 
 @dataclass(slots=True)
-class Tuning:
+class LayerPatches:
     """What was changed.
 
     Attributes:
@@ -55,19 +55,19 @@ class Tuning:
         self.layers.clear()
 
 
-def is_tunable(module: Any) -> bool:
+def is_patchable(module: Any) -> bool:
     """Only models in float32 on a CPU have anything to gain."""
     import torch
 
     return bool(module.dtype == torch.float32 and module.device.type == "cpu")
 
 
-def tune(module: Any, loops: Loops | None = None) -> Tuning:
+def patch_layers(module: Any, loops: CKernels | None = None) -> LayerPatches:
     """Changes what can be changed, with the help of compiled loops where there are any."""
     import torch
 
-    tuning = Tuning()
-    if not is_tunable(module):
+    tuning = LayerPatches()
+    if not is_patchable(module):
         return tuning
     with torch.inference_mode():
         for layer in module.modules():
@@ -79,20 +79,20 @@ def tune(module: Any, loops: Loops | None = None) -> Tuning:
     return tuning
 
 
-def pack_steps(module: Any, room: int) -> Tuning:
+def pack_for_decoding(module: Any, room: int) -> LayerPatches:
     """Packs the weights of linear layers for steps of writing; nothing where they do not fit or torch cannot.
 
     Args:
         module: the model.
         room: bytes that the engine may hold.
     """
-    return _pack(module, "step", TRIAL_ROWS, _for_steps) if fits_packed(module, room) else Tuning()
+    return _pack(module, "step", TRIAL_ROWS, _for_decoding) if fits_packed(module, room) else LayerPatches()
 
 
-def pack_reading(module: Any, rows: int, room: int) -> Tuning:
+def pack_for_scoring(module: Any, rows: int, room: int) -> LayerPatches:
     """Packs them for passes over exactly so many rows; rounding is that of the plain product (docs/decisions/0010)."""
     if not fits_packed(module, room):
-        return Tuning()
+        return LayerPatches()
     return _pack(module, "reading", rows, lambda layer: _for_rows(layer, rows))
 
 
@@ -122,11 +122,11 @@ def undo_all(module: Any) -> None:
         vars(layer).pop("forward", None)
 
 
-def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> Tuning:
+def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> LayerPatches:
     import torch
 
-    tuning = Tuning()
-    if not is_tunable(module):
+    tuning = LayerPatches()
+    if not is_patchable(module):
         return tuning
     is_same: dict[tuple[int, ...], bool] = {}  # layers of one shape take the same way through the product
     with torch.inference_mode():
@@ -143,7 +143,7 @@ def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> Tu
     return tuning
 
 
-def _for_steps(layer: Any) -> Layer:
+def _for_decoding(layer: Any) -> Layer:
     """A linear layer whose weights lie as oneDNN's product wants them."""
     import torch
 
@@ -176,7 +176,7 @@ def _for_rows(layer: Any, rows: int) -> Layer:
     return forward
 
 
-def _gated(layer: Any, loops: Loops | None) -> Layer | None:
+def _gated(layer: Any, loops: CKernels | None) -> Layer | None:
     """down(act(gate(x)) * up(x)), with the product in place; by a compiled loop where the activation is SiLU."""
     names = ("gate_proj", "up_proj", "down_proj", "act_fn")
     if not all(callable(getattr(layer, name, None)) for name in names):
@@ -191,14 +191,14 @@ def _gated(layer: Any, loops: Loops | None) -> Layer | None:
         if torch.is_grad_enabled():
             return cast("Tensor", plain(given))
         first, second = gate(given), up(given)
-        if loops is not None and is_silu and are_flat(first, second):
+        if loops is not None and is_silu and are_contiguous_float32(first, second):
             return down(loops.gate_up(first, second))
         return down(act(first).mul_(second))
 
     return forward
 
 
-def _norm(layer: Any, loops: Loops | None) -> Layer | None:
+def _norm(layer: Any, loops: CKernels | None) -> Layer | None:
     """Division by the root mean square, in two passes instead of five; by a compiled loop where there is one."""
     import torch
 
@@ -214,7 +214,7 @@ def _norm(layer: Any, loops: Loops | None) -> Layer | None:
         if torch.is_grad_enabled() or given.shape[-1] != width:
             result: Tensor = plain(given)
             return result
-        if loops is not None and are_flat(given, weight):
+        if loops is not None and are_contiguous_float32(given, weight):
             return loops.norm(given, weight, small)
         size = torch.linalg.vector_norm(given, dim=-1, keepdim=True)
         scaled: Tensor = given * size.square_().div_(width).add_(small).rsqrt_()
@@ -246,7 +246,7 @@ def _width(layer: Any) -> int | None:
     return int(width) if width is not None else None
 
 
-def _faster_rotation(module: Any, loops: Loops | None) -> None:
+def _faster_rotation(module: Any, loops: CKernels | None) -> None:
     """Rotary positions with half the passes, for the modelling code of this model's attention layers."""
     import torch
 
@@ -267,7 +267,7 @@ def _faster_rotation(module: Any, loops: Loops | None) -> None:
             continue
 
 
-def rotation(own: Callable[..., Any], loops: Loops | None = None) -> Callable[..., Any]:
+def rotation(own: Callable[..., Any], loops: CKernels | None = None) -> Callable[..., Any]:
     """transformers' `apply_rotary_pos_emb`, faster where no gradients are wanted; else its own."""
     import torch
 

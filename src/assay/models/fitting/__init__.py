@@ -1,5 +1,5 @@
 """Training: lessons and a model in, a folder with a new model out.
 
-Takes `Lesson`s and `FitSettings`; gives a `FitReport` and a folder that `hf` opens. transformers' Trainer, accelerate
+Takes `TrainingExample`s and `FitSettings`; gives a `FitReport` and a folder that `hf` opens. transformers' Trainer, accelerate
 and peft do the work. May import `assay.core` and its neighbours in `assay.models`; the model classes' `fit` calls it.
 """

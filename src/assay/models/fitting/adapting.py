@@ -11,10 +11,10 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError, missing_extra
 from assay.core.fitting import HEAD, LORA, FitSettings
-from assay.models.fitting.courses import Loaded
+from assay.models.fitting.courses import LoadedNetwork
 
 
-def adapt(loaded: Loaded, settings: FitSettings) -> Any:
+def adapt(loaded: LoadedNetwork, settings: FitSettings) -> Any:
     """The module to train, with everything else frozen.
 
     Raises:
@@ -26,7 +26,7 @@ def adapt(loaded: Loaded, settings: FitSettings) -> Any:
     return _with_additions(loaded, settings) if settings.method == LORA else loaded.module
 
 
-def merged(module: Any, folder: Path) -> Any:
+def merge_adapter(module: Any, folder: Path) -> Any:
     """A network with the additions of a checkpoint added to its weights."""
     from peft import PeftModel
 
@@ -41,7 +41,7 @@ def require_peft() -> None:
         raise missing_extra("peft", "finetune", "method lora") from None
 
 
-def _head_only(loaded: Loaded) -> Any:
+def _head_only(loaded: LoadedNetwork) -> Any:
     if loaded.is_tied or not loaded.heads:
         why = "is tied to the input embeddings" if loaded.is_tied else "cannot be told from the rest"
         found = f"head, but the output layer of this model {why}: it cannot be trained alone"
@@ -55,7 +55,7 @@ def _is_within(name: str, layers: tuple[str, ...]) -> bool:
     return any(name == layer or name.startswith(f"{layer}.") for layer in layers)
 
 
-def _with_additions(loaded: Loaded, settings: FitSettings) -> Any:
+def _with_additions(loaded: LoadedNetwork, settings: FitSettings) -> Any:
     require_peft()
     from peft import LoraConfig, get_peft_model
 
@@ -63,9 +63,9 @@ def _with_additions(loaded: Loaded, settings: FitSettings) -> Any:
         r=settings.lora_rank,
         lora_alpha=settings.lora_alpha,
         lora_dropout=settings.lora_dropout,
-        target_modules=list(settings.lora_targets) or usual_targets(loaded),
+        target_modules=list(settings.lora_targets) or default_lora_targets(loaded),
         # A language model's output layer stays as it is; a head is new, so low-rank additions would not do.
-        modules_to_save=None if loaded.is_writer else list(loaded.heads),
+        modules_to_save=None if loaded.is_language_model else list(loaded.heads),
     )
     try:
         return get_peft_model(loaded.module, config)
@@ -77,7 +77,7 @@ def _with_additions(loaded: Loaded, settings: FitSettings) -> Any:
         raise ModelError(Fault("lora_targets", found, "names of layers, such as " + ", ".join(linear))) from error
 
 
-def usual_targets(loaded: Loaded) -> list[str]:
+def default_lora_targets(loaded: LoadedNetwork) -> list[str]:
     """The layers that usually get additions: peft's choice for the family, else all linear ones of the body."""
     from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
 
@@ -88,7 +88,7 @@ def usual_targets(loaded: Loaded) -> list[str]:
     return _linear_layers(loaded)
 
 
-def _linear_layers(loaded: Loaded) -> list[str]:
+def _linear_layers(loaded: LoadedNetwork) -> list[str]:
     """All linear layers outside of the head."""
     from torch.nn import Linear
     from transformers.pytorch_utils import Conv1D

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities
-from assay.core.fitting import ACCURACY, DIRECTIONS, FitSettings, Lesson, undecided
-from assay.core.requests import Choosing, Classification, Loglikelihood
+from assay.core.fitting import ACCURACY, DIRECTIONS, FitSettings, TrainingExample, metric_unavailable_reason
+from assay.core.requests import ChoiceSelection, Classification, Loglikelihood
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
 
@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ValidationScores:
     """What an examination found: the mean loss; where answers were asked for, what they are worth, by name."""
 
     loss: float
@@ -38,7 +38,7 @@ class Scores:
         return self.values.get(ACCURACY)
 
 
-class Course(Protocol):
+class Recipe(Protocol):
     """Lessons as one kind of network learns them."""
 
     @property
@@ -51,7 +51,7 @@ class Course(Protocol):
         """What the user should know of the lessons."""
         ...
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedNetwork:
         """The parent in float32 on the CPU, with the head that is to be trained; a new one by torch's random state."""
         ...
 
@@ -63,13 +63,13 @@ class Course(Protocol):
         """The sum of the losses of a batch."""
         ...
 
-    def examine(self, module: Any, device: Any, wants_answers: bool) -> Scores:
+    def validate(self, module: Any, device: Any, with_metrics: bool) -> ValidationScores:
         """How the model does on the validation lessons: the loss, and the other metrics where they are wanted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedNetwork:
     """A network to train.
 
     Attributes:
@@ -83,11 +83,11 @@ class Loaded:
     module: Any
     heads: tuple[str, ...] = ()
     is_tied: bool = False
-    is_writer: bool = False
+    is_language_model: bool = False
     notices: tuple[str, ...] = ()
 
 
-CourseMaker = Callable[["Parent", Sequence[Lesson], Sequence[Lesson], FitSettings], Course]
+RecipeMaker = Callable[["Parent", Sequence[TrainingExample], Sequence[TrainingExample], FitSettings], Recipe]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,12 @@ class Parent:
     checkpoint: Checkpoint
     arguments: CausalArguments
     digest: str
-    able: Capabilities
-    course: CourseMaker
+    capabilities: Capabilities
+    recipe: RecipeMaker
     device: str | None = None
 
 
-def base_of(module: Any) -> Any:
+def unwrap_peft(module: Any) -> Any:
     """The network itself, without what peft puts around it."""
     return module.get_base_model() if hasattr(module, "peft_config") else module
 
@@ -122,7 +122,7 @@ def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
         yield items[start : start + size]
 
 
-def left_out(noun: str, count: int, total: int, reason: str) -> str | None:
+def skipped_notice(noun: str, count: int, total: int, reason: str) -> str | None:
     """The notice about lessons that cannot be used; an error where that is all of them."""
     if not count:
         return None
@@ -131,41 +131,41 @@ def left_out(noun: str, count: int, total: int, reason: str) -> str | None:
     return f"{count} of {total} {noun} were left out: {reason}"
 
 
-def check_lessons(lessons: Sequence[Lesson], checks: Sequence[Lesson], learns: frozenset[str]) -> None:
+def check_training_examples(training_examples: Sequence[TrainingExample], validation: Sequence[TrainingExample], learns: frozenset[str]) -> None:
     """Fails for lessons that a model cannot learn from."""
-    if not lessons:
+    if not training_examples:
         raise ModelError(Fault("lessons", "there are none", "at least one document to learn from"))
-    for noun, group in (("lesson", lessons), ("validation lesson", checks)):
-        for number, lesson in enumerate(group, 1):
-            fault = _fault(lesson, learns)
+    for noun, group in (("lesson", training_examples), ("validation lesson", validation)):
+        for number, training_example in enumerate(group, 1):
+            fault = _fault(training_example, learns)
             if fault:
                 raise ModelError(Fault(f"{noun} {number}", *fault))
 
 
-def check_metric(metric: str, checks: Sequence[Lesson]) -> None:
+def check_metric(metric: str, validation: Sequence[TrainingExample]) -> None:
     """Fails for a metric that the validation lessons do not have."""
-    reason = undecided(metric, checks)
+    reason = metric_unavailable_reason(metric, validation)
     if reason is not None:
-        others = [name for name in DIRECTIONS if undecided(name, checks) is None]
+        others = [name for name in DIRECTIONS if metric_unavailable_reason(name, validation) is None]
         raise ModelError(Fault("metric", f'found "{metric}", but {reason}', "one of: " + ", ".join(others)))
 
 
-def _fault(lesson: Lesson, learns: frozenset[str]) -> tuple[str, str] | None:
+def _fault(training_example: TrainingExample, learns: frozenset[str]) -> tuple[str, str] | None:
     """What is wrong with a lesson and what was expected."""
-    if not lesson.requests:
+    if not training_example.requests:
         return "it asks nothing", "at least one request"
-    strange = sorted({request.kind for request in lesson.requests} - learns)
+    strange = sorted({request.kind for request in training_example.requests} - learns)
     if strange:
         return f"{strange[0]} requests, which this model cannot learn", "one of: " + ", ".join(sorted(learns))
-    first = lesson.requests[0]
+    first = training_example.requests[0]
     if isinstance(first, Loglikelihood):
-        return _misplaced(lesson.right, len(lesson.requests))
-    if len(lesson.requests) > 1:
-        return f"{len(lesson.requests)} {first.kind} requests", "one: a head answers it at once"
+        return _misplaced(training_example.right, len(training_example.requests))
+    if len(training_example.requests) > 1:
+        return f"{len(training_example.requests)} {first.kind} requests", "one: a head answers it at once"
     if isinstance(first, Classification) and len(set(first.labels)) < max(len(first.labels), 2):
         return f"the labels {', '.join(first.labels) or '(none)'}", "two labels or more, all different"
-    if isinstance(first, (Classification, Choosing)):
-        return _misplaced(lesson.right, len(first.labels if isinstance(first, Classification) else first.choices))
+    if isinstance(first, (Classification, ChoiceSelection)):
+        return _misplaced(training_example.right, len(first.labels if isinstance(first, Classification) else first.choices))
     return None
 
 

@@ -22,7 +22,7 @@ FULL_DISK_WORDS = (
 
 
 @contextmanager
-def told(folder: Path, settings: FitSettings) -> Iterator[None]:
+def explained(folder: Path, settings: FitSettings) -> Iterator[None]:
     """Turns full memory and full disks into errors that say what to do; other errors pass."""
     try:
         yield

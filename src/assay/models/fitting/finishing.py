@@ -16,8 +16,8 @@ from typing import Any
 
 from assay.core.fitting import LORA, FitSettings
 from assay.models.checkpoints import FIT_FILE, TOKENIZER_FILES, Checkpoint
-from assay.models.fitting.adapting import merged
-from assay.models.fitting.courses import Loaded, Parent
+from assay.models.fitting.adapting import merge_adapter
+from assay.models.fitting.courses import LoadedNetwork, Parent
 from assay.models.network import load_tokenizer
 
 PARTIAL = ".partial-model"
@@ -26,32 +26,32 @@ GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Architecture:
     """What a network is without its weights: its class, and its configuration as it was before training."""
 
     kind: Any
     config: Any
 
 
-def shape_of(module: Any) -> Shape:
+def architecture_of(module: Any) -> Architecture:
     """The shape of a network that has not been trained yet."""
-    return Shape(type(module), copy.deepcopy(module.config))
+    return Architecture(type(module), copy.deepcopy(module.config))
 
 
-def restore(shape: Shape, load: Callable[[], Loaded], state: Path, settings: FitSettings) -> Any:
+def restore(architecture: Architecture, load: Callable[[], LoadedNetwork], state: Path, settings: FitSettings) -> Any:
     """The network with the weights of a checkpoint; additions are merged into those of the parent."""
-    return merged(load().module, state) if settings.method == LORA else reload(shape, state)
+    return merge_adapter(load().module, state) if settings.method == LORA else reload(architecture, state)
 
 
-def reload(shape: Shape, state: Path) -> Any:
+def reload(architecture: Architecture, state: Path) -> Any:
     """The network with the weights of a checkpoint that holds all of them."""
     import torch
 
     options = {"dtype": torch.float32, "local_files_only": True}
-    return shape.kind.from_pretrained(str(state), config=copy.deepcopy(shape.config), **options)
+    return architecture.kind.from_pretrained(str(state), config=copy.deepcopy(architecture.config), **options)
 
 
-def put_in_place(module: Any, parent: Parent, folder: Path) -> None:
+def save_model(module: Any, parent: Parent, folder: Path) -> None:
     """Saves a network and its tokenizer into a folder, which is a model's from the last move on."""
     partial = folder / PARTIAL
     shutil.rmtree(partial, ignore_errors=True)

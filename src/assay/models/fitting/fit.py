@@ -14,94 +14,94 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import missing_extra
-from assay.core.fitting import ACCURACY, LORA, FitListener, FitReport, FitSettings, Lesson
+from assay.core.fitting import ACCURACY, LORA, FitListener, FitReport, FitSettings, TrainingExample
 from assay.models.checkpoints import precision
 from assay.models.fitting.adapting import adapt, require_peft
-from assay.models.fitting.courses import Course, Loaded, Parent, check_lessons, check_metric
-from assay.models.fitting.faults import told
-from assay.models.fitting.finishing import Shape, put_in_place, reload, restore, shape_of
-from assay.models.fitting.record import alone, claim, make_record, write_record
+from assay.models.fitting.courses import Recipe, LoadedNetwork, Parent, check_training_examples, check_metric
+from assay.models.fitting.faults import explained
+from assay.models.fitting.finishing import Architecture, save_model, reload, restore, architecture_of
+from assay.models.fitting.record import folder_lock, claim, make_record, write_record
 from assay.models.fitting.settings import check_settings, count_steps, learning_rate
-from assay.models.fitting.states import State, best_check, whole_states
-from assay.models.fitting.training import Plan, apart, train
+from assay.models.fitting.states import TrainingCheckpoint, best_evaluation, complete_checkpoints
+from assay.models.fitting.training import TrainingPlan, isolated_random_state, train
 from assay.models.fitting.values import CLASSES, MAJORITY
 from assay.models.network import choose_device, require_transformers
 
-STATES = "checkpoints"
+CHECKPOINTS_FOLDER = "checkpoints"
 # Fewer validation documents may well have one answer by chance.
 _FEW_DOCUMENTS = 10
 
 
 def fit(
     parent: Parent,
-    lessons: Sequence[Lesson],
-    checks: Sequence[Lesson],
+    training_examples: Sequence[TrainingExample],
+    validation: Sequence[TrainingExample],
     settings: FitSettings,
     folder: Path,
     listener: FitListener,
 ) -> FitReport:
     """Trains a copy of the parent and puts it into the folder; see `Trainable.fit`."""
-    check_settings(settings, bool(checks))
-    check_lessons(lessons, checks, parent.able.learns)
-    check_metric(settings.watched, checks)
+    check_settings(settings, bool(validation))
+    check_training_examples(training_examples, validation, parent.capabilities.learns)
+    check_metric(settings.validation_metric, validation)
     _require(settings, parent)
-    rate = learning_rate(settings, parent.able.family)
-    with told(folder, settings), alone(folder):
-        record = make_record((parent.digest, parent.checkpoint.name), lessons, checks, settings, rate)
+    rate = learning_rate(settings, parent.capabilities.family)
+    with explained(folder, settings), folder_lock(folder):
+        record = make_record((parent.digest, parent.checkpoint.name), training_examples, validation, settings, rate)
         known = claim(folder, record)
         if known is not None:
             return known
-        with apart(settings.seed):
-            course = parent.course(parent, lessons, checks, settings)
-            plan = _plan(course, settings, rate, bool(checks), folder)
-            report = _make(parent, course, plan, folder, listener)
-            report = replace(report, notices=(*report.notices, *_majority(report, len(checks))))
+        with isolated_random_state(settings.seed):
+            recipe = parent.recipe(parent, training_examples, validation, settings)
+            plan = _plan(recipe, settings, rate, bool(validation), folder)
+            report = _make(parent, recipe, plan, folder, listener)
+            report = replace(report, notices=(*report.notices, *_majority(report, len(validation))))
         write_record(folder, record, report)
         shutil.rmtree(plan.folder)
         return report
 
 
-def _plan(course: Course, settings: FitSettings, rate: float, has_checks: bool, folder: Path) -> Plan:
-    return Plan(settings, rate, count_steps(len(course.rows), settings), has_checks, folder / STATES)
+def _plan(recipe: Recipe, settings: FitSettings, rate: float, has_validation: bool, folder: Path) -> TrainingPlan:
+    return TrainingPlan(settings, rate, count_steps(len(recipe.rows), settings), has_validation, folder / CHECKPOINTS_FOLDER)
 
 
-def _make(parent: Parent, course: Course, plan: Plan, folder: Path, listener: FitListener) -> FitReport:
+def _make(parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, listener: FitListener) -> FitReport:
     """Trains what is left to train and puts the weights that are kept in place."""
     device, notice = choose_device(parent.device)
-    load = partial(_load, course, plan.settings.seed)
-    loaded, states = load(), whole_states(plan.folder)
-    notices = [notice, *course.notices, *loaded.notices, _precision_notice(parent)]
-    shape = shape_of(loaded.module)
+    load = partial(_load, recipe, plan.settings.seed)
+    loaded, states = load(), complete_checkpoints(plan.folder)
+    notices = [notice, *recipe.notices, *loaded.notices, _precision_notice(parent)]
+    architecture = architecture_of(loaded.module)
     if not plan.is_over(states[-1] if states else None):
-        _train(loaded, shape, course, plan, states, (device, listener))
-        states = whole_states(plan.folder)
+        _train(loaded, architecture, recipe, plan, states, (device, listener))
+        states = complete_checkpoints(plan.folder)
     # Two networks in memory are one too many for a large one.
     del loaded
     gc.collect()
     last = states[-1]
-    best = best_check(last.history, plan.settings.watched) if plan.has_checks else {"step": last.step}
-    module = restore(shape, load, plan.folder / f"checkpoint-{int(best['step'])}", plan.settings)
-    put_in_place(module, parent, folder)
-    return _report(last, best, plan.settings.watched, [text for text in notices if text])
+    best = best_evaluation(last.history, plan.settings.validation_metric) if plan.has_validation else {"step": last.step}
+    module = restore(architecture, load, plan.folder / f"checkpoint-{int(best['step'])}", plan.settings)
+    save_model(module, parent, folder)
+    return _report(last, best, plan.settings.validation_metric, [text for text in notices if text])
 
 
-def _load(course: Course, seed: int) -> Loaded:
+def _load(recipe: Recipe, seed: int) -> LoadedNetwork:
     """The network to train; a new head and low-rank additions are the same whenever it is loaded."""
     import torch
 
     torch.manual_seed(seed)
-    return course.load()
+    return recipe.load()
 
 
 def _train(
-    loaded: Loaded, shape: Shape, course: Course, plan: Plan, states: Sequence[State], ends: tuple[Any, FitListener]
+    loaded: LoadedNetwork, architecture: Architecture, recipe: Recipe, plan: TrainingPlan, states: Sequence[TrainingCheckpoint], device_and_listener: tuple[Any, FitListener]
 ) -> None:
     last = states[-1] if states else None
     if last is not None and plan.settings.method != LORA:
         # The Trainer loads by the names in the file, which are not always those in the network.
-        loaded = replace(loaded, module=reload(shape, last.folder))
+        loaded = replace(loaded, module=reload(architecture, last.folder))
     _simplify_generation(loaded.module)
-    train(adapt(loaded, plan.settings), course, plan, last, ends)
+    train(adapt(loaded, plan.settings), recipe, plan, last, device_and_listener)
 
 
 def _simplify_generation(module: Any) -> None:
@@ -112,11 +112,11 @@ def _simplify_generation(module: Any) -> None:
         module.generation_config = type(stated)(**{name: getattr(stated, name) for name in names})
 
 
-def _report(last: State, best: Mapping[str, float], metric: str, notices: list[str]) -> FitReport:
+def _report(last: TrainingCheckpoint, best: Mapping[str, float], metric: str, notices: list[str]) -> FitReport:
     """What came of it: which metric decided, by which value and loss, at which step."""
     if metric not in best:
         return FitReport(last.step, int(best["step"]), notices=tuple(notices))
-    tied = sum(check[metric] == best[metric] for check in last.history) - 1
+    tied = sum(evaluation[metric] == best[metric] for evaluation in last.history) - 1
     return FitReport(
         last.step, int(best["step"]), metric, best[metric], best["loss"], tied, last.history, tuple(notices)
     )
@@ -124,16 +124,16 @@ def _report(last: State, best: Mapping[str, float], metric: str, notices: list[s
 
 def _majority(report: FitReport, count: int) -> list[str]:
     """The notice about a model that learnt no more than which answer is the most frequent."""
-    best: Mapping[str, float] = next((check for check in report.history if check["step"] == report.best_step), {})
+    best: Mapping[str, float] = next((evaluation for evaluation in report.history if evaluation["step"] == report.best_step), {})
     if count < _FEW_DOCUMENTS or CLASSES not in best:
         return []
     accuracy, share = best[ACCURACY], best[MAJORITY]
     head = f"the kept model (step {report.best_step})"
     if best[CLASSES] == 1:
-        told = f"gives all {count} validation documents the same answer, which is right in {accuracy:.1%} of them"
-        return [f"{head} {told}"]
-    told = f"is right in {accuracy:.1%} of {count} validation documents, the most frequent answer alone in {share:.1%}"
-    return [f"{head} {told}"] if accuracy <= share else []
+        explained = f"gives all {count} validation documents the same answer, which is right in {accuracy:.1%} of them"
+        return [f"{head} {explained}"]
+    explained = f"is right in {accuracy:.1%} of {count} validation documents, the most frequent answer alone in {share:.1%}"
+    return [f"{head} {explained}"] if accuracy <= share else []
 
 
 def _require(settings: FitSettings, parent: Parent) -> None:

@@ -1,6 +1,6 @@
 """Lessons for heads as courses: which head they need, and where in which row the right answer stands.
 
-Takes lessons with one request each; gives a `HeadCourse`. Lessons of one set of labels train a classification head,
+Takes lessons with one request each; gives a `HeadRecipe`. Lessons of one set of labels train a classification head,
 other labels and choices a multiple-choice head, spans a span head.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assay.core.errors import Fault, ModelError
-from assay.core.fitting import FitSettings, Lesson
-from assay.core.requests import Choosing, Classification, SpanExtraction
+from assay.core.fitting import FitSettings, TrainingExample
+from assay.core.requests import ChoiceSelection, Classification, SpanExtraction
 from assay.models.checkpoints import max_length
-from assay.models.encoder_heads import CHOICES, LABELS, SPANS, Head
-from assay.models.fitting.courses import Parent, left_out
-from assay.models.fitting.heads import HeadCourse, HeadLesson
+from assay.models.encoder_heads import CHOICES, LABELS, SPANS, HeadKind
+from assay.models.fitting.courses import Parent, skipped_notice
+from assay.models.fitting.heads import HeadRecipe, HeadTrainingExample
 from assay.models.fitting.new_heads import HeadPlan, plan_head
 from assay.models.head_encoding import HeadInput, HeadRow, PairTokenizer, encode_head
 
@@ -23,69 +23,69 @@ UNLIMITED = 1 << 30
 AS_CHOICES = "the lessons do not share one list of labels: all are learnt as choices, with the labels as choices"
 
 
-def head_course(
-    tokenizer: PairTokenizer, parent: Parent, lessons: Sequence[Lesson], checks: Sequence[Lesson], settings: FitSettings
-) -> HeadCourse:
+def head_recipe(
+    tokenizer: PairTokenizer, parent: Parent, training_examples: Sequence[TrainingExample], validation: Sequence[TrainingExample], settings: FitSettings
+) -> HeadRecipe:
     """The course of an encoder."""
-    head, notice = needed_head([*lessons, *checks])
+    head, notice = needed_head([*training_examples, *validation])
     if head is CHOICES:
-        lessons, checks = ([_as_choosing(lesson) for lesson in group] for group in (lessons, checks))
-    labels = _labels(lessons[0]) if head is LABELS else ()
+        training_examples, validation = ([_as_choosing(training_example) for training_example in group] for group in (training_examples, validation))
+    labels = _labels(training_examples[0]) if head is LABELS else ()
     plan = plan_head(parent.checkpoint, parent.arguments, head, labels)
     longest = min(settings.max_length or UNLIMITED, max_length(parent.checkpoint, parent.arguments))
-    learnt, refused = _read(tokenizer, lessons, plan, longest)
-    checked, refused_checks = _read(tokenizer, checks, plan, longest)
-    cut = sum(lesson.read.truncated > 0 for lesson in learnt)
+    learnt, refused = _read(tokenizer, training_examples, plan, longest)
+    validated, refused_validation = _read(tokenizer, validation, plan, longest)
+    cut = sum(training_example.read.truncated > 0 for training_example in learnt)
     notices = [
         notice,
-        left_out("lessons", len(refused), len(lessons), "".join(refused[:1])),
-        left_out("validation lessons", len(refused_checks), len(checks), "".join(refused_checks[:1])),
+        skipped_notice("lessons", len(refused), len(training_examples), "".join(refused[:1])),
+        skipped_notice("validation lessons", len(refused_validation), len(validation), "".join(refused_validation[:1])),
         f"{cut} of {len(learnt)} lessons were cut to {longest} tokens" if cut else None,
     ]
-    return HeadCourse(parent, settings, plan, tokenizer, learnt, checked, [text for text in notices if text])
+    return HeadRecipe(parent, settings, plan, tokenizer, learnt, validated, [text for text in notices if text])
 
 
-def needed_head(lessons: Sequence[Lesson]) -> tuple[Head, str | None]:
+def needed_head(training_examples: Sequence[TrainingExample]) -> tuple[HeadKind, str | None]:
     """The head that can learn all lessons, and a notice where that is not the one of their own kind.
 
     Raises:
         ModelError: for spans beside other kinds.
     """
-    kinds = {lesson.requests[0].kind for lesson in lessons}
+    kinds = {training_example.requests[0].kind for training_example in training_examples}
     if kinds == {SpanExtraction.kind}:
         return SPANS, None
     if SpanExtraction.kind in kinds:
         others = ", ".join(sorted(kinds - {SpanExtraction.kind}))
         found = f"spans beside {others}: no head learns both"
         raise ModelError(Fault("lessons", found, "lessons of spans alone, or none of them"))
-    if kinds == {Choosing.kind}:
+    if kinds == {ChoiceSelection.kind}:
         return CHOICES, None
-    if kinds == {Classification.kind} and len({_labels(lesson) for lesson in lessons}) == 1:
+    if kinds == {Classification.kind} and len({_labels(training_example) for training_example in training_examples}) == 1:
         return LABELS, None
     return CHOICES, AS_CHOICES
 
 
-def _labels(lesson: Lesson) -> tuple[str, ...]:
-    request = lesson.requests[0]
+def _labels(training_example: TrainingExample) -> tuple[str, ...]:
+    request = training_example.requests[0]
     return request.labels if isinstance(request, Classification) else ()
 
 
-def _as_choosing(lesson: Lesson) -> Lesson:
+def _as_choosing(training_example: TrainingExample) -> TrainingExample:
     """The same lesson with its labels as choices."""
-    request = lesson.requests[0]
+    request = training_example.requests[0]
     if not isinstance(request, Classification):
-        return lesson
-    return replace(lesson, requests=(Choosing(request.text.strip(), request.labels),))
+        return training_example
+    return replace(training_example, requests=(ChoiceSelection(request.text.strip(), request.labels),))
 
 
 def _read(
-    tokenizer: PairTokenizer, lessons: Sequence[Lesson], plan: HeadPlan, longest: int
-) -> tuple[list[HeadLesson], list[str]]:
+    tokenizer: PairTokenizer, training_examples: Sequence[TrainingExample], plan: HeadPlan, longest: int
+) -> tuple[list[HeadTrainingExample], list[str]]:
     """Lessons as rows, and why others cannot be used."""
-    read: list[HeadLesson] = []
+    read: list[HeadTrainingExample] = []
     refused: list[str] = []
-    for lesson in lessons:
-        found = _read_one(tokenizer, lesson, plan, longest)
+    for training_example in training_examples:
+        found = _read_one(tokenizer, training_example, plan, longest)
         if isinstance(found, str):
             refused.append(found)
         else:
@@ -93,34 +93,34 @@ def _read(
     return read, refused
 
 
-def _read_one(tokenizer: PairTokenizer, lesson: Lesson, plan: HeadPlan, longest: int) -> HeadLesson | str:
-    request = lesson.requests[0]
-    assert isinstance(request, (Classification, Choosing, SpanExtraction))  # check_lessons has seen to it
+def _read_one(tokenizer: PairTokenizer, training_example: TrainingExample, plan: HeadPlan, longest: int) -> HeadTrainingExample | str:
+    request = training_example.requests[0]
+    assert isinstance(request, (Classification, ChoiceSelection, SpanExtraction))  # check_lessons has seen to it
     read = encode_head(tokenizer, request, longest)
     if isinstance(request, SpanExtraction):
-        found = find_span(request, read, lesson)
+        found = find_span(request, read, training_example)
         if isinstance(found, str):
             return found
         row, targets = found
-        return HeadLesson(request, read, (row,), targets, lesson.right, lesson.answer)
-    target = plan.places[lesson.right] if isinstance(request, Classification) else lesson.right
-    return HeadLesson(request, read, read.rows, (target,), lesson.right, lesson.answer)
+        return HeadTrainingExample(request, read, (row,), targets, training_example.right, training_example.answer)
+    target = plan.label_positions[training_example.right] if isinstance(request, Classification) else training_example.right
+    return HeadTrainingExample(request, read, read.rows, (target,), training_example.right, training_example.answer)
 
 
-def find_span(request: SpanExtraction, read: HeadInput, lesson: Lesson) -> tuple[HeadRow, tuple[int, int]] | str:
+def find_span(request: SpanExtraction, read: HeadInput, training_example: TrainingExample) -> tuple[HeadRow, tuple[int, int]] | str:
     """The window that holds the answer with the most context on its shorter side, and its first and last token there.
 
     Of a context without the answer, the first window and its token for "no answer". A text says why there is none.
     """
-    if not lesson.answer:
+    if not training_example.answer:
         first = read.rows[0]
         return first, (first.null_token, first.null_token)
-    start = lesson.start
-    if not request.context.startswith(lesson.answer, start):
-        start = request.context.find(lesson.answer)
+    start = training_example.start
+    if not request.context.startswith(training_example.answer, start):
+        start = request.context.find(training_example.answer)
         if start < 0:
             return "the answer does not stand in the context"
-    found = [(row, place) for row in read.rows if (place := _span_in(row, start, start + len(lesson.answer)))]
+    found = [(row, place) for row in read.rows if (place := _span_in(row, start, start + len(training_example.answer)))]
     if not found:
         return "the answer is longer than a window"
     return max(found, key=lambda entry: _room(*entry))

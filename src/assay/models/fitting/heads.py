@@ -15,10 +15,10 @@ from assay.core.requests import SpanExtraction
 from assay.core.responses import LabelScores, Text
 from assay.models.encoder_heads import CHOICES, MAX_SPAN, SPANS
 from assay.models.encoder_network import EncoderNetwork, padding_id, takes_types, wrap_encoder
-from assay.models.fitting.courses import Loaded, Parent, Scores, base_of, batches
+from assay.models.fitting.courses import LoadedNetwork, Parent, ValidationScores, unwrap_peft, batches
 from assay.models.fitting.new_heads import HeadPlan, load_with_head
-from assay.models.fitting.values import pick_values, span_values
-from assay.models.head_answers import HeadReader
+from assay.models.fitting.values import prediction_metrics, span_metrics
+from assay.models.head_answers import HeadPredictor
 from assay.models.head_encoding import HeadInput, HeadRequest, HeadRow, PairTokenizer, pad_rows
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ TYPES = "token_type_ids"
 
 
 @dataclass(frozen=True, slots=True)
-class HeadLesson:
+class HeadTrainingExample:
     """A lesson as rows.
 
     Attributes:
@@ -49,7 +49,7 @@ class HeadLesson:
 
 
 @dataclass(frozen=True)
-class HeadCourse:
+class HeadRecipe:
     """Lessons of an encoder's head.
 
     Attributes:
@@ -66,21 +66,21 @@ class HeadCourse:
     settings: FitSettings
     plan: HeadPlan
     tokenizer: PairTokenizer
-    rows: Sequence[HeadLesson]
-    checked: Sequence[HeadLesson]
+    rows: Sequence[HeadTrainingExample]
+    validated: Sequence[HeadTrainingExample]
     notices: Sequence[str]
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedNetwork:
         return load_with_head(self.parent, self.plan)
 
-    def collate(self, rows: Sequence[HeadLesson]) -> dict[str, Tensor]:
+    def collate(self, rows: Sequence[HeadTrainingExample]) -> dict[str, Tensor]:
         """Rows of all lessons one after another, how many each has, and the targets."""
         import torch
 
-        flat = [row for lesson in rows for row in lesson.rows]
+        flat = [row for training_example in rows for row in training_example.rows]
         batch = {name: torch.tensor(values) for name, values in pad_rows(flat, 0, True).items()}
-        targets = torch.tensor([lesson.targets for lesson in rows])
-        counts = torch.tensor([len(lesson.rows) for lesson in rows])
+        targets = torch.tensor([training_example.targets for training_example in rows])
+        counts = torch.tensor([len(training_example.rows) for training_example in rows])
         return {**batch, "counts": counts, "labels": targets}
 
     def loss(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
@@ -89,45 +89,45 @@ class HeadCourse:
         tables, targets = self._tables(module, batch), batch["labels"]
         # Of a span, start and end count one half each: both are counted as labels.
         losses = [
-            cross_entropy(table.float(), targets[:, place], reduction="sum") for place, table in enumerate(tables)
+            cross_entropy(table.float(), targets[:, index], reduction="sum") for index, table in enumerate(tables)
         ]
         return sum(losses[1:], losses[0])
 
-    def examine(self, module: Any, device: Any, wants_answers: bool) -> Scores:
-        network = wrap_encoder(base_of(module), module, device, self.plan.head, self.tokenizer)
-        reader = HeadReader(self.plan.labels, self.parent.arguments.max_span or MAX_SPAN)
+    def validate(self, module: Any, device: Any, with_metrics: bool) -> ValidationScores:
+        network = wrap_encoder(unwrap_peft(module), module, device, self.plan.head, self.tokenizer)
+        reader = HeadPredictor(self.plan.labels, self.parent.arguments.max_span or MAX_SPAN)
         loss = 0.0
         pairs: list[tuple[int, int]] = []
         spans: list[tuple[str, str]] = []
-        for lesson, logits in self._read(network):
-            answer = reader.answer(lesson.request, lesson.read, logits)
+        for training_example, logits in self._read(network):
+            answer = reader.answer(training_example.request, training_example.read, logits)
             if isinstance(answer, LabelScores):
-                loss -= answer.scores[lesson.right]
-                pairs.append((lesson.right, max(range(len(answer.scores)), key=answer.scores.__getitem__)))
+                loss -= answer.scores[training_example.right]
+                pairs.append((training_example.right, max(range(len(answer.scores)), key=answer.scores.__getitem__)))
             else:
-                loss += span_loss(lesson, logits)
-                spans.append((lesson.answer, answer.text if isinstance(answer, Text) else ""))
-        total = len(self.checked)
-        if not wants_answers:
-            return Scores(loss / total)
-        return Scores(loss / total, pick_values(pairs) if pairs else span_values(spans))
+                loss += span_loss(training_example, logits)
+                spans.append((training_example.answer, answer.text if isinstance(answer, Text) else ""))
+        total = len(self.validated)
+        if not with_metrics:
+            return ValidationScores(loss / total)
+        return ValidationScores(loss / total, prediction_metrics(pairs) if pairs else span_metrics(spans))
 
-    def _read(self, network: EncoderNetwork) -> Iterator[tuple[HeadLesson, list[Tensor]]]:
+    def _read(self, network: EncoderNetwork) -> Iterator[tuple[HeadTrainingExample, list[Tensor]]]:
         """Every validation lesson with the logits of its rows; row by row where padding would tell."""
         size = self.settings.batch_size if network.may_pad else 1
-        for lessons in batches(self.checked, self.settings.batch_size):
-            flat = [row for lesson in lessons for row in lesson.read.rows]
+        for training_examples in batches(self.validated, self.settings.batch_size):
+            flat = [row for training_example in training_examples for row in training_example.read.rows]
             logits = [table for some in batches(flat, size) for table in network.read(some)]
-            for lesson in lessons:
-                count = len(lesson.read.rows)
-                yield lesson, logits[:count]
+            for training_example in training_examples:
+                count = len(training_example.read.rows)
+                yield training_example, logits[:count]
                 del logits[:count]
 
     def _tables(self, module: Any, batch: dict[str, Tensor]) -> list[Tensor]:
         """Logits over the alternatives, one table per target; what is no alternative has none."""
         import torch
 
-        base, mask = base_of(module), batch["attention_mask"]
+        base, mask = unwrap_peft(module), batch["attention_mask"]
         inputs = {
             "input_ids": batch["input_ids"].masked_fill(mask == 0, padding_id(base, self.tokenizer)),
             "attention_mask": mask,
@@ -146,8 +146,8 @@ class HeadCourse:
         return [torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True, padding_value=-torch.inf)]
 
 
-def span_loss(lesson: HeadLesson, logits: Sequence[Tensor]) -> float:
+def span_loss(training_example: HeadTrainingExample, logits: Sequence[Tensor]) -> float:
     """The loss of a span in the window that it is learnt from."""
-    assert isinstance(lesson.request, SpanExtraction)
-    table = logits[lesson.read.rows.index(lesson.rows[0])].log_softmax(-1)
-    return -sum(float(table[place, target]) for place, target in enumerate(lesson.targets)) / len(lesson.targets)
+    assert isinstance(training_example.request, SpanExtraction)
+    table = logits[training_example.read.rows.index(training_example.rows[0])].log_softmax(-1)
+    return -sum(float(table[index, target]) for index, target in enumerate(training_example.targets)) / len(training_example.targets)

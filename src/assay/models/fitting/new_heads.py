@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
-from assay.core.labels import are_generic, label_places
+from assay.core.labels import are_generic, label_indices
 from assay.models.causal_arguments import CausalArguments
 from assay.models.checkpoints import Checkpoint
-from assay.models.encoder_heads import LABELS, MASKED, Head, find_head, head_labels
-from assay.models.fitting.courses import Loaded, Parent
+from assay.models.encoder_heads import LABELS, MASKED, HeadKind, find_head, head_labels
+from assay.models.fitting.courses import LoadedNetwork, Parent
 from assay.models.network import loading, quiet
 
 # A layer of the body that many checkpoints lack, and that only some heads use.
@@ -32,31 +32,31 @@ class HeadPlan:
         notice: what the user should know of that.
     """
 
-    head: Head
+    head: HeadKind
     labels: tuple[str, ...] = ()
-    places: tuple[int, ...] = ()
-    is_kept: bool = False
+    label_positions: tuple[int, ...] = ()
+    reuses_parent_head: bool = False
     notice: str | None = None
 
 
-def plan_head(checkpoint: Checkpoint, arguments: CausalArguments, head: Head, labels: tuple[str, ...]) -> HeadPlan:
+def plan_head(checkpoint: Checkpoint, arguments: CausalArguments, head: HeadKind, labels: tuple[str, ...]) -> HeadPlan:
     """The parent's own head where it is of the kind and has these labels, in any order; else a new one."""
     own_head = find_head(checkpoint.config)
-    places = tuple(range(len(labels)))
+    label_positions = tuple(range(len(labels)))
     if own_head is head is LABELS:
         own = head_labels(checkpoint.config, arguments)
-        found = label_places(own, labels) if len(own) == len(labels) else None
+        found = label_indices(own, labels) if len(own) == len(labels) else None
         if found is not None:
-            return HeadPlan(head, labels if are_generic(own) else own, found, is_kept=True)
+            return HeadPlan(head, labels if are_generic(own) else own, found, reuses_parent_head=True)
         text = f"the parent's head has other labels ({', '.join(own)}): the new model has a new head"
-        return HeadPlan(head, labels, places, notice=text)
+        return HeadPlan(head, labels, label_positions, notice=text)
     if own_head is head:
-        return HeadPlan(head, labels, places, is_kept=True)
+        return HeadPlan(head, labels, label_positions, reuses_parent_head=True)
     lost = None if own_head in (None, MASKED) else f"the parent's {own_head.name} gives way to a {head.name}"
-    return HeadPlan(head, labels, places, notice=lost)
+    return HeadPlan(head, labels, label_positions, notice=lost)
 
 
-def load_with_head(parent: Parent, plan: HeadPlan) -> Loaded:
+def load_with_head(parent: Parent, plan: HeadPlan) -> LoadedNetwork:
     """The parent's body in float32, with the head.
 
     Raises:
@@ -70,11 +70,11 @@ def load_with_head(parent: Parent, plan: HeadPlan) -> Loaded:
         raise ModelError(Fault(str(parent.checkpoint.folder), found, "a complete encoder"))
     names = [name for name, _ in module.named_parameters()]
     outside = [name for name in names if not name.startswith(prefix)]
-    if not plan.is_kept:
+    if not plan.reuses_parent_head:
         _renew(module, [name for name in outside if name not in new])
     poolers = {name[: name.index(POOLER) + len(POOLER)] for name in new if name.startswith(prefix)}
     heads = dict.fromkeys([*(name.split(".")[0] for name in outside), *sorted(poolers)])
-    return Loaded(module, tuple(heads), notices=(plan.notice,) if plan.notice else ())
+    return LoadedNetwork(module, tuple(heads), notices=(plan.notice,) if plan.notice else ())
 
 
 def _load(parent: Parent, plan: HeadPlan) -> tuple[Any, set[str]]:
@@ -89,7 +89,7 @@ def _load(parent: Parent, plan: HeadPlan) -> tuple[Any, set[str]]:
         "local_files_only": True,
         "output_loading_info": True,
         "weights_only": True,
-        "ignore_mismatched_sizes": not plan.is_kept,
+        "ignore_mismatched_sizes": not plan.reuses_parent_head,
     }
     if plan.labels:
         names = dict(enumerate(plan.labels))

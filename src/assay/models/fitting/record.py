@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, ModelError
-from assay.core.fitting import FitReport, FitSettings, Lesson, digest_lessons
-from assay.core.writing import whole_file
+from assay.core.fitting import FitReport, FitSettings, TrainingExample, digest_training_examples
+from assay.core.writing import atomic_write
 from assay.models.checkpoints import FIT_FILE, WEIGHT_SUFFIXES
 
 try:
@@ -29,7 +29,7 @@ REPORT = "report"
 
 
 def make_record(
-    parent: tuple[str, str], lessons: Sequence[Lesson], checks: Sequence[Lesson], settings: FitSettings, rate: float
+    parent: tuple[str, str], training_examples: Sequence[TrainingExample], validation: Sequence[TrainingExample], settings: FitSettings, rate: float
 ) -> dict[str, Any]:
     """What makes a training itself, as JSON data.
 
@@ -41,8 +41,8 @@ def make_record(
         "version": VERSION,
         "parent": parent[0],
         "parent_name": parent[1],
-        "lessons": digest_lessons(lessons),
-        "checks": digest_lessons(checks),
+        "lessons": digest_training_examples(training_examples),
+        "checks": digest_training_examples(validation),
         "settings": {**settings.to_json(), "learning_rate": rate},
     }
 
@@ -72,7 +72,7 @@ def claim(folder: Path, record: Mapping[str, Any]) -> FitReport | None:
 def write_record(folder: Path, record: Mapping[str, Any], report: FitReport | None = None) -> None:
     """Writes `fit.json`, whole or not at all."""
     data = dict(record) if report is None else {**record, REPORT: report.to_json()}
-    with whole_file(folder / FIT_FILE, is_private=False) as stream:  # lies among weights that others may open
+    with atomic_write(folder / FIT_FILE, is_private=False) as stream:  # lies among weights that others may open
         json.dump(data, stream, indent=2, ensure_ascii=False)
         stream.write("\n")
 
@@ -98,7 +98,7 @@ def differences(known: Mapping[str, Any], record: Mapping[str, Any]) -> list[str
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Keeps other processes from training in the same folder while this lasts; a killed process lets go of it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

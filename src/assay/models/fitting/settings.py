@@ -12,7 +12,7 @@ from assay.core.fitting import DIRECTIONS, FULL, HEAD, LORA, METHODS, FitSetting
 
 DECODER, ENCODER_DECODER, ENCODER = "causal", "encoder-decoder", "encoder"
 # What numpy takes, which is seeded too.
-MOST_SEED = 1 << 32
+SEED_LIMIT = 1 << 32
 SCHEDULES = {"linear": "linear", "constant": "constant_with_warmup"}
 
 # Highest rate where none is given. All weights of a decoder are moved with care; what starts at zero or at random
@@ -37,21 +37,21 @@ def learning_rate(settings: FitSettings, family: str) -> float:
     return LEARNING_RATES[settings.method, family]
 
 
-def steps_per_epoch(lessons: int, settings: FitSettings) -> int:
+def steps_per_epoch(example_count: int, settings: FitSettings) -> int:
     """Steps of one pass over the lessons; the last may have fewer of them."""
-    return ceil(ceil(lessons / settings.batch_size) / settings.accumulation)
+    return ceil(ceil(example_count / settings.batch_size) / settings.accumulation)
 
 
-def count_steps(lessons: int, settings: FitSettings) -> int:
+def count_steps(example_count: int, settings: FitSettings) -> int:
     """Steps in all, unless training stops early."""
-    steps = max(ceil(settings.epochs * steps_per_epoch(lessons, settings)), 1)
+    steps = max(ceil(settings.epochs * steps_per_epoch(example_count, settings)), 1)
     return steps if settings.max_steps is None else min(steps, settings.max_steps)
 
 
-def check_settings(settings: FitSettings, has_checks: bool) -> None:
+def check_settings(settings: FitSettings, has_validation: bool) -> None:
     """Fails with every setting that makes no sense."""
     faults = [*_choices(settings), *_numbers(settings)]
-    if settings.patience is not None and not has_checks:
+    if settings.patience is not None and not has_validation:
         found = f"is {settings.patience}, but there is nothing to validate on"
         faults.append(Fault("patience", found, next="Leave it out, or hold out some lessons"))
     if faults:
@@ -61,7 +61,7 @@ def check_settings(settings: FitSettings, has_checks: bool) -> None:
 def _choices(settings: FitSettings) -> list[Fault]:
     known = {
         "method": (settings.method, METHODS),
-        "metric": (settings.watched, tuple(DIRECTIONS)),
+        "metric": (settings.validation_metric, tuple(DIRECTIONS)),
         "schedule": (settings.schedule, tuple(SCHEDULES)),
     }
     return [
@@ -83,8 +83,8 @@ def _numbers(settings: FitSettings) -> list[Fault]:
     for name in ("warmup", "lora_dropout"):
         if not 0 <= getattr(settings, name) < 1:
             faults.append(Fault(name, f"is {getattr(settings, name)}", "a share from 0 on, below 1"))
-    if not 0 <= settings.seed < MOST_SEED:
-        faults.append(Fault("seed", f"is {settings.seed}", f"a whole number from 0 to {MOST_SEED - 1}"))
+    if not 0 <= settings.seed < SEED_LIMIT:
+        faults.append(Fault("seed", f"is {settings.seed}", f"a whole number from 0 to {SEED_LIMIT - 1}"))
     if not settings.weight_decay >= 0:
         faults.append(Fault("weight_decay", f"is {settings.weight_decay}", "a number from 0 on"))
     return faults

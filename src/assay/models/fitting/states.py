@@ -26,7 +26,7 @@ NAME = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TrainingCheckpoint:
     """A whole checkpoint.
 
     Attributes:
@@ -40,11 +40,11 @@ class State:
     history: tuple[Mapping[str, float], ...]
 
 
-def whole_states(folder: Path) -> list[State]:
+def complete_checkpoints(folder: Path) -> list[TrainingCheckpoint]:
     """The checkpoints in a folder, by step; those that are not whole are removed."""
-    found: list[State] = []
+    found: list[TrainingCheckpoint] = []
     for path in folder.glob("checkpoint-*"):
-        state = _read_state(path)
+        state = _read_checkpoint(path)
         if state is None:
             shutil.rmtree(path)
         else:
@@ -52,31 +52,31 @@ def whole_states(folder: Path) -> list[State]:
     return sorted(found, key=lambda state: state.step)
 
 
-def best_check(history: Sequence[Mapping[str, float]], metric: str) -> Mapping[str, float]:
+def best_evaluation(history: Sequence[Mapping[str, float]], metric: str) -> Mapping[str, float]:
     """The check with the best value of a metric; of equals that with the lowest loss, and of these the first."""
     sign = 1 if DIRECTIONS[metric] else -1
-    return max(history, key=lambda check: (sign * check[metric], -check["loss"], -check["step"]))
+    return max(history, key=lambda evaluation: (sign * evaluation[metric], -evaluation["loss"], -evaluation["step"]))
 
 
-def lost_patience(history: Sequence[Mapping[str, float]], metric: str, patience: int | None) -> bool:
+def patience_exhausted(history: Sequence[Mapping[str, float]], metric: str, patience: int | None) -> bool:
     """Whether that many checks have come since the best one."""
     if patience is None or not history:
         return False
-    best = best_check(history, metric)["step"]
-    return sum(check["step"] > best for check in history) >= patience
+    best = best_evaluation(history, metric)["step"]
+    return sum(evaluation["step"] > best for evaluation in history) >= patience
 
 
 def read_history(log: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, float], ...]:
     """The checks in the Trainer's log: step, loss and what else they found."""
-    checks = (entry for entry in log if "eval_loss" in entry)
-    return tuple({"step": entry["step"], **_found(entry)} for entry in checks)
+    evaluations = (entry for entry in log if "eval_loss" in entry)
+    return tuple({"step": entry["step"], **_found(entry)} for entry in evaluations)
 
 
 def _found(entry: Mapping[str, Any]) -> dict[str, float]:
     return {name.removeprefix(EVAL): value for name, value in entry.items() if name.startswith(EVAL)}
 
 
-def _read_state(folder: Path) -> State | None:
+def _read_checkpoint(folder: Path) -> TrainingCheckpoint | None:
     """The checkpoint, if everything that training needs to go on is there."""
     named = NAME.fullmatch(folder.name)
     try:
@@ -87,7 +87,7 @@ def _read_state(folder: Path) -> State | None:
     files_there = all((folder / name).is_file() for name in NEEDED) and _has_weights(folder)
     if named is None or step != int(named[1]) or not files_there:
         return None
-    return State(folder, step, read_history(log))
+    return TrainingCheckpoint(folder, step, read_history(log))
 
 
 def _has_weights(folder: Path) -> bool:

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.core.fitting import ACCURACY, BY_CHARACTER, LOSS, FitSettings, Lesson
+from assay.core.fitting import ACCURACY, ACC_NORM, LOSS, FitSettings, TrainingExample
 from assay.core.requests import Loglikelihood
 from assay.models.encoding import Encoder
-from assay.models.fitting.courses import IGNORED, Loaded, Parent, Scores, base_of, batches, left_out
-from assay.models.fitting.values import pick_values
+from assay.models.fitting.courses import IGNORED, LoadedNetwork, Parent, ValidationScores, unwrap_peft, batches, skipped_notice
+from assay.models.fitting.values import prediction_metrics
 from assay.models.network import load_module
-from assay.models.seq2seq_network import KIND as PAIR_KIND
+from assay.models.seq2seq_network import KIND as SEQ2SEQ_KIND
 from assay.models.seq2seq_network import start_token
 from assay.models.tokens import EncodedText, Refused
 
@@ -29,7 +29,7 @@ CAUSAL_KIND = ("AutoModelForCausalLM", "a complete causal language model")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TokenSequence:
     """A prompt and its continuation.
 
     Attributes:
@@ -40,22 +40,22 @@ class Line:
 
     ids: tuple[int, ...]
     scored: int
-    ends: bool = False
+    has_eos: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedLine:
+class ValidationSequence:
     """A continuation of a validation lesson: which lesson's, at which place, and the choice's characters if known."""
 
-    line: Line
-    lesson: int
-    place: int
+    sequence: TokenSequence
+    training_example: int
+    index: int
     is_right: bool
     length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class EncodedExamples:
     """Lessons as lines.
 
     Attributes:
@@ -67,7 +67,7 @@ class Reading:
         reason: why the first of these cannot.
     """
 
-    lines: list[list[Line]]
+    sequences: list[list[TokenSequence]]
     rights: list[int]
     lengths: list[tuple[int, ...]]
     cut: int
@@ -75,48 +75,48 @@ class Reading:
     reason: str
 
 
-def read_lessons(encoder: Encoder, lessons: Sequence[Lesson], wants_all: bool, is_pair: bool) -> Reading:
+def read_training_examples(encoder: Encoder, training_examples: Sequence[TrainingExample], wants_all: bool, is_seq2seq: bool) -> EncodedExamples:
     """The lessons as lines; of each the right continuation alone, or all of them."""
     asked: list[tuple[int, Loglikelihood]] = []
     spans: list[range] = []
-    for lesson in lessons:
-        wanted = lesson.requests if wants_all else (lesson.requests[lesson.right],)
+    for training_example in training_examples:
+        wanted = training_example.requests if wants_all else (training_example.requests[training_example.right],)
         begin = len(asked)
         requests = (entry for entry in wanted if isinstance(entry, Loglikelihood))
-        asked += [(begin + place, entry) for place, entry in enumerate(requests)]
+        asked += [(begin + index, entry) for index, entry in enumerate(requests)]
         spans.append(range(begin, len(asked)))
     found = {entry.index: entry for entry in encoder.pairs(asked)}
-    lines: list[list[Line]] = []
+    sequences: list[list[TokenSequence]] = []
     rights: list[int] = []
     lengths: list[tuple[int, ...]] = []
     cut, reasons = 0, []
-    for lesson, span in zip(lessons, spans, strict=True):
-        entries = [found[place] for place in span]
+    for training_example, span in zip(training_examples, spans, strict=True):
+        entries = [found[index] for index in span]
         refusals = [entry.failure.message for entry in entries if isinstance(entry, Refused)]
         if refusals:
             reasons.append(refusals[0])
             continue
         texts = [entry for entry in entries if isinstance(entry, EncodedText)]
-        ends = len(lesson.requests) == 1
-        lines.append([_line(encoder, text, ends, is_pair) for text in texts])
-        rights.append(lesson.right if wants_all else 0)
-        lengths.append(lesson.lengths)
+        has_eos = len(training_example.requests) == 1
+        sequences.append([_sequence(encoder, text, has_eos, is_seq2seq) for text in texts])
+        rights.append(training_example.right if wants_all else 0)
+        lengths.append(training_example.lengths)
         cut += any(text.truncated for text in texts)
-    return Reading(lines, rights, lengths, cut, len(reasons), reasons[0] if reasons else "")
+    return EncodedExamples(sequences, rights, lengths, cut, len(reasons), reasons[0] if reasons else "")
 
 
-def _line(encoder: Encoder, text: EncodedText, ends: bool, is_pair: bool) -> Line:
+def _sequence(encoder: Encoder, text: EncodedText, has_eos: bool, is_seq2seq: bool) -> TokenSequence:
     """A text as it is learnt; with EOS where the continuation is to end, as far as there is room for it."""
     eos, most = encoder.rules.tokenizer.eos_token_id, encoder.rules.max_length
-    if not ends or eos is None or text.ids[-1] == eos or text.scored >= most:
-        return Line(text.ids, text.scored)
+    if not has_eos or eos is None or text.ids[-1] == eos or text.scored >= most:
+        return TokenSequence(text.ids, text.scored)
     ids = (*text.ids, eos)
     # A decoder reads all but the last token; an encoder-decoder reads the two parts apart.
-    return Line(ids if is_pair else ids[-(most + 1) :], text.scored + 1, True)
+    return TokenSequence(ids if is_seq2seq else ids[-(most + 1) :], text.scored + 1, True)
 
 
 @dataclass(frozen=True)
-class TextCourse:
+class TextRecipe:
     """Lessons of a decoder.
 
     Attributes:
@@ -129,34 +129,34 @@ class TextCourse:
 
     parent: Parent
     settings: FitSettings
-    rows: Sequence[Line]
-    checked: Sequence[CheckedLine]
+    rows: Sequence[TokenSequence]
+    validated: Sequence[ValidationSequence]
     notices: Sequence[str]
 
     kind = CAUSAL_KIND
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedNetwork:
         import torch
 
         arguments = replace(self.parent.arguments, dtype="float32")
         module = load_module(self.parent.checkpoint, arguments, torch.device("cpu"), self.kind)
         output, given = module.get_output_embeddings(), module.get_input_embeddings()
         heads = tuple(name for name, layer in module.named_modules() if layer is output)
-        return Loaded(module, heads, output is None or output.weight is given.weight, is_writer=True)
+        return LoadedNetwork(module, heads, output is None or output.weight is given.weight, is_language_model=True)
 
-    def collate(self, rows: Sequence[Line]) -> dict[str, Tensor]:
+    def collate(self, rows: Sequence[TokenSequence]) -> dict[str, Tensor]:
         """What the decoder reads, where its predictions are wanted, and what they should be."""
         import torch
 
         inputs = [row.ids[:-1] for row in rows]
         longest = max(len(read) for read in inputs)
-        wanted = sorted({place for row in rows for place in _places(row)})
-        column = {place: number for number, place in enumerate(wanted, 1)}
+        wanted = sorted({index for row in rows for index in _predicting_positions(row)})
+        column = {index: number for number, index in enumerate(wanted, 1)}
         # A first column of nothing: the Trainer counts the labels of decoders without it.
         labels = torch.full((len(rows), len(wanted) + 1), IGNORED)
         for number, row in enumerate(rows):
-            for place, identifier in zip(_places(row), row.ids[-row.scored :], strict=True):
-                labels[number, column[place]] = identifier
+            for index, identifier in zip(_predicting_positions(row), row.ids[-row.scored :], strict=True):
+                labels[number, column[index]] = identifier
         # Padded on the right, where a decoder never looks, and without a mask: as the model is asked.
         padded = torch.tensor([[*read, *[0] * (longest - len(read))] for read in inputs])
         return {"input_ids": padded, "wanted": torch.tensor(wanted), "labels": labels}
@@ -176,39 +176,39 @@ class TextCourse:
         logits, labels = self.logits(module, batch), batch["labels"][:, 1:]
         return cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
-    def examine(self, module: Any, device: Any, wants_answers: bool) -> Scores:
+    def validate(self, module: Any, device: Any, with_metrics: bool) -> ValidationScores:
         totals: dict[int, dict[int, float]] = {}
         normed: dict[int, dict[int, float]] = {}
         hits: dict[int, bool] = {}
         loss = tokens = 0.0
         rights: dict[int, int] = {}
-        for checked, values, is_greedy in self._read(module, device):
-            if checked.is_right:
+        for validated, values, is_greedy in self._read(module, device):
+            if validated.is_right:
                 loss, tokens = loss - sum(values), tokens + len(values)
-                rights[checked.lesson], hits[checked.lesson] = checked.place, is_greedy
-            own = values[:-1] if checked.line.ends else values
-            totals.setdefault(checked.lesson, {})[checked.place] = sum(own)
-            if checked.length is not None:
-                per_character = sum(own) / checked.length if checked.length else -math.inf
-                normed.setdefault(checked.lesson, {})[checked.place] = per_character
-        if not wants_answers:
-            return Scores(loss / tokens)
-        pairs = _picked(totals, rights)
+                rights[validated.training_example], hits[validated.training_example] = validated.index, is_greedy
+            own = values[:-1] if validated.sequence.has_eos else values
+            totals.setdefault(validated.training_example, {})[validated.index] = sum(own)
+            if validated.length is not None:
+                per_character = sum(own) / validated.length if validated.length else -math.inf
+                normed.setdefault(validated.training_example, {})[validated.index] = per_character
+        if not with_metrics:
+            return ValidationScores(loss / tokens)
+        pairs = _predictions(totals, rights)
         if len(pairs) == len(totals):
             by_length = (
-                {BY_CHARACTER: pick_values(_picked(normed, rights))[ACCURACY]} if len(normed) == len(totals) else {}
+                {ACC_NORM: prediction_metrics(_predictions(normed, rights))[ACCURACY]} if len(normed) == len(totals) else {}
             )
-            return Scores(loss / tokens, {**pick_values(pairs), **by_length})
+            return ValidationScores(loss / tokens, {**prediction_metrics(pairs), **by_length})
         right = sum(one == other for one, other in pairs)
-        right += sum(hits[lesson] for lesson, found in totals.items() if len(found) == 1)
-        return Scores(loss / tokens, {ACCURACY: right / len(totals)})
+        right += sum(hits[training_example] for training_example, found in totals.items() if len(found) == 1)
+        return ValidationScores(loss / tokens, {ACCURACY: right / len(totals)})
 
-    def _read(self, module: Any, device: Any) -> Iterator[tuple[CheckedLine, list[float], bool]]:
+    def _read(self, module: Any, device: Any) -> Iterator[tuple[ValidationSequence, list[float], bool]]:
         """Every continuation with the log-probabilities of its tokens, and whether it is what greedy decoding gives."""
         import torch
 
-        for some in batches(self.checked, self.settings.batch_size):
-            batch = {name: value.to(device) for name, value in self.collate([entry.line for entry in some]).items()}
+        for some in batches(self.validated, self.settings.batch_size):
+            batch = {name: value.to(device) for name, value in self.collate([entry.sequence for entry in some]).items()}
             with torch.no_grad():
                 logits = self.logits(module, batch).float()
             labels = batch["labels"][:, 1:]
@@ -217,25 +217,25 @@ class TextCourse:
             greedy, kept = (logits.argmax(-1) == labels).cpu(), (labels != IGNORED).cpu()
             for number, entry in enumerate(some):
                 matches = greedy[number][kept[number]].tolist()
-                own = matches[:-1] if entry.line.ends else matches
+                own = matches[:-1] if entry.sequence.has_eos else matches
                 yield entry, values[number][kept[number]].tolist(), all(own)
 
 
-def _picked(scores: Mapping[int, Mapping[int, float]], rights: Mapping[int, int]) -> list[tuple[int, int]]:
+def _predictions(scores: Mapping[int, Mapping[int, float]], rights: Mapping[int, int]) -> list[tuple[int, int]]:
     """The right place and the one with the highest score, of every lesson with choices."""
     return [
-        (rights[lesson], max(found, key=lambda place: found[place]))
-        for lesson, found in scores.items()
+        (rights[training_example], max(found, key=lambda index: found[index]))
+        for training_example, found in scores.items()
         if len(found) > 1
     ]
 
 
-class PairCourse(TextCourse):
+class Seq2SeqRecipe(TextRecipe):
     """Lessons of an encoder-decoder: the encoder reads the prompt, the decoder learns the continuation."""
 
-    kind = PAIR_KIND
+    kind = SEQ2SEQ_KIND
 
-    def collate(self, rows: Sequence[Line]) -> dict[str, Tensor]:
+    def collate(self, rows: Sequence[TokenSequence]) -> dict[str, Tensor]:
         import torch
 
         contexts = [row.ids[: -row.scored] for row in rows]
@@ -251,55 +251,55 @@ class PairCourse(TextCourse):
     def logits(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
         # The decoder reads its start token and all labels but the last; behind them it never looks.
         read = batch["labels"][:, :-1].clamp(min=0)
-        read[:, 0] = start_token(base_of(module), str(self.parent.checkpoint.folder))
+        read[:, 0] = start_token(unwrap_peft(module), str(self.parent.checkpoint.folder))
         inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
         found: Tensor = module(**inputs, decoder_input_ids=read, use_cache=False).logits
         return found
 
 
-def text_course(
-    encoder: Encoder, parent: Parent, lessons: Sequence[Lesson], checks: Sequence[Lesson], settings: FitSettings
-) -> TextCourse:
+def text_recipe(
+    encoder: Encoder, parent: Parent, training_examples: Sequence[TrainingExample], validation: Sequence[TrainingExample], settings: FitSettings
+) -> TextRecipe:
     """The course of a language model."""
-    kind = PairCourse if parent.able.family == "encoder-decoder" else TextCourse
-    is_pair = kind is PairCourse
+    kind = Seq2SeqRecipe if parent.capabilities.family == "encoder-decoder" else TextRecipe
+    is_seq2seq = kind is Seq2SeqRecipe
     if settings.max_length is not None:
         shorter = min(settings.max_length, encoder.rules.max_length)
         encoder = replace(encoder, rules=replace(encoder.rules, max_length=shorter))
-    learnt = read_lessons(encoder, lessons, False, is_pair)
-    checked = read_lessons(encoder, checks, settings.watched != LOSS, is_pair)
-    rows = [lines[0] for lines in learnt.lines]
-    examined = [
-        CheckedLine(line, number, place, place == right, lengths[place] if len(lengths) == len(lines) else None)
-        for number, (lines, right, lengths) in enumerate(
-            zip(checked.lines, checked.rights, checked.lengths, strict=True)
+    learnt = read_training_examples(encoder, training_examples, False, is_seq2seq)
+    validated = read_training_examples(encoder, validation, settings.validation_metric != LOSS, is_seq2seq)
+    rows = [sequences[0] for sequences in learnt.sequences]
+    validation_sequences = [
+        ValidationSequence(sequence, number, index, index == right, lengths[index] if len(lengths) == len(sequences) else None)
+        for number, (sequences, right, lengths) in enumerate(
+            zip(validated.sequences, validated.rights, validated.lengths, strict=True)
         )
-        for place, line in enumerate(lines)
+        for index, sequence in enumerate(sequences)
     ]
     notices = [
-        left_out("lessons", learnt.refused, len(lessons), learnt.reason),
-        left_out("validation lessons", checked.refused, len(checks), checked.reason),
+        skipped_notice("lessons", learnt.refused, len(training_examples), learnt.reason),
+        skipped_notice("validation lessons", validated.refused, len(validation), validated.reason),
         _cut_notice(learnt.cut, len(rows), encoder.rules.max_length),
-        _no_end(encoder, lessons),
+        _no_end(encoder, training_examples),
     ]
-    return kind(parent, settings, rows, examined, tuple(text for text in notices if text))
+    return kind(parent, settings, rows, validation_sequences, tuple(text for text in notices if text))
 
 
-def _places(row: Line) -> range:
+def _predicting_positions(row: TokenSequence) -> range:
     """Where a decoder predicts the tokens that are learnt."""
     last = len(row.ids) - 1
     return range(last - row.scored, last)
 
 
 def _parameters(module: Any) -> Any:
-    return inspect.signature(base_of(module).forward).parameters
+    return inspect.signature(unwrap_peft(module).forward).parameters
 
 
 def _cut_notice(count: int, total: int, length: int) -> str | None:
     return f"the prompts of {count} of {total} lessons were cut from the left to {length} tokens" if count else None
 
 
-def _no_end(encoder: Encoder, lessons: Sequence[Lesson]) -> str | None:
-    if encoder.rules.tokenizer.eos_token_id is not None or all(len(lesson.requests) > 1 for lesson in lessons):
+def _no_end(encoder: Encoder, training_examples: Sequence[TrainingExample]) -> str | None:
+    if encoder.rules.tokenizer.eos_token_id is not None or all(len(training_example.requests) > 1 for training_example in training_examples):
         return None
     return "the tokenizer has no EOS, so the model does not learn where an answer ends"

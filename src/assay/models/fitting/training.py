@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.fitting import LOSS, FitListener, FitProgress, FitSettings
-from assay.models.fitting.courses import IGNORED, Course
+from assay.models.fitting.courses import IGNORED, Recipe
 from assay.models.fitting.faults import require_finite
 from assay.models.fitting.settings import SCHEDULES, steps_per_epoch
-from assay.models.fitting.states import EVAL, State, best_check, lost_patience, read_history
+from assay.models.fitting.states import EVAL, TrainingCheckpoint, best_evaluation, patience_exhausted, read_history
 from assay.models.network import quiet
 
-MOST_GRADIENT = 1.0
+MAX_GRAD_NORM = 1.0
 # The Trainer keeps the checkpoint with the highest of one number and knows no ties. This one is the step of a check
-# that is the best so far by `best_check`, else 0: the highest is that of the check that is to be kept.
+# that is the best so far by `best_evaluation`, else 0: the highest is that of the check that is to be kept.
 _RECENCY = "recency"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrainingPlan:
     """What one training does.
 
     Attributes:
@@ -42,18 +42,18 @@ class Plan:
     settings: FitSettings
     rate: float
     steps: int
-    has_checks: bool
+    has_validation: bool
     folder: Path
 
-    def is_over(self, state: State | None) -> bool:
+    def is_over(self, state: TrainingCheckpoint | None) -> bool:
         """Whether there is nothing left to train after a checkpoint."""
         if state is None:
             return False
-        return state.step >= self.steps or lost_patience(state.history, self.settings.watched, self.settings.patience)
+        return state.step >= self.steps or patience_exhausted(state.history, self.settings.validation_metric, self.settings.patience)
 
 
 @contextmanager
-def apart(seed: int) -> Iterator[None]:
+def isolated_random_state(seed: int) -> Iterator[None]:
     """Random numbers from a seed while this lasts; then random states and environment are as before."""
     import numpy
     import torch
@@ -73,7 +73,7 @@ def apart(seed: int) -> Iterator[None]:
         os.environ.update({name: value for name, value in environment.items() if os.environ.get(name) != value})
 
 
-def train(module: Any, course: Course, plan: Plan, last: State | None, ends: tuple[Any, FitListener]) -> None:
+def train(module: Any, recipe: Recipe, plan: TrainingPlan, last: TrainingCheckpoint | None, device_and_listener: tuple[Any, FitListener]) -> None:
     """Trains to the end, from the last checkpoint on; the last step leaves one too.
 
     Args:
@@ -81,18 +81,18 @@ def train(module: Any, course: Course, plan: Plan, last: State | None, ends: tup
     """
     from transformers import PrinterCallback
 
-    device, listener = ends
-    trainer = _make_trainer(module, course, plan, device.type == "cpu")
+    device, listener = device_and_listener
+    trainer = _make_trainer(module, recipe, plan, device.type == "cpu")
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(_make_watcher(plan, listener))
     trainer.train(resume_from_checkpoint=None if last is None else str(last.folder))
 
 
-def _arguments(plan: Plan, lessons: int, on_cpu: bool) -> Any:
+def _arguments(plan: TrainingPlan, example_count: int, on_cpu: bool) -> Any:
     from transformers import TrainingArguments
 
     settings = plan.settings
-    every = settings.check_every or steps_per_epoch(lessons, settings)
+    every = settings.check_every or steps_per_epoch(example_count, settings)
     arguments = TrainingArguments(
         output_dir=str(plan.folder),
         max_steps=plan.steps,
@@ -103,16 +103,16 @@ def _arguments(plan: Plan, lessons: int, on_cpu: bool) -> Any:
         # Rounded down: the first step of a warm-up has a rate of zero, so a training of one step would learn nothing.
         warmup_steps=int(settings.warmup * plan.steps),
         weight_decay=settings.weight_decay,
-        max_grad_norm=MOST_GRADIENT,
+        max_grad_norm=MAX_GRAD_NORM,
         optim="adamw_torch",
         seed=settings.seed,
         data_seed=settings.seed,
         save_strategy="steps",
         save_steps=every,
         save_total_limit=2,
-        eval_strategy="steps" if plan.has_checks else "no",
+        eval_strategy="steps" if plan.has_validation else "no",
         eval_steps=every,
-        metric_for_best_model=EVAL + _RECENCY if plan.has_checks else None,
+        metric_for_best_model=EVAL + _RECENCY if plan.has_validation else None,
         greater_is_better=True,
         logging_strategy="steps",
         logging_steps=1,
@@ -128,12 +128,12 @@ def _arguments(plan: Plan, lessons: int, on_cpu: bool) -> Any:
     return arguments
 
 
-def _make_trainer(module: Any, course: Course, plan: Plan, on_cpu: bool) -> Any:
+def _make_trainer(module: Any, recipe: Recipe, plan: TrainingPlan, on_cpu: bool) -> Any:
     from transformers import Trainer
 
-    watched = plan.settings.watched
+    validation_metric = plan.settings.validation_metric
 
-    class LessonTrainer(Trainer):  # type: ignore[misc]
+    class FitTrainer(Trainer):  # type: ignore[misc]
         """The Trainer with the loss and the examination of a course."""
 
         control: Any
@@ -143,34 +143,34 @@ def _make_trainer(module: Any, course: Course, plan: Plan, on_cpu: bool) -> Any:
         ) -> Any:
             """The mean over the whole step, also when it has several batches."""
             count = (inputs["labels"] != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
-            return course.loss(model, inputs) / count
+            return recipe.loss(model, inputs) / count
 
         def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
             """The examination; each lesson counts once, however they are batched."""
             self.model.eval()
-            scores = course.examine(self.model, self.args.device, watched != LOSS)
+            scores = recipe.validate(self.model, self.args.device, validation_metric != LOSS)
             step = self.state.global_step
             require_finite("validation loss", scores.loss, step, plan.rate)
             found = {EVAL + name: value for name, value in {LOSS: scores.loss, **scores.values}.items()}
             self.log(dict(found))
             self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
-            is_best = best_check(read_history(self.state.log_history), watched)["step"] == step
+            is_best = best_evaluation(read_history(self.state.log_history), validation_metric)["step"] == step
             return {**found, EVAL + _RECENCY: float(step if is_best else 0)}
 
-    checks = [None] if plan.has_checks else None
-    trainer = LessonTrainer(
+    validation = [None] if plan.has_validation else None
+    trainer = FitTrainer(
         model=module,
-        args=_arguments(plan, len(course.rows), on_cpu),
-        data_collator=course.collate,
-        train_dataset=course.rows,
-        eval_dataset=checks,
+        args=_arguments(plan, len(recipe.rows), on_cpu),
+        data_collator=recipe.collate,
+        train_dataset=recipe.rows,
+        eval_dataset=validation,
     )
     # `compute_loss` divides by the labels of all batches of a step, so the Trainer must not divide again.
     trainer.model_accepts_loss_kwargs = trainer.loss_is_scaled_for_ga = True
     return trainer
 
 
-def _make_watcher(plan: Plan, listener: FitListener) -> Any:
+def _make_watcher(plan: TrainingPlan, listener: FitListener) -> Any:
     from transformers import TrainerCallback
 
     class Watcher(TrainerCallback):  # type: ignore[misc]
@@ -185,12 +185,12 @@ def _make_watcher(plan: Plan, listener: FitListener) -> Any:
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
-            self.value = history[-1].get(plan.settings.watched) if history else None
+            self.value = history[-1].get(plan.settings.validation_metric) if history else None
             self.tell(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step >= plan.steps:
-                control.should_save, control.should_evaluate = True, plan.has_checks
+                control.should_save, control.should_evaluate = True, plan.has_validation
 
         def on_log(
             self, args: Any, state: Any, control: Any, logs: Mapping[str, float] | None = None, **_: Any
@@ -204,9 +204,9 @@ def _make_watcher(plan: Plan, listener: FitListener) -> Any:
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
-            self.value = history[-1][plan.settings.watched]
+            self.value = history[-1][plan.settings.validation_metric]
             self.tell(state.global_step)
-            if lost_patience(history, plan.settings.watched, plan.settings.patience):
+            if patience_exhausted(history, plan.settings.validation_metric, plan.settings.patience):
                 control.should_training_stop = True
 
     return Watcher()

@@ -21,7 +21,7 @@ _DENIAL = re.compile(r"(?:\bnot|n['’]t)\s{1,3}[*_`\"'“‘(\[$]{0,4}$", re.IG
 _MOST_BOXES, _LONGEST_BOX = 20, 1000
 
 
-class Found(NamedTuple):
+class FoundAnswer(NamedTuple):
     """An answer and its place: `text[start:end]` is what was matched."""
 
     answer: str
@@ -29,26 +29,26 @@ class Found(NamedTuple):
     end: int
 
 
-class InCutText(Enum):
+class TruncationRule(Enum):
     """What a rule is worth in a text that the token limit cut off."""
 
     COUNTS = "what it finds is whole, wherever it stands"
-    MUST_GO_ON = "what it finds may itself be cut, unless a line end, a letter or a digit comes after it"
-    NOT_ASKED = "it looks at the end of the text, which is missing"
+    NEEDS_TEXT_AFTER = "what it finds may itself be cut, unless a line end, a letter or a digit comes after it"
+    SKIPPED = "it looks at the end of the text, which is missing"
 
 
 class Extractor(NamedTuple):
     """A named rule that finds an answer in a text, or nothing."""
 
     name: str
-    find: Callable[[str], Found | None]
-    in_cut: InCutText = InCutText.COUNTS
+    find: Callable[[str], FoundAnswer | None]
+    when_truncated: TruncationRule = TruncationRule.COUNTS
 
 
 NOTHING = Extraction()
 
 
-def extract(text: str, extractors: Sequence[Extractor], is_cut: bool = False) -> Extraction:
+def extract(text: str, extractors: Sequence[Extractor], is_truncated: bool = False) -> Extraction:
     """What the first extractor in order finds.
 
     Args:
@@ -60,27 +60,27 @@ def extract(text: str, extractors: Sequence[Extractor], is_cut: bool = False) ->
     if searched is None:
         return NOTHING
     return next(
-        (found for extractor in extractors if (found := _asked(extractor, searched, is_cut)).answer is not None),
+        (found for extractor in extractors if (found := _apply(extractor, searched, is_truncated)).answer is not None),
         NOTHING,
     )
 
 
-def extract_all(text: str, extractors: Sequence[Extractor], is_cut: bool = False) -> dict[str, Extraction]:
+def extract_all(text: str, extractors: Sequence[Extractor], is_truncated: bool = False) -> dict[str, Extraction]:
     """What each extractor finds by itself, in order."""
     searched = without_thinking(text)
-    return {each.name: NOTHING if searched is None else _asked(each, searched, is_cut) for each in extractors}
+    return {each.name: NOTHING if searched is None else _apply(each, searched, is_truncated) for each in extractors}
 
 
-def _asked(extractor: Extractor, searched: str, is_cut: bool) -> Extraction:
-    if is_cut and extractor.in_cut is InCutText.NOT_ASKED:
+def _apply(extractor: Extractor, searched: str, is_truncated: bool) -> Extraction:
+    if is_truncated and extractor.when_truncated is TruncationRule.SKIPPED:
         return NOTHING
     found = extractor.find(searched)
-    if found is None or (is_cut and extractor.in_cut is InCutText.MUST_GO_ON and not _goes_on(searched, found.end)):
+    if found is None or (is_truncated and extractor.when_truncated is TruncationRule.NEEDS_TEXT_AFTER and not _continues_after(searched, found.end)):
         return NOTHING
     return Extraction(found.answer, extractor.name, found.start, found.end)
 
 
-def _goes_on(text: str, place: int) -> bool:
+def _continues_after(text: str, place: int) -> bool:
     """Whether the text goes on after the word that ends at a place or goes on there, with more than marks.
 
     "15", "15." and "15e" may have been on the way to "15.67" and "15e3".
@@ -117,14 +117,14 @@ def without_thinking(text: str) -> str | None:
     return "".join(pieces) + text[place:]
 
 
-def stripped(text: str, start: int, end: int) -> Found | None:
+def stripped(text: str, start: int, end: int) -> FoundAnswer | None:
     """The part of a text without white space at its ends; None when nothing is left."""
     part = text[start:end]
     answer = part.strip()
     if not answer:
         return None
     start += len(part) - len(part.lstrip())
-    return Found(answer, start, start + len(answer))
+    return FoundAnswer(answer, start, start + len(answer))
 
 
 def boxes(text: str) -> list[tuple[int, int]]:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from assay.scoring.extraction.extractors import WITHOUT_BLANKS, Found, boxes
+from assay.scoring.extraction.extractors import WITHOUT_BLANKS, FoundAnswer, boxes
 
-Find = Callable[[str], "Found | None"]
+Find = Callable[[str], "FoundAnswer | None"]
 
 _WORD = rf"[^\W{WITHOUT_BLANKS}]"
 # Not in "P(A)", "vitamin-C", "°C", "U.S.A", "C++", "A-level", "I'm".
@@ -74,10 +74,10 @@ class _Patterns:
         box = rf"{_OPEN}{either}"
         self.box = re.compile(rf"\s*{box}(?:{_CLOSE}\s*|[.):]\s.*)", re.DOTALL)
 
-    def found(self, match: re.Match[str]) -> Found:
+    def found(self, match: re.Match[str]) -> FoundAnswer:
         """The label as it is listed, and where it stands."""
         name = match.lastgroup or "label"
-        return Found(self.given[match.group(name).casefold()], match.start(name), match.end(name))
+        return FoundAnswer(self.given[match.group(name).casefold()], match.start(name), match.end(name))
 
 
 _patterns = lru_cache(maxsize=256)(_Patterns)
@@ -87,7 +87,7 @@ def boxed(labels: Sequence[str]) -> Find:
     r"""The last `\boxed{B}`, also `\boxed{\text{(B)}}` and `\boxed{B. Paris}`."""
     patterns = _patterns(tuple(labels))
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         matches = (patterns.box.fullmatch(text, start, end) for start, end in boxes(text))
         return next((patterns.found(match) for match in matches if match), None)
 
@@ -106,7 +106,7 @@ def verdict(labels: Sequence[str]) -> Find:
     return lambda text: _last(patterns, patterns.verdict.finditer(text))
 
 
-def _last(patterns: _Patterns, matches: Iterator[re.Match[str]]) -> Found | None:
+def _last(patterns: _Patterns, matches: Iterator[re.Match[str]]) -> FoundAnswer | None:
     found = None
     for match in matches:
         found = match
@@ -117,7 +117,7 @@ def lone(labels: Sequence[str]) -> Find:
     """A first line that is nothing but a label, in either case."""
     patterns = _patterns(tuple(labels))
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         start, end = first_line(text)
         match = patterns.lone.fullmatch(text, start, end)
         return None if match is None else patterns.found(match)
@@ -129,7 +129,7 @@ def leading(labels: Sequence[str]) -> Find:
     """A label with punctuation after it at the beginning: "B. Paris", "(B) Paris". Not a list of the choices."""
     patterns = _patterns(tuple(labels))
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         match = patterns.leading.match(text, first_line(text)[0])
         if match is None or len(_listed(patterns, text)) > 1:
             return None
@@ -145,7 +145,7 @@ def last(labels: Sequence[str]) -> Find:
     """
     patterns = _patterns(tuple(labels))
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         listed = _listed(patterns, text)
         skipped = {place for places in listed.values() for place in places} if len(listed) > 1 else set()
         for match in reversed(list(patterns.standing.finditer(text))):

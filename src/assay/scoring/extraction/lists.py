@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from assay.core.errors import did_you_mean
 from assay.scoring.extraction import letters, numbers, texts
-from assay.scoring.extraction.extractors import Extractor, Found, InCutText
+from assay.scoring.extraction.extractors import Extractor, FoundAnswer, TruncationRule
 
 
-class Question(NamedTuple):
+class QuestionContext(NamedTuple):
     """What a rule may know of the question.
 
     Attributes:
@@ -25,36 +25,36 @@ class Question(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-Find = Callable[[str], "Found | None"]
+Find = Callable[[str], "FoundAnswer | None"]
 
-_WHOLE, _GOING_ON, _ENDED = InCutText.COUNTS, InCutText.MUST_GO_ON, InCutText.NOT_ASKED
+_WHOLE, _NEEDS_TEXT_AFTER, _SKIPPED = TruncationRule.COUNTS, TruncationRule.NEEDS_TEXT_AFTER, TruncationRule.SKIPPED
 
 
-class Rule(NamedTuple):
+class ExtractorRule(NamedTuple):
     """How an extractor is made for a question, and what it is worth in a text that was cut off."""
 
-    make: Callable[[Question], Find]
-    in_cut: InCutText
+    make: Callable[[QuestionContext], Find]
+    when_truncated: TruncationRule
 
 
-EXTRACTORS: dict[str, Rule] = {
-    "letter_boxed": Rule(lambda question: letters.boxed(question.labels), _WHOLE),
-    "letter_statement": Rule(lambda question: letters.statement(question.labels), _WHOLE),
-    "letter_verdict": Rule(lambda question: letters.verdict(question.labels), _WHOLE),
-    "letter_lone": Rule(lambda question: letters.lone(question.labels), _WHOLE),
-    "letter_leading": Rule(lambda question: letters.leading(question.labels), _WHOLE),
-    "letter_last": Rule(lambda question: letters.last(question.labels), _ENDED),
-    "number_hash": Rule(lambda question: numbers.after_hashes, _GOING_ON),
-    "number_boxed": Rule(lambda question: numbers.boxed, _WHOLE),
-    "number_statement": Rule(lambda question: numbers.statement, _GOING_ON),
-    "number_last": Rule(lambda question: numbers.last, _ENDED),
-    "choice_exact": Rule(lambda question: texts.choice_exact(question.choices), _WHOLE),
-    "choice_statement": Rule(lambda question: texts.choice_statement(question.choices), _GOING_ON),
-    "choice_leading": Rule(lambda question: texts.choice_leading(question.choices), _GOING_ON),
-    "choice_only": Rule(lambda question: texts.choice_only(question.choices), _ENDED),
-    "first_line": Rule(lambda question: texts.first_line, _GOING_ON),
-    "last_line": Rule(lambda question: texts.last_line, _ENDED),
-    "whole": Rule(lambda question: texts.whole, _WHOLE),
+EXTRACTORS: dict[str, ExtractorRule] = {
+    "letter_boxed": ExtractorRule(lambda question: letters.boxed(question.labels), _WHOLE),
+    "letter_statement": ExtractorRule(lambda question: letters.statement(question.labels), _WHOLE),
+    "letter_verdict": ExtractorRule(lambda question: letters.verdict(question.labels), _WHOLE),
+    "letter_lone": ExtractorRule(lambda question: letters.lone(question.labels), _WHOLE),
+    "letter_leading": ExtractorRule(lambda question: letters.leading(question.labels), _WHOLE),
+    "letter_last": ExtractorRule(lambda question: letters.last(question.labels), _SKIPPED),
+    "number_hash": ExtractorRule(lambda question: numbers.after_hashes, _NEEDS_TEXT_AFTER),
+    "number_boxed": ExtractorRule(lambda question: numbers.boxed, _WHOLE),
+    "number_statement": ExtractorRule(lambda question: numbers.statement, _NEEDS_TEXT_AFTER),
+    "number_last": ExtractorRule(lambda question: numbers.last, _SKIPPED),
+    "choice_exact": ExtractorRule(lambda question: texts.choice_exact(question.choices), _WHOLE),
+    "choice_statement": ExtractorRule(lambda question: texts.choice_statement(question.choices), _NEEDS_TEXT_AFTER),
+    "choice_leading": ExtractorRule(lambda question: texts.choice_leading(question.choices), _NEEDS_TEXT_AFTER),
+    "choice_only": ExtractorRule(lambda question: texts.choice_only(question.choices), _SKIPPED),
+    "first_line": ExtractorRule(lambda question: texts.first_line, _NEEDS_TEXT_AFTER),
+    "last_line": ExtractorRule(lambda question: texts.last_line, _SKIPPED),
+    "whole": ExtractorRule(lambda question: texts.whole, _WHOLE),
 }
 
 # Name → extractors in the order in which they are tried: the surest form of an answer first.
@@ -87,18 +87,18 @@ def extractor_names(using: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def make_extractors(names: Sequence[str], question: Question = Question()) -> tuple[Extractor, ...]:  # noqa: B008  (frozen)
+def make_extractors(names: Sequence[str], question: QuestionContext = QuestionContext()) -> tuple[Extractor, ...]:  # noqa: B008  (frozen)
     """The extractors of these names for a question."""
-    return tuple([Extractor(name, EXTRACTORS[name].make(question), _in_cut(name, question)) for name in names])
+    return tuple([Extractor(name, EXTRACTORS[name].make(question), _when_truncated(name, question)) for name in names])
 
 
-def _in_cut(name: str, question: Question) -> InCutText:
+def _when_truncated(name: str, question: QuestionContext) -> TruncationRule:
     """What a rule is worth in a cut text. A label such as 1 may be the beginning of 10, unless the text goes on."""
-    usual = EXTRACTORS[name].in_cut
+    usual = EXTRACTORS[name].when_truncated
     known = question.labels if name.startswith("letter_") else question.choices if name == "choice_exact" else ()
     if usual is not _WHOLE or name == "letter_boxed" or not _has_beginnings(known):
         return usual
-    return _GOING_ON
+    return _NEEDS_TEXT_AFTER
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from assay.scoring.extraction.extractors import WITHOUT_BLANKS, Found, boxes, is_denied
+from assay.scoring.extraction.extractors import WITHOUT_BLANKS, FoundAnswer, boxes, is_denied
 
 _CURRENCY = r"(?:\\?\$|[£€¥₹]|US\$)"
 _COMMA = r"(?:[,_\u00a0\u2009\u202f]|\{,\}|\\[,!])"
@@ -101,25 +101,25 @@ def _decimal(value: Fraction) -> str | None:
     return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
 
 
-def _found(match: re.Match[str]) -> Found:
+def _found(match: re.Match[str]) -> FoundAnswer:
     raw = match.group("number")
     start = match.start("number") + len(raw) - len(raw.lstrip())
-    return Found(_written(raw), start, match.end("number"))
+    return FoundAnswer(_written(raw), start, match.end("number"))
 
 
-def _last(pattern: re.Pattern[str], text: str) -> Found | None:
+def _last(pattern: re.Pattern[str], text: str) -> FoundAnswer | None:
     found = None
     for match in pattern.finditer(text):
         found = match
     return None if found is None else _found(found)
 
 
-def after_hashes(text: str) -> Found | None:
+def after_hashes(text: str) -> FoundAnswer | None:
     """The last number after `####`."""
     return _last(_HASH, text)
 
 
-def boxed(text: str) -> Found | None:
+def boxed(text: str) -> FoundAnswer | None:
     r"""The last `\boxed{…}` that holds one number, with a unit at most."""
     for start, end in boxes(text):
         match = _BOX.fullmatch(text, start, end)
@@ -128,12 +128,12 @@ def boxed(text: str) -> Found | None:
     return None
 
 
-def statement(text: str) -> Found | None:
+def statement(text: str) -> FoundAnswer | None:
     """The last "the answer is 18": models correct themselves."""
     return _last(_STATEMENT, text)
 
 
-def last(text: str) -> Found | None:
+def last(text: str) -> FoundAnswer | None:
     """The last number of the text, but for denied ones: "13, not 12" says 13."""
     found = None
     for match in _ANY.finditer(text):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from assay.scoring.extraction.extractors import Found, is_denied, stripped
+from assay.scoring.extraction.extractors import FoundAnswer, is_denied, stripped
 
-Find = Callable[[str], "Found | None"]
+Find = Callable[[str], "FoundAnswer | None"]
 
 _MARKS = " \t\r\n*_`\"'“”‘’«».,:;!?()[]{}$。，：！？"
 _BEFORE, _AFTER = r"(?<!\w)(?<![0-9][.,])", r"(?!\w)(?![.,][0-9])"
@@ -27,13 +27,13 @@ def choice_exact(choices: Sequence[str]) -> Find:
     """The whole text is one of the choices."""
     known = {plain(choice): choice for choice in reversed(choices) if plain(choice)}
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         # A text much longer than every choice is none of them; that spares the work.
         place = stripped(text, 0, len(text))
         if place is None or len(place.answer) > 2 * max(map(len, choices), default=0) + 100:
             return None
         choice = known.get(plain(place.answer))
-        return None if choice is None else Found(choice, place.start, place.end)
+        return None if choice is None else FoundAnswer(choice, place.start, place.end)
 
     return find
 
@@ -42,7 +42,7 @@ def choice_statement(choices: Sequence[str]) -> Find:
     """The last "the answer is CHOICE" or "Answer: CHOICE"; "the answer is yes or no" is not an answer."""
     known, words = _words(choices)
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         pattern = rf"{_SAID}{_OPEN}(?P<choice>{words}){_AFTER}(?!\W{{0,4}}(?:or|and)\b)"
         matches = list(re.finditer(pattern, text, re.IGNORECASE)) if known else []
         return _choice(known, matches[-1]) if matches else None
@@ -54,7 +54,7 @@ def choice_leading(choices: Sequence[str]) -> Find:
     """A choice at the beginning with a mark after it: "No, because …", "False. …"."""
     known, words = _words(choices)
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         start = len(text) - len(text.lstrip())
         pattern = rf"{_OPEN}(?P<choice>{words}){_CLOSE}(?:[.,:;!–—](?![0-9])|[ \t]{{0,8}}\r?\n)"
         match = re.compile(pattern, re.IGNORECASE).match(text, start) if known else None
@@ -67,8 +67,8 @@ def choice_only(choices: Sequence[str]) -> Find:
     """The only choice whose text occurs. "York" inside the choice "New York" does not; "not yes" is not an answer."""
     known, words = _words(choices)
 
-    def find(text: str) -> Found | None:
-        first: Found | None = None
+    def find(text: str) -> FoundAnswer | None:
+        first: FoundAnswer | None = None
         pattern = rf"{_BEFORE}(?P<choice>{words}){_AFTER}"
         for match in re.finditer(pattern, text, re.IGNORECASE) if known else ():
             found = _choice(known, match)
@@ -87,24 +87,24 @@ def _words(choices: Sequence[str]) -> tuple[dict[str, str], str]:
     return known, "|".join(r"\s{1,4}".join(map(re.escape, text.split(" "))) for text in longest_first)
 
 
-def _choice(known: Mapping[str, str], match: re.Match[str]) -> Found | None:
+def _choice(known: Mapping[str, str], match: re.Match[str]) -> FoundAnswer | None:
     choice = known.get(plain(match.group("choice")))
-    return None if choice is None else Found(choice, match.start("choice"), match.end("choice"))
+    return None if choice is None else FoundAnswer(choice, match.start("choice"), match.end("choice"))
 
 
-def first_line(text: str) -> Found | None:
+def first_line(text: str) -> FoundAnswer | None:
     """The first line with something in it."""
     start = len(text) - len(text.lstrip())
     end = text.find("\n", start)
     return stripped(text, start, len(text) if end < 0 else end)
 
 
-def last_line(text: str) -> Found | None:
+def last_line(text: str) -> FoundAnswer | None:
     """The last line with something in it."""
     end = len(text.rstrip())
     return stripped(text, text.rfind("\n", 0, end) + 1, end)
 
 
-def whole(text: str) -> Found | None:
+def whole(text: str) -> FoundAnswer | None:
     """All of it, without white space at its ends."""
     return stripped(text, 0, len(text))

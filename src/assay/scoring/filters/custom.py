@@ -9,7 +9,7 @@ from assay.core.errors import Fault, UserError
 from assay.core.protocols import Filter
 
 
-class OwnFilter:
+class TaskFilter:
     """A filter object of a task. It is called document by document and must not count on seeing all of them.
 
     Args:

@@ -11,10 +11,10 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Extraction
-from assay.guard.patterns import rehearse
-from assay.scoring.extraction.extractors import Extractor, Found, extract_all, stripped
+from assay.guard.patterns import check_search_time
+from assay.scoring.extraction.extractors import Extractor, FoundAnswer, extract_all, stripped
 from assay.scoring.extraction.extractors import extract as first_found
-from assay.scoring.extraction.lists import Question, extractor_names, make_extractors
+from assay.scoring.extraction.lists import QuestionContext, extractor_names, make_extractors
 from assay.scoring.extraction.numbers import canonical
 from assay.scoring.filters.text import INVALID
 
@@ -50,7 +50,7 @@ class Extract:
         return self.traced(responses, document)[0]
 
     def traced(
-        self, responses: list[Any], document: Mapping[str, Any], is_cut: Sequence[Sequence[bool]] = ()
+        self, responses: list[Any], document: Mapping[str, Any], is_truncated: Sequence[Sequence[bool]] = ()
     ) -> tuple[list[Any], tuple[tuple[Extraction, ...], ...]]:
         """What is left of each question, and what was found in each of its draws.
 
@@ -62,7 +62,7 @@ class Extract:
         extractors = self.extractors(document)
         answers: list[Any] = []
         extractions = []
-        for draws, cut in zip_longest(responses, is_cut[: len(responses)], fillvalue=()):
+        for draws, cut in zip_longest(responses, is_truncated[: len(responses)], fillvalue=()):
             texts = draws if isinstance(draws, (list, tuple)) else [draws]
             pairs = zip_longest(texts, cut[: len(texts)], fillvalue=False)
             found = tuple([self._read(text, extractors, flag) for text, flag in pairs])
@@ -71,8 +71,8 @@ class Extract:
             extractions.append(found)
         return answers, tuple(extractions)
 
-    def _read(self, text: Any, extractors: Sequence[Extractor], is_cut: bool) -> Extraction:
-        found = first_found(text if isinstance(text, str) else "", extractors, is_cut)
+    def _read(self, text: Any, extractors: Sequence[Extractor], is_truncated: bool) -> Extraction:
+        found = first_found(text if isinstance(text, str) else "", extractors, is_truncated)
         if not self.reads_numbers or found.answer is None:
             return found
         return replace(found, answer=self.comparable(found.answer))
@@ -81,9 +81,9 @@ class Extract:
         """An answer as this filter writes it, for right answers to be compared with: a list of numbers has one form."""
         return (canonical(answer) or answer) if self.reads_numbers and isinstance(answer, str) else answer
 
-    def everything(self, text: str, document: Mapping[str, Any], is_cut: bool = False) -> dict[str, Extraction]:
+    def extract_each(self, text: str, document: Mapping[str, Any], is_truncated: bool = False) -> dict[str, Extraction]:
         """What each extractor would have found, for the audit."""
-        return extract_all(text, self.extractors(document), is_cut)
+        return extract_all(text, self.extractors(document), is_truncated)
 
     def extractors(self, document: Mapping[str, Any]) -> tuple[Extractor, ...]:
         """The whole list, for a document's question."""
@@ -92,7 +92,7 @@ class Extract:
             found = f"the document has no list of texts in the column {self.choices}"
             raise DataError(Fault("filter extract", found, next="Name the column with the choices: choices: COLUMN"))
         labels = self.labels or _LETTERS[: len(choices or ())] or _LETTERS
-        return (*self.patterns, *make_extractors(self.names, Question(labels, choices or ())))
+        return (*self.patterns, *make_extractors(self.names, QuestionContext(labels, choices or ())))
 
 
 def _choices(column: Any) -> tuple[str, ...] | None:
@@ -153,9 +153,9 @@ def _pattern(entry: Mapping[str, Any], number: int) -> Extractor:
         raise ValueError(f"patterns[{number - 1}].group is {group!r}, but the regex has no such group")
     name = str(entry.get("name", f"pattern_{number}"))
 
-    def find(text: str) -> Found | None:
+    def find(text: str) -> FoundAnswer | None:
         last = None
-        rehearse(pattern, text)
+        check_search_time(pattern, text)
         for match in pattern.finditer(text):
             # A group that took no part, or that holds nothing but white space, is no answer.
             found = stripped(text, *match.span(group)) if match.start(group) >= 0 else None

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.protocols import Filter
-from assay.guard.patterns import rehearse
+from assay.guard.patterns import check_search_time
 
 INVALID = "[invalid]"
 HASH_PATTERN = r"#### (\-?[0-9\.\,]+)"
@@ -72,7 +72,7 @@ def _find(pattern: re.Pattern[str], draw: Any, place: int) -> str | None:
     lm-eval raises where there are fewer matches than `place` asks for; here that is "no answer found".
     """
     text = draw if isinstance(draw, str) else ""
-    rehearse(pattern, text)
+    check_search_time(pattern, text)
     # One by one and not by `findall`, which nothing interrupts between two matches.
     matches = list(pattern.finditer(text))
     if not -len(matches) <= place < len(matches):
@@ -98,7 +98,7 @@ def multi_choice_regex(
 
     def normalise(text: str) -> str:
         for ignored in ignored_patterns:
-            rehearse(ignored, text)
+            check_search_time(ignored, text)
             text = ignored.sub("", text)
         text = text.lower() if ignore_case else text
         return text.translate(_punctuation()) if ignore_punctuation else text

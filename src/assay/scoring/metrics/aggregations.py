@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from assay.core.reporting import Report, unheard
+from assay.core.reporting import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics import reading
 from assay.stats import means
 
 
-class HarnessError(Protocol):
+class LmEvalStderr(Protocol):
     """Gives the standard error that lm-eval reports, and says how far its resamples have come."""
 
-    def __call__(self, values: Any, iterations: int, report: Report = unheard) -> float | None: ...
+    def __call__(self, values: Any, iterations: int, report: ProgressCallback = ignore_progress) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +34,22 @@ class Aggregation:
     """
 
     estimate: Callable[[Any], Estimate]
-    harness_stderr: HarnessError
+    harness_stderr: LmEvalStderr
     read: Callable[[Sequence[Any]], Any] = reading.numbers
     package: str = ""
     clustered: Callable[[Any, Sequence[str]], Estimate] | None = None
 
 
-def no_stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
+def no_stderr(values: Sequence[Any], iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
     return None
 
 
-def _mean_stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
+def _mean_stderr(values: Sequence[Any], iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
     return means.standard_error(values) if iterations > 0 else None
 
 
-def _resampled(statistic: str) -> HarnessError:
-    def stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
+def _resampled(statistic: str) -> LmEvalStderr:
+    def stderr(values: Sequence[Any], iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
         from assay.scoring.metrics import resampling
 
         return resampling.harness_stderr(values, statistic, iterations, report)
@@ -58,7 +58,7 @@ def _resampled(statistic: str) -> HarnessError:
 
 
 def _by_bootstrap(
-    statistic: str, read: Callable[[Sequence[Any]], Any] = reading.numbers, is_harness: bool = True
+    statistic: str, read: Callable[[Sequence[Any]], Any] = reading.numbers, in_lm_eval: bool = True
 ) -> Aggregation:
     """Resampled for our own interval, and again for lm-eval's error where lm-eval has the statistic."""
 
@@ -72,8 +72,8 @@ def _by_bootstrap(
 
         return resampling.clustered_estimate(values, statistic, clusters)
 
-    harness = _resampled(statistic) if is_harness else no_stderr
-    return Aggregation(estimate, harness, read, clustered=clustered)
+    lm_eval_stderr = _resampled(statistic) if in_lm_eval else no_stderr
+    return Aggregation(estimate, lm_eval_stderr, read, clustered=clustered)
 
 
 def _over_corpus(name: str) -> Aggregation:
@@ -88,7 +88,7 @@ def _over_corpus(name: str) -> Aggregation:
 
         return corpus.estimate(counted)
 
-    def stderr(values: Any, iterations: int, report: Report = unheard) -> float | None:
+    def stderr(values: Any, iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
         from assay.scoring.metrics import corpus
 
         return corpus.harness_stderr(values, iterations, report)
@@ -137,7 +137,7 @@ def _drawn(values: Sequence[Any]) -> Estimate:
     return draws_estimate(_known(values)).estimate
 
 
-def _drawn_stderr(values: Sequence[Any], iterations: int, report: Report = unheard) -> float | None:
+def _drawn_stderr(values: Sequence[Any], iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
     return _mean_stderr(_known(values), iterations)
 
 
@@ -241,8 +241,8 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "aurc": _by_confidence("aurc"),
     "selective_acc": _by_confidence("selective_acc", reading.number_triples),
     "cohen_kappa": Aggregation(_cohen_kappa, no_stderr, reading.label_pairs, clustered=_cohen_kappa),
-    "ece": _by_bootstrap("ece", reading.number_pairs, is_harness=False),
-    "position_bias": _by_bootstrap("position_bias", reading.number_pairs, is_harness=False),
+    "ece": _by_bootstrap("ece", reading.number_pairs, in_lm_eval=False),
+    "position_bias": _by_bootstrap("position_bias", reading.number_pairs, in_lm_eval=False),
     "bleu": _over_corpus("bleu"),
     "chrf": _over_corpus("chrf"),
     "chrf++": _over_corpus("chrf++"),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.needs import require
-from assay.core.reporting import Report, unheard
+from assay.core.reporting import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics.reading import Unreadable
 from assay.stats import bootstrap, harness_bootstrap
@@ -33,7 +33,7 @@ def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
     return bootstrap.spread(found)
 
 
-def harness_stderr(corpus: Corpus, iterations: int, report: Report) -> float | None:
+def harness_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
     """lm-eval's bootstrap error: its resamples are of documents, so places are resampled in their stead."""
     corpus.count(report)
     return harness_bootstrap.harness_stderr(corpus.places, corpus.scores, iterations, report)
@@ -45,17 +45,17 @@ class Corpus:
     def __init__(self, values: Sequence[Any], name: str) -> None:
         self.places = np.arange(len(values), dtype=np.float64)
         self._metric = _metric(name)
-        self._said = [_said(value) for value in values]
+        self._hypotheses = [_hypotheses(value) for value in values]
         self._references = [_references(value) for value in values]
         self._counted: NDArray[np.float64] | None = None
 
-    def count(self, report: Report = unheard) -> NDArray[np.float64]:
+    def count(self, report: ProgressCallback = ignore_progress) -> NDArray[np.float64]:
         """The counts of each segment. They take a while, so they are made once, and reported."""
         if self._counted is None:
             counted: list[Any] = []
-            for start in range(0, len(self._said), _SEGMENTS_AT_ONCE):
+            for start in range(0, len(self._hypotheses), _SEGMENTS_AT_ONCE):
                 counted.extend(self._statistics(slice(start, start + _SEGMENTS_AT_ONCE)))
-                report("segments counted", len(counted), len(self._said))
+                report("segments counted", len(counted), len(self._hypotheses))
             self._counted = np.asarray(counted, dtype=np.float64)
         return self._counted
 
@@ -64,20 +64,20 @@ class Corpus:
         own = self._references[part]
         most = max(map(len, self._references))
         streams = [[texts[place] if place < len(texts) else None for texts in own] for place in range(most)]
-        return list(self._metric._extract_corpus_statistics(self._said[part], streams))
+        return list(self._metric._extract_corpus_statistics(self._hypotheses[part], streams))
 
     def scores(self, resamples: NDArray[np.float64]) -> NDArray[np.float64]:
         """The score of each row of places."""
-        size = len(self._said)
+        size = len(self._hypotheses)
         return np.array([self._score(np.bincount(row.astype(np.int64), minlength=size)) for row in resamples])
 
-    def scores_of_times(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores_by_counts(self, resample_counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """The score of sets in which each segment comes so often, one row per set."""
-        return np.array([self._score(row) for row in times])
+        return np.array([self._score(row) for row in resample_counts])
 
-    def _score(self, times: NDArray[Any]) -> float:
+    def _score(self, resample_counts: NDArray[Any]) -> float:
         # How often each segment was drawn, times its counts: sums of whole numbers, so floats are exact.
-        totals = times @ self.count()
+        totals = resample_counts @ self.count()
         return float(self._metric._compute_score_from_stats([_whole(total) for total in totals.tolist()]).score)
 
 
@@ -85,15 +85,15 @@ def _whole(total: float) -> float:
     return int(total) if total.is_integer() else total
 
 
-def _said(value: Any) -> str:
+def _hypotheses(value: Any) -> str:
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise Unreadable(value, _EXPECTED)
-    said = value[1]
-    if isinstance(said, (list, tuple)) and len(said) == 1:
-        said = said[0]
-    if not isinstance(said, str):
+    hypothesis = value[1]
+    if isinstance(hypothesis, (list, tuple)) and len(hypothesis) == 1:
+        hypothesis = hypothesis[0]
+    if not isinstance(hypothesis, str):
         raise Unreadable(value, _EXPECTED)
-    return said
+    return hypothesis
 
 
 def _references(value: Any) -> list[str]:

@@ -154,7 +154,7 @@ cohen_kappa = MetricDefinition(
     "cohen_kappa",
     "cohen_kappa",
     True,
-    {_CHOICE: choice.place_pair, _SCORES: choice.place_pair},
+    {_CHOICE: choice.position_pair, _SCORES: choice.position_pair},
     "Cohen's kappa of right and picked labels: agreement beyond chance",
 )
 greedy_choice = MetricDefinition(
@@ -208,7 +208,7 @@ position_bias = MetricDefinition(
     "position_bias",
     "position_bias",
     False,
-    {_CHOICE: choice.place_pair, _SCORES: choice.place_pair},
+    {_CHOICE: choice.position_pair, _SCORES: choice.position_pair},
     "how far the places of picked choices are from those of right ones: share of picks to move",
 )
 positions = MetricDefinition(

@@ -26,7 +26,7 @@ _MOST_SECONDS = 15.0
 Function = Callable[[list[Any]], Any]
 
 
-def own_aggregation(function: Function) -> Aggregation:
+def custom_aggregation(function: Function) -> Aggregation:
     """How a task's own function of all values is reported."""
 
     def estimate(values: Sequence[Any]) -> Estimate:
@@ -40,15 +40,15 @@ def own_aggregation(function: Function) -> Aggregation:
 
 def _estimate(function: Function, values: Sequence[Any], clusters: Sequence[str] | None) -> Estimate:
     if not values:
-        return means.nothing(METHOD)
+        return means.empty_estimate(METHOD)
     started = time.process_time()
     value = reading.as_number(function(list(values)))
     is_long = time.process_time() - started > _MOST_SECONDS
-    found = None if is_long else _redrawn(function, values, clusters, value)
+    found = None if is_long else _bootstrap_estimate(function, values, clusters, value)
     return Estimate(value, None, None, None, len(values), METHOD, means.LEVEL) if found is None else found
 
 
-def _redrawn(
+def _bootstrap_estimate(
     function: Function, values: Sequence[Any], clusters: Sequence[str] | None, value: float
 ) -> Estimate | None:
     """The estimate by redrawn documents; None where there is none to be had."""
@@ -63,8 +63,8 @@ def _redrawn(
 
     places, how = np.arange(len(values), dtype=np.float64), bootstrap.Resampling(0, REPLICATES)
     try:
-        with _quietly():
-            if not _is_steady(function, values, value):
+        with _silenced():
+            if not _is_deterministic(function, values, value):
                 return None
             if clusters is None:
                 found = bootstrap.bootstrap_statistic(places, of_rows, how)
@@ -75,7 +75,7 @@ def _redrawn(
     return None if found.low is None else bootstrap.spread(found)
 
 
-def _is_steady(function: Function, values: Sequence[Any], value: float) -> bool:
+def _is_deterministic(function: Function, values: Sequence[Any], value: float) -> bool:
     """Whether the same values give the same number once more, and soon."""
     started = time.process_time()
     again = reading.as_number(function(list(values)))
@@ -83,7 +83,7 @@ def _is_steady(function: Function, values: Sequence[Any], value: float) -> bool:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def _silenced() -> Iterator[None]:
     """What the function had to say it has said."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.reporting import Report
+from assay.core.reporting import ProgressCallback
 from assay.core.scores import Estimate
 from assay.stats import bootstrap, gaps, harness_bootstrap
 
@@ -23,13 +23,13 @@ BINS = 10
 
 def estimate(values: Sequence[Any], statistic: str) -> Estimate:
     """The named statistic, with bootstrap error and interval."""
-    if statistic in GAPS and len(values):
-        return gaps.gaps_estimate(*GAPS[statistic](np.asarray(values, dtype=np.float64)))
+    if statistic in GAP_STATISTICS and len(values):
+        return gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](np.asarray(values, dtype=np.float64)))
     array = np.asarray(values, dtype=np.float64)
-    if statistic in COUNTED and len(values):
+    if statistic in COUNT_STATISTICS and len(values):
         pairs, counts = np.unique(array, axis=0, return_counts=True)
-        if bootstrap.are_few(len(pairs), len(array)):
-            of_counts = partial(COUNTED[statistic], pairs)
+        if bootstrap.prefers_multinomial(len(pairs), len(array)):
+            of_counts = partial(COUNT_STATISTICS[statistic], pairs)
             return bootstrap.spread(bootstrap.counted_estimate(counts.astype(np.float64), of_counts))
     if statistic in _MEDIANS:
         return bootstrap.spread(bootstrap.median_estimate(array, is_upper=statistic == "median"))
@@ -39,15 +39,15 @@ def estimate(values: Sequence[Any], statistic: str) -> Estimate:
 def clustered_estimate(values: Sequence[Any], statistic: str, clusters: Sequence[str]) -> Estimate:
     """The same, resampled by whole clusters."""
     array = np.asarray(values, dtype=np.float64)
-    if statistic in GAPS and len(values):
-        return gaps.gaps_estimate(*GAPS[statistic](array), clusters)
+    if statistic in GAP_STATISTICS and len(values):
+        return gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](array), clusters)
     return bootstrap.spread(bootstrap.cluster_bootstrap(array, clusters, STATISTICS[statistic], bootstrap.Resampling()))
 
 
-def harness_stderr(values: Sequence[Any], statistic: str, iterations: int, report: Report) -> float | None:
+def harness_stderr(values: Sequence[Any], statistic: str, iterations: int, report: ProgressCallback) -> float | None:
     """lm-eval's bootstrap error of the named statistic."""
     array, of_rows = np.asarray(values, dtype=np.float64), STATISTICS[statistic]
-    if statistic in COUNTED and len(values):
+    if statistic in COUNT_STATISTICS and len(values):
         array, of_rows = _counted(array, statistic)
     elif statistic == "median" and len(values):
         array, of_rows = _ranked(array)
@@ -61,16 +61,16 @@ def _counted(values: Floats, statistic: str) -> tuple[NDArray[Any], Callable[[An
     the last pair has the rest. Where the bits do not suffice, pairs are numbered and counted by place.
     """
     pairs, places = np.unique(values, axis=0, return_inverse=True)
-    n, size, of_counts = len(values), len(pairs), COUNTED[statistic]
-    if not bootstrap.are_few(size, n):
+    n, size, of_counts = len(values), len(pairs), COUNT_STATISTICS[statistic]
+    if not bootstrap.prefers_multinomial(size, n):
         return values, STATISTICS[statistic]
     codes, bits = places.reshape(-1).astype(np.int64), n.bit_length()
     if bits * (size - 1) > 63:
-        return codes, lambda redrawn: of_counts(pairs, _sums_by_place(redrawn, size))
+        return codes, lambda resampled: of_counts(pairs, _sums_by_label(resampled, size))
     shifts = bits * np.arange(size - 1, dtype=np.int64)
 
-    def of_sums(redrawn: NDArray[np.int64]) -> Floats:
-        known = redrawn.sum(axis=1)[:, None] >> shifts & ((1 << bits) - 1)
+    def of_sums(resampled: NDArray[np.int64]) -> Floats:
+        known = resampled.sum(axis=1)[:, None] >> shifts & ((1 << bits) - 1)
         return of_counts(pairs, np.column_stack([known, n - known.sum(axis=1)]).astype(np.float64))
 
     return np.append(1 << shifts, 0)[codes], of_sums
@@ -82,7 +82,7 @@ def _ranked(values: Floats) -> tuple[NDArray[Any], Callable[[Any], Floats]]:
     ranks = np.empty(len(values), dtype=np.int32)
     ranks[order] = np.arange(len(values), dtype=np.int32)
     ranked = values[order]
-    return ranks, lambda redrawn: ranked[np.partition(redrawn, middle, axis=1)[:, middle]]
+    return ranks, lambda resampled: ranked[np.partition(resampled, middle, axis=1)[:, middle]]
 
 
 def perplexity_rows(values: Floats) -> Floats:
@@ -111,25 +111,25 @@ def nanmean_rows(values: Floats) -> Floats:
 
 def f1_rows(pairs: Floats) -> Floats:
     """F1 of label 1 per row of (right, picked) pairs; 0 where it is undefined, as in scikit-learn."""
-    right, picked = pairs[..., 0] == 1, pairs[..., 1] == 1
-    hits = (right & picked).sum(axis=1)
-    total = right.sum(axis=1) + picked.sum(axis=1)
+    right, predicted = pairs[..., 0] == 1, pairs[..., 1] == 1
+    hits = (right & predicted).sum(axis=1)
+    total = right.sum(axis=1) + predicted.sum(axis=1)
     return np.asarray(np.where(total > 0, 2 * hits / np.maximum(total, 1), 0.0))
 
 
 def f1_of_counts(pairs: Floats, counts: Floats) -> Floats:
     """The same per row of counts, of pairs that are all different."""
-    right, picked = pairs[:, 0] == 1, pairs[:, 1] == 1
-    hits, total = counts[:, right & picked].sum(axis=1), counts[:, right].sum(axis=1) + counts[:, picked].sum(axis=1)
+    right, predicted = pairs[:, 0] == 1, pairs[:, 1] == 1
+    hits, total = counts[:, right & predicted].sum(axis=1), counts[:, right].sum(axis=1) + counts[:, predicted].sum(axis=1)
     return np.asarray(np.where(total > 0, 2 * hits / np.maximum(total, 1), 0.0))
 
 
 def matthews_rows(pairs: Floats) -> Floats:
     """Matthews' correlation for any number of labels (Gorodkin's R_K); 0 where it is undefined."""
     codes = _codes(pairs)
-    size, right, picked = int(codes.max()) + 1, codes[..., 0], codes[..., 1]
-    hits = (right == picked).sum(axis=1).astype(np.float64)
-    return _matthews(pairs.shape[1], hits, _sums_by_place(right, size), _sums_by_place(picked, size))
+    size, right, predicted = int(codes.max()) + 1, codes[..., 0], codes[..., 1]
+    hits = (right == predicted).sum(axis=1).astype(np.float64)
+    return _matthews(pairs.shape[1], hits, _sums_by_label(right, size), _sums_by_label(predicted, size))
 
 
 def _codes(labels: Floats) -> NDArray[np.int64]:
@@ -144,10 +144,10 @@ def _codes(labels: Floats) -> NDArray[np.int64]:
 def matthews_of_counts(pairs: Floats, counts: Floats) -> Floats:
     """The same per row of counts, of pairs that are all different."""
     labels = np.unique(pairs)
-    right, picked = pairs[:, :1] == labels, pairs[:, 1:] == labels
+    right, predicted = pairs[:, :1] == labels, pairs[:, 1:] == labels
     hits = counts[:, pairs[:, 0] == pairs[:, 1]].sum(axis=1)
     n = counts.sum(axis=1)  # redrawn clusters differ in size
-    return _matthews(n, hits, counts @ right.astype(np.float64), counts @ picked.astype(np.float64))
+    return _matthews(n, hits, counts @ right.astype(np.float64), counts @ predicted.astype(np.float64))
 
 
 def _matthews(n: int | Floats, hits: Floats, true_counts: Floats, guess_counts: Floats) -> Floats:
@@ -159,7 +159,7 @@ def _matthews(n: int | Floats, hits: Floats, true_counts: Floats, guess_counts: 
 def ece_rows(pairs: Floats) -> Floats:
     """Expected calibration error per row of (probability, hit) pairs, in bins of equal width (Guo et al. 2017)."""
     probability, hit = pairs[..., 0], pairs[..., 1]
-    gaps = np.abs(_sums_by_place(_bins(probability), BINS, probability - hit)).sum(axis=1)
+    gaps = np.abs(_sums_by_label(_bins(probability), BINS, probability - hit)).sum(axis=1)
     return np.asarray(gaps / pairs.shape[1])
 
 
@@ -167,7 +167,7 @@ def _bins(probability: Floats) -> NDArray[np.int64]:
     return np.minimum((probability * BINS).astype(np.int64), BINS - 1)
 
 
-def _ece_parts(pairs: Floats) -> tuple[Floats, Floats]:
+def _ece_contributions(pairs: Floats) -> tuple[Floats, Floats]:
     """What each document brings to its bin, and its weight."""
     parts = np.zeros((len(pairs), BINS))
     parts[np.arange(len(pairs)), _bins(pairs[:, 0])] = pairs[:, 0] - pairs[:, 1]
@@ -182,25 +182,25 @@ def position_rows(pairs: Floats) -> Floats:
     places = np.maximum(pairs, -1).astype(np.int64) + 1
     is_known = places[..., 0] > 0
     size = int(places.max()) + 1
-    right = _sums_by_place(places[..., 0], size)
-    picked = _sums_by_place(np.where(is_known, places[..., 1], 0), size)
+    right = _sums_by_label(places[..., 0], size)
+    predicted = _sums_by_label(np.where(is_known, places[..., 1], 0), size)
     known = is_known.sum(axis=1)
-    gaps = np.abs(right - picked)[:, 1:].sum(axis=1)
+    gaps = np.abs(right - predicted)[:, 1:].sum(axis=1)
     return np.asarray(np.where(known > 0, gaps / (2 * np.maximum(known, 1)), np.nan))
 
 
-def _position_parts(pairs: Floats) -> tuple[Floats, Floats]:
+def _position_contributions(pairs: Floats) -> tuple[Floats, Floats]:
     """½ for the right place and −½ for the picked one of each document, and whether its right place is known."""
     known = np.flatnonzero(pairs[:, 0] >= 0)
-    right, picked = pairs[known].astype(np.int64).T
+    right, predicted = pairs[known].astype(np.int64).T
     parts = np.zeros((len(pairs), max(1, int(pairs.max()) + 1)))
     np.add.at(parts, (known, right), 0.5)
-    has_picked = picked >= 0
-    np.add.at(parts, (known[has_picked], picked[has_picked]), -0.5)
+    has_picked = predicted >= 0
+    np.add.at(parts, (known[has_picked], predicted[has_picked]), -0.5)
     return parts, (pairs[:, 0] >= 0).astype(np.float64)
 
 
-def _sums_by_place(places: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:
+def _sums_by_label(places: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:
     """Per row and place the sum of the weights that fall there, or how many do: one pass for all places."""
     rows = len(places)
     flat = (places + size * np.arange(rows)[:, None]).ravel()
@@ -220,7 +220,7 @@ STATISTICS: dict[str, bootstrap.Statistic] = {
 }
 _MEDIANS = ("median", "middle")
 # The same of counts of distinct values.
-COUNTED: dict[str, Callable[[Floats, Floats], Floats]] = {"f1": f1_of_counts, "matthews": matthews_of_counts}
+COUNT_STATISTICS: dict[str, Callable[[Floats, Floats], Floats]] = {"f1": f1_of_counts, "matthews": matthews_of_counts}
 # Sums of gaps without their signs → what each document brings to them. Noise makes such a sum larger, which its
 # interval must heed.
-GAPS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {"ece": _ece_parts, "position_bias": _position_parts}
+GAP_STATISTICS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {"ece": _ece_contributions, "position_bias": _position_contributions}

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from assay.core.requests import Instance
-from assay.guard.clock import Limited
-from assay.guard.patterns import rehearse
+from assay.guard.clock import ResourceLimit
+from assay.guard.patterns import check_search_time
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
@@ -46,16 +46,16 @@ def answer_view(instance: Instance, results: Sequence[Any]) -> AnswerView:
     return AnswerView(texts, tuple(map(str, golds)), result, is_multiple)
 
 
-def without(patterns: Sequence[re.Pattern[str]], text: str) -> str:
+def without_patterns(patterns: Sequence[re.Pattern[str]], text: str) -> str:
     """A text without what some patterns match."""
-    with Limited():
+    with ResourceLimit():
         for pattern in patterns:
-            rehearse(pattern, text)
+            check_search_time(pattern, text)
             text = pattern.sub("", text)
     return text
 
 
-def like(gold: str, result: Any) -> Any:
+def cast_like(gold: str, result: Any) -> Any:
     """The right answer in the result's type, so that "3" meets the 3 that a `map` filter made; as lm-eval does it."""
     if isinstance(result, (str, list)) or result is None:
         return gold
@@ -83,7 +83,7 @@ def normalised(view: AnswerView, options: Mapping[str, Any]) -> tuple[str, ...]:
 
 def label_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
     """[right, said], for F1 and Matthews' correlation; of several right answers the one that was said, or the first."""
-    golds = [like(gold, view.result) for gold in view.golds] or [""]
+    golds = [cast_like(gold, view.result) for gold in view.golds] or [""]
     return [view.result if view.result in golds else golds[0], view.result]
 
 
@@ -111,7 +111,7 @@ def _normaliser(regexes: tuple[str, ...], case: bool, punctuation: bool, numbers
 
     def normalise(text: str) -> str:
         text = text.strip() if strips else text
-        text = without(patterns, text) if patterns else text
+        text = without_patterns(patterns, text) if patterns else text
         text = text.lower() if case else text
         text = text.translate(_PUNCTUATION) if punctuation else text
         return text.translate(_DIGITS) if numbers else text

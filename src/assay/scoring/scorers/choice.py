@@ -63,26 +63,26 @@ def scores_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     return ChoiceView((), results[0].scores, instance.choices, golds, is_multiple)
 
 
-def highest(scores: Sequence[float]) -> int:
+def argmax(scores: Sequence[float]) -> int:
     """Place of the highest score; the first one on a tie. No score is NaN: models report that as a failure."""
     return scores.index(max(scores))
 
 
-def pick(view: ChoiceView) -> int:
+def predicted_choice(view: ChoiceView) -> int:
     """The choice of highest log-likelihood."""
-    return highest(view.totals)
+    return argmax(view.totals)
 
 
 def accuracy(view: ChoiceView, options: Mapping[str, Any]) -> float:
     """Is the likeliest choice right?"""
-    return float(pick(view) in view.golds)
+    return float(predicted_choice(view) in view.golds)
 
 
 def accuracy_by(scores: Callable[[ChoiceView, Mapping[str, Any]], Sequence[float]]) -> Callable[..., float]:
     """The value function: is the choice of the highest score right?"""
 
     def value(view: ChoiceView, options: Mapping[str, Any]) -> float:
-        return float(highest(scores(view, options)) in view.golds)
+        return float(argmax(scores(view, options)) in view.golds)
 
     return value
 
@@ -112,20 +112,20 @@ def margin(view: ChoiceView, options: Mapping[str, Any]) -> float | None:
 
 def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
     """(right, picked), for F1 and Matthews' correlation; -1 where no right one is known."""
-    return next(iter(view.golds), -1), pick(view)
+    return next(iter(view.golds), -1), predicted_choice(view)
 
 
-def place_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
+def position_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
     """(place of a right choice, place picked); of several right ones the picked one, -1 where none is known."""
-    picked = pick(view)
+    predicted = predicted_choice(view)
     known = [gold for gold in view.golds if 0 <= gold < len(view.totals)]
-    return (picked if picked in known else next(iter(known), -1)), picked
+    return (predicted if predicted in known else next(iter(known), -1)), predicted
 
 
 def positions(view: ChoiceView, options: Mapping[str, Any]) -> dict[str, float]:
     """Per place, whether it is the one picked: over documents, the histogram of picks."""
-    picked = pick(view)
-    return {f"position_{place}": float(place == picked) for place in range(len(view.totals))}
+    predicted = predicted_choice(view)
+    return {f"position_{place}": float(place == predicted) for place in range(len(view.totals))}
 
 
 def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tuple[float, ...]]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from assay.core.requests import Instance
 from assay.scoring.scorers.answer import AnswerView, exact_match
-from assay.scoring.scorers.choice import ChoiceView, choice_view, pick
+from assay.scoring.scorers.choice import ChoiceView, choice_view, predicted_choice
 
 Views = tuple[ChoiceView, ...]
 
@@ -21,18 +21,18 @@ def rotated_view(instance: Instance, results: Sequence[Any]) -> Views:
         part = slice(number * size, (number + 1) * size)
         view = choice_view(instance, results[part])
         asked = instance.requests[part.start : part.start + len(order)]
-        views.append(_restored(view._replace(choices=_said(instance, part.start), asked=asked), order))
+        views.append(_in_document_order(view._replace(choices=_scored_texts(instance, part.start), asked=asked), order))
     return tuple(views)
 
 
-def _said(instance: Instance, start: int) -> Sequence[str]:
+def _scored_texts(instance: Instance, start: int) -> Sequence[str]:
     """What was scored of each choice in one order: a label may be another one there, of another length."""
     continuations = [getattr(request, "continuation", "") for request in instance.requests]
     delimiter = continuations[0][: len(continuations[0]) - len(instance.choices[0])]
     return [text[len(delimiter) :] for text in continuations[start : start + len(instance.choices)]]
 
 
-def _restored(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
+def _in_document_order(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
     """A view whose choices were shown in an order, in the document's own."""
     places = sorted(range(len(order)), key=order.__getitem__)
     logprobs = [view.logprobs[place] for place in places]
@@ -57,20 +57,20 @@ def mean_of(value: Callable[[ChoiceView, Mapping[str, Any]], float]) -> Callable
 
 def agreement(views: Views, options: Mapping[str, Any]) -> float:
     """Is the same choice picked in every order?"""
-    return float(len(set(map(pick, views))) == 1)
+    return float(len(set(map(predicted_choice, views))) == 1)
 
 
 def all_right(views: Views, options: Mapping[str, Any]) -> float:
     """Is a right choice picked in every order?"""
-    return float(all(pick(view) in view.golds for view in views))
+    return float(all(predicted_choice(view) in view.golds for view in views))
 
 
 def vote(views: Views, options: Mapping[str, Any]) -> float:
     """Is the choice that is picked most often right?"""
-    return float(elected(list(map(pick, views))) in views[0].golds)
+    return float(majority_choice(list(map(predicted_choice, views))) in views[0].golds)
 
 
-def elected(picks: Sequence[int]) -> int:
+def majority_choice(picks: Sequence[int]) -> int:
     """What is picked most often; of several the one with the first place."""
     counts = Counter(picks)
     most = max(counts.values())
@@ -93,7 +93,7 @@ class RotatedAnswer(NamedTuple):
 
 def rotated_answers(instance: Instance, results: Sequence[Any]) -> tuple[RotatedAnswer, ...]:
     """One answer per order; the instance's choices are the labels, its target is the place of the right choice."""
-    golds = instance.right_places
+    golds = instance.gold_indices
     found = []
     for order, result in zip(instance.orders, results, strict=True):
         right = tuple(instance.choices[order.index(gold)] for gold in golds if gold in order)
@@ -122,4 +122,4 @@ def answers_all_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]
 def answers_vote(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
     """Is the choice that is meant most often right? Saying none of them is no vote."""
     votes = [item.picked for item in found if item.picked >= 0]
-    return float(bool(votes) and elected(votes) in found[0].golds)
+    return float(bool(votes) and majority_choice(votes) in found[0].golds)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Chance:
+class GlobalSeeds:
     """The global generators of Python and numpy, from given seeds on. None leaves a generator as it is."""
 
     def __init__(self, python_seed: int | None, numpy_seed: int | None) -> None:
@@ -44,12 +44,12 @@ def _states() -> Any:
 
 
 @contextmanager
-def seeded(python_seed: int | None, numpy_seed: int | None) -> Iterator[Chance]:
+def seeded(python_seed: int | None, numpy_seed: int | None) -> Iterator[GlobalSeeds]:
     """Seeds the global generators for as long as the block runs."""
     import numpy
 
     python, state = random.getstate(), numpy.random.get_state()
-    chance = Chance(python_seed, numpy_seed)
+    chance = GlobalSeeds(python_seed, numpy_seed)
     chance.start()
     try:
         yield chance

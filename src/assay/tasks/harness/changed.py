@@ -20,7 +20,7 @@ from assay.tasks.harness.chance import seeded
 Reader = Callable[[Any], Any]
 
 
-def changed_document(row: Mapping[str, Any], asking: Sequence[Reader], logging: Sequence[Reader]) -> ChangedDocument:
+def changed_document(row: Mapping[str, Any], prompt_readers: Sequence[Reader], log_readers: Sequence[Reader]) -> ChangedDocument:
     """What a task's code makes of a row.
 
     Args:
@@ -28,9 +28,9 @@ def changed_document(row: Mapping[str, Any], asking: Sequence[Reader], logging: 
         asking: what lm-eval calls to make the prompt, in its order.
         logging: what it calls on the row that it logs, besides the task's own `process_results`.
     """
-    asked, logged = _after(row, asking), _after(row, logging)
+    after_prompt, logged = _after(row, prompt_readers), _after(row, log_readers)
     own = {name: value for name, value in logged.items() if name not in row or is_changed(value, row[name])}
-    return ChangedDocument(asked, own)
+    return ChangedDocument(after_prompt, own)
 
 
 def _after(row: Mapping[str, Any], readers: Sequence[Reader]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def bind(file: TaskFile, loader: CodeLoader) -> dict[str, Any]:
 
 
 # Words without which code does not draw at random.
-_CHANCE = re.compile(rb"rand|shuffle|sampl|secrets|uuid", re.IGNORECASE)
+_RANDOM_CALLS = re.compile(rb"rand|shuffle|sampl|secrets|uuid", re.IGNORECASE)
 
 
 class CodeLoader:
@@ -153,7 +153,7 @@ class CodeLoader:
         """Whether some code that was imported so far may draw at random, by the look of it."""
         for path in self._files:
             if path not in self._sources:
-                self._sources[path] = _CHANCE.search(path.read_bytes()) is not None
+                self._sources[path] = _RANDOM_CALLS.search(path.read_bytes()) is not None
         return any(self._sources.values())
 
     def load(self, reference: FunctionReference, where: str) -> Any:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.formats import Question
-from assay.core.metric_names import expanded
-from assay.core.requests import LONGEST, Windows
+from assay.core.metric_names import expanded_entries
+from assay.core.requests import LONGEST_WINDOWS, Windows
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.tasks.harness.format_key import stated_format, usual_output_type
 from assay.tasks.harness.read import FunctionReference, TaskFile
@@ -115,8 +115,8 @@ class TaskDefinition:
     rotates: bool = False
     questions: Callable[[Mapping[str, Any]], Question] | None = None
     prompt: Mapping[str, Any] | None = None
-    passes_over: Callable[[Mapping[str, Any]], str | None] | None = None
-    windows: Windows = LONGEST
+    skip_reason: Callable[[Mapping[str, Any]], str | None] | None = None
+    windows: Windows = LONGEST_WINDOWS
     example_limit: int | None = None
     variant: Mapping[str, int] = field(default_factory=dict)
     order: int = 0
@@ -222,7 +222,7 @@ def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition
 def scoring_of(data: Mapping[str, Any], output_type: str) -> Scoring:
     """What a file's `metric_list`, `filter_list` and `process_results` say."""
     listed = data.get("metric_list")
-    metrics = tuple(map(_metric, expanded(listed))) if listed else tuple(map(MetricSpec, DEFAULT_METRICS[output_type]))
+    metrics = tuple(map(_metric, expanded_entries(listed))) if listed else tuple(map(MetricSpec, DEFAULT_METRICS[output_type]))
     pipelines = tuple(map(_pipeline, data.get("filter_list", ())))
     return Scoring(output_type, metrics, pipelines or PLAIN_PIPELINES, data.get("process_results"))
 

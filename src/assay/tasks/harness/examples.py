@@ -14,7 +14,7 @@ from assay.tasks.fewshot import (
     DEFAULT,
     LM_EVAL_SAMPLERS,
     CodeSampler,
-    Drawing,
+    SamplerSettings,
     FewshotLabel,
     ListedSampler,
     Sampler,
@@ -22,7 +22,7 @@ from assay.tasks.fewshot import (
 )
 from assay.tasks.harness.definition import FewshotDefinition, TaskDefinition
 from assay.tasks.harness.fields import Row
-from assay.tasks.harness.pose import Readers, reader_places
+from assay.tasks.harness.pose import Readers, field_locations
 
 # Whole texts are read without examples, whatever the run says.
 _NO_EXAMPLES = "loglikelihood_rolling"
@@ -62,21 +62,21 @@ def _check_labels(definition: TaskDefinition) -> None:
     raise UserError(Fault(definition.file.where("fewshot_config", "sampler"), found, "a key doc_to_target", advice))
 
 
-def sampler_of(definition: TaskDefinition, pool: list[Row], drawing: Drawing) -> Sampler:
+def sampler_of(definition: TaskDefinition, pool: list[Row], settings: SamplerSettings) -> Sampler:
     """The sampler of a task."""
     fewshot = definition.fewshot
-    places = listed_places(fewshot, pool, drawing.count)
+    places = listed_indices(fewshot, pool, settings.count)
     if places is not None and None not in places:
         return ListedSampler([place for place in places if place is not None])
     if not isinstance(fewshot.sampler, str):
-        return CodeSampler(fewshot.sampler, pool, drawing.count, drawing.seed, drawing.excluded, drawing.where)
+        return CodeSampler(fewshot.sampler, pool, settings.count, settings.seed, settings.excluded, settings.where)
     label = None
     if fewshot.sampler == BALANCED:
-        label = fewshot.label or _shown_labels(definition, pool, drawing.where)
-    return make_sampler(fewshot.sampler, pool, drawing, label)
+        label = fewshot.label or _shown_labels(definition, pool, settings.where)
+    return make_sampler(fewshot.sampler, pool, settings, label)
 
 
-def listed_places(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> list[int | None] | None:
+def listed_indices(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> list[int | None] | None:
     """Places in the pool of the first examples that a profile lists, None for one that the pool lacks.
 
     None where the profile lists none, or where they could hold the answer of a document that is asked about.
@@ -98,7 +98,7 @@ def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -
     """What users must know where a profile's own examples are not shown; empty where they are."""
     if fewshot.listed and fewshot.excludes:
         return f"examples come from the evaluated split, so {fewshot.sampler} chooses them, not the tool's list"
-    places = listed_places(fewshot, pool, count)
+    places = listed_indices(fewshot, pool, count)
     if places is None or None not in places:
         return ""
     if count > len(fewshot.listed):
@@ -114,7 +114,7 @@ def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -
     if not pool:
         return lambda row: None
     columns = list(pool[0])
-    readers = Readers(definition.fewshot.rendering, columns, reader_places(definition, ("fewshot_config",)))
+    readers = Readers(definition.fewshot.rendering, columns, field_locations(definition, ("fewshot_config",)))
 
     def label(row: Row) -> str | None:
         try:

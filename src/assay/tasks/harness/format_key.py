@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.core.errors import Fault, did_you_mean
-from assay.tasks.harness.keys import COLUMN, DOC_CHOICE, DOC_TARGET, FLAG, Key, is_type, key_faults
+from assay.tasks.harness.keys import COLUMN, DOC_CHOICE, DOC_TARGET, FLAG, KeySchema, is_type, key_faults
 from assay.tasks.harness.read import TaskFile
 from assay.tasks.harness.values import show
 from assay.tasks.templates import check_syntax, undefined_names
@@ -23,7 +23,7 @@ def _are_names(value: Any) -> bool:
     return is_list and len(set(value)) == len(value) > 1
 
 
-_TEXTS = Key("a column, a template or a list", is_type(str, list))
+_TEXTS = KeySchema("a column, a template or a list", is_type(str, list))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FormatKind:
         names_only: whether it only names what the file's own prompts already are.
     """
 
-    parts: Mapping[str, Key]
+    parts: Mapping[str, KeySchema]
     needed: tuple[str, ...]
     output_types: tuple[str, ...]
     names_only: bool = False
@@ -60,7 +60,7 @@ FORMATS: dict[str, FormatKind] = {
         {
             "text": COLUMN,
             "pair": COLUMN,
-            "labels": Key("a list of two or more different names, the same for all documents", _are_names),
+            "labels": KeySchema("a list of two or more different names, the same for all documents", _are_names),
             "answer": DOC_TARGET,
         },
         ("text", "labels", "answer"),
@@ -76,7 +76,7 @@ FORMATS: dict[str, FormatKind] = {
     "generation": FormatKind({}, (), ("generate_until",), names_only=True),
     "perplexity": FormatKind({}, (), ("loglikelihood_rolling",), names_only=True),
 }
-_KIND = Key("one of " + ", ".join(FORMATS), lambda value: value in FORMATS)
+_KIND = KeySchema("one of " + ", ".join(FORMATS), lambda value: value in FORMATS)
 # Every part of any format that is read from a document, where a text is a column or a template.
 _READ = ("question", "choices", "answer", "context", "labels", "text", "pair", "answers", "starts", "source", "target")
 

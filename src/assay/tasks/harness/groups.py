@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.core.errors import Fault, TaskFileError, did_you_mean
 from assay.core.specs import GroupMetricSpec
-from assay.tasks.harness.read import FunctionReference, KeyPath, Place, TaskFile
+from assay.tasks.harness.read import FunctionReference, KeyPath, SourceLocation, TaskFile
 
 _GROUP_OWN_KEYS = frozenset({"group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag", "task_list"})
 AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list")
@@ -16,16 +16,16 @@ MEMBER = "a name, {task: name, …} or {group: name, …}"
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class MemberOverrides:
     """Top-level keys that a group sets in the tasks below it, and where each is written."""
 
     data: Mapping[str, Any] = field(default_factory=dict)
-    places: Mapping[KeyPath, Place] = field(default_factory=dict)
+    places: Mapping[KeyPath, SourceLocation] = field(default_factory=dict)
 
-    def over(self, weaker: Changes) -> Changes:
+    def over(self, weaker: MemberOverrides) -> MemberOverrides:
         """Both; where they differ, these win."""
         kept = {keys: place for keys, place in weaker.places.items() if keys[0] not in self.data}
-        return Changes({**weaker.data, **self.data}, {**kept, **self.places})
+        return MemberOverrides({**weaker.data, **self.data}, {**kept, **self.places})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Member:
 
     name: str
     is_group: bool
-    changes: Changes
+    changes: MemberOverrides
     place: tuple[Any, ...]
     is_mapping: bool = False
 
@@ -57,7 +57,7 @@ class GroupDefinition:
     version: Any
     members: tuple[Member, ...]
     metrics: tuple[GroupMetricSpec, ...]
-    changes: Changes
+    changes: MemberOverrides
 
 
 def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tuple[Any, ...] = ()) -> GroupDefinition:
@@ -77,8 +77,8 @@ def define_group(file: TaskFile, data: Mapping[str, Any], name: str, above: tupl
     )
 
 
-def _changes(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) -> Changes:
-    return Changes(data, {keys: place for keys, place in file.below(*above).items() if keys[0] in data})
+def _changes(file: TaskFile, data: Mapping[str, Any], above: tuple[Any, ...]) -> MemberOverrides:
+    return MemberOverrides(data, {keys: place for keys, place in file.below(*above).items() if keys[0] in data})
 
 
 def unknown_member(file: TaskFile, member: Member, known: Collection[str]) -> Fault:
@@ -89,7 +89,7 @@ def unknown_member(file: TaskFile, member: Member, known: Collection[str]) -> Fa
 
 def _member(file: TaskFile, item: Any, place: tuple[Any, ...]) -> Member:
     if isinstance(item, str):
-        return Member(item, False, Changes(), place)
+        return Member(item, False, MemberOverrides(), place)
     for key, is_group in (("group", True), ("task", False)):
         if isinstance(item, dict) and isinstance(item.get(key), str):
             rest = {name: value for name, value in item.items() if name != key}

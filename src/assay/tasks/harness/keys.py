@@ -20,7 +20,7 @@ UNSERVED_KEYS = frozenset({"use_prompt"})
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class KeySchema:
     """A key's rule: what it should be, in words and as a test."""
 
     expected: str
@@ -36,18 +36,18 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-TEXT = Key("text", is_type(str))
-FLAG = Key("true or false", is_type(bool))
-MAPPING = Key("a mapping", is_type(dict))
-LIST = Key("a list", is_type(list))
-COUNT = Key("a whole number, 0 or more", is_count)
-DOC_TEXT = Key("a column, a template or a whole number", is_type(str, int))
-DOC_TARGET = Key("a column, a template, a whole number or a list", is_type(str, int, list))
-DOC_CHOICE = Key("a column, a template, a list or a mapping", is_type(str, list, dict))
-COLUMN = Key("a column or a template", is_type(str))
+TEXT = KeySchema("text", is_type(str))
+FLAG = KeySchema("true or false", is_type(bool))
+MAPPING = KeySchema("a mapping", is_type(dict))
+LIST = KeySchema("a list", is_type(list))
+COUNT = KeySchema("a whole number, 0 or more", is_count)
+DOC_TEXT = KeySchema("a column, a template or a whole number", is_type(str, int))
+DOC_TARGET = KeySchema("a column, a template, a whole number or a list", is_type(str, int, list))
+DOC_CHOICE = KeySchema("a column, a template, a list or a mapping", is_type(str, list, dict))
+COLUMN = KeySchema("a column or a template", is_type(str))
 
 
-def key_faults(file: TaskFile, keys: Mapping[str, Key], data: Mapping[Any, Any], above: tuple[Any, ...]) -> list[Fault]:
+def key_faults(file: TaskFile, keys: Mapping[str, KeySchema], data: Mapping[Any, Any], above: tuple[Any, ...]) -> list[Fault]:
     """Keys that there are not, and values that do not fit.
 
     Args:

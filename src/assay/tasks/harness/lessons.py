@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from assay.core.fitting import Lesson
-from assay.core.formats import Answer, Question, SpanQuestion, as_choices
+from assay.core.fitting import TrainingExample
+from assay.core.formats import Answer, Question, SpanQuestion, as_multiple_choice
 from assay.core.requests import Generation, Instance, Loglikelihood, RollingLoglikelihood
 from assay.tasks.harness.written import UNANSWERABLE
 from assay.tasks.heads import head_request
@@ -20,7 +20,7 @@ NOT_IN_CONTEXT = "the answer does not stand in the context"
 NO_TEXT = "the text is empty"
 
 
-def language_lesson(instance: Instance, delimiter: str, may_lack: bool) -> Lesson | str:
+def language_model_example(instance: Instance, delimiter: str, may_lack: bool) -> TrainingExample | str:
     """What a language model learns from a document as posed.
 
     Args:
@@ -30,16 +30,16 @@ def language_lesson(instance: Instance, delimiter: str, may_lack: bool) -> Lesso
     """
     request = instance.requests[0]
     if isinstance(request, RollingLoglikelihood):
-        return Lesson((Loglikelihood("", request.text),)) if request.text else NO_TEXT
+        return TrainingExample((Loglikelihood("", request.text),)) if request.text else NO_TEXT
     if isinstance(request, Generation):
         text = _written(instance) or (UNANSWERABLE if may_lack else "")
-        return Lesson((Loglikelihood(request.prompt, delimiter + text),)) if text else NO_ANSWER
+        return TrainingExample((Loglikelihood(request.prompt, delimiter + text),)) if text else NO_ANSWER
     if not instance.choices:
-        return Lesson((request,)) if instance.gold else NO_ANSWER
-    right = _first_place(instance.gold, len(instance.choices))
+        return TrainingExample((request,)) if instance.gold else NO_ANSWER
+    right = _first_valid_index(instance.gold, len(instance.choices))
     # Behind the choices' own requests stand those that some metrics need, and other orders.
     asked = instance.requests[:: instance.draws][: len(instance.choices)]
-    return NO_ANSWER if right is None else Lesson(asked, right, lengths=tuple(map(len, instance.choices)))
+    return NO_ANSWER if right is None else TrainingExample(asked, right, lengths=tuple(map(len, instance.choices)))
 
 
 def _written(instance: Instance) -> str:
@@ -51,22 +51,22 @@ def _written(instance: Instance) -> str:
     return str(golds[0]) if golds else ""
 
 
-def _first_place(answer: Answer, size: int) -> int | None:
+def _first_valid_index(answer: Answer, size: int) -> int | None:
     places = answer if isinstance(answer, tuple) else (answer,)
     return next((place for place in places if isinstance(place, int) and 0 <= place < size), None)
 
 
-def head_lesson(question: Question | None, kind: str) -> Lesson | str:
+def head_example(question: Question | None, kind: str) -> TrainingExample | str:
     """What a head of a kind learns from a question."""
     request = None if question is None else head_request(question, kind)
     if question is None or request is None:
         return NO_QUESTION
     if isinstance(question, SpanQuestion):
         found = _span(question)
-        return found if isinstance(found, str) else Lesson((request,), answer=found[0], start=found[1])
-    chosen = as_choices(question)
-    right = None if chosen is None else _first_place(chosen.answer, len(chosen.choices))
-    return NO_ANSWER if right is None else Lesson((request,), right)
+        return found if isinstance(found, str) else TrainingExample((request,), answer=found[0], start=found[1])
+    chosen = as_multiple_choice(question)
+    right = None if chosen is None else _first_valid_index(chosen.answer, len(chosen.choices))
+    return NO_ANSWER if right is None else TrainingExample((request,), right)
 
 
 def _span(question: SpanQuestion) -> tuple[str, int] | str:
@@ -74,15 +74,15 @@ def _span(question: SpanQuestion) -> tuple[str, int] | str:
     if not question.answers:
         return ("", 0) if question.may_lack else NO_ANSWER
     starts = question.starts or (-1,) * len(question.answers)
-    for answer, told in zip(question.answers, starts, strict=True):
-        is_there = told >= 0 and question.context.startswith(answer, told)
-        start = told if is_there else question.context.find(answer)
+    for answer, stated_start in zip(question.answers, starts, strict=True):
+        is_there = stated_start >= 0 and question.context.startswith(answer, stated_start)
+        start = stated_start if is_there else question.context.find(answer)
         if answer and start >= 0:
             return answer, start
     return NOT_IN_CONTEXT
 
 
-def sorted_out(found: Iterable[Lesson | str], what: str) -> tuple[Sequence[Lesson], list[str]]:
+def separate_skipped(found: Iterable[TrainingExample | str], what: str) -> tuple[Sequence[TrainingExample], list[str]]:
     """The lessons, and a line for every reason for which documents gave none.
 
     Args:
@@ -90,7 +90,7 @@ def sorted_out(found: Iterable[Lesson | str], what: str) -> tuple[Sequence[Lesso
         what: the documents, in words: `toy: training`.
     """
     given = list(found)
-    lessons = [item for item in given if isinstance(item, Lesson)]
+    training_examples = [item for item in given if isinstance(item, TrainingExample)]
     reasons = Counter(item for item in given if isinstance(item, str))
     size = len(given)
-    return lessons, [f"{what}: {count} of {size} documents teach nothing: {why}" for why, count in reasons.items()]
+    return training_examples, [f"{what}: {count} of {size} documents teach nothing: {why}" for why, count in reasons.items()]

@@ -17,7 +17,7 @@ from assay.tasks.harness.read import FunctionReference, TaskFile, references
 _MADE_NAMES = re.compile(r"\b(globals|locals|vars|setattr|exec|__getattr__)\b")
 
 
-def outline_faults(file: TaskFile) -> list[Fault]:
+def missing_code_faults(file: TaskFile) -> list[Fault]:
     """References of a task file to code that is not there."""
     found = (_reference_fault(file.where(*keys), reference) for keys, reference in references(file.data))
     return [fault for fault in found if fault is not None]

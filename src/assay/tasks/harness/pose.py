@@ -22,7 +22,7 @@ from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row, choices_reader, optional_reader, target_reader, text_reader
 from assay.tasks.harness.generation import GenerationSettings
 from assay.tasks.own_examples import CheckedSampler
-from assay.tasks.prompts import Delimiters, Piece, as_messages, as_text, system_pieces, turn
+from assay.tasks.prompts import Delimiters, PromptPiece, as_messages, as_text, system_pieces, turn
 from assay.tasks.templates import WatchedNulls
 
 INVALID_GOLD = -100
@@ -32,7 +32,7 @@ NULL_WRITTEN = "null_written"
 ROTATION = "__rotation__"
 
 
-class Turn(NamedTuple):
+class ReorderedRow(NamedTuple):
     """A row whose choices are listed in another order: their places as they are shown, and the row itself."""
 
     order: tuple[int, ...]
@@ -57,7 +57,7 @@ def _is_code(value: Any) -> bool:
     return callable(value) and not getattr(value, "is_pure", False)
 
 
-class Poser:
+class InstanceBuilder:
     """Turns documents into instances.
 
     Args:
@@ -84,8 +84,8 @@ class Poser:
         self._sampler = sampler
         self._chat = chat
         self._generation = generation
-        self._own = Readers(definition.rendering, list(first), reader_places(definition, ()))
-        self._shown = Readers(definition.fewshot.rendering, list(first), reader_places(definition, ("fewshot_config",)))
+        self._own = Readers(definition.rendering, list(first), field_locations(definition, ()))
+        self._shown = Readers(definition.fewshot.rendering, list(first), field_locations(definition, ("fewshot_config",)))
         self._describe = optional_reader(definition.description, definition.file.where("description"))
         row = deepcopy(first) if self._own.has_code else first
         self._has_many_prompts = self._own.choices is not None and isinstance(self._own.text(row), int)
@@ -97,15 +97,15 @@ class Poser:
         # Each example is rendered once, whatever the number of documents it stands before.
         self._example = lru_cache(maxsize=None)(self._watched_example)
         self._null_examples: set[int] = set()
-        self._example_text = lru_cache(maxsize=None)(lambda place: as_text(self._example(place)))
+        self._example_text = lru_cache(maxsize=None)(lambda index: as_text(self._example(index)))
         self._opening_text = lru_cache(maxsize=16)(self._render_opening_text)
 
-    def pose(self, document: Document) -> Instance:
+    def build(self, document: Document) -> Instance:
         """A document as asked, with notes of what is odd about it."""
         # Task code may change the row that it is given, so it gets a copy of its own.
         own = replace(document, fields=deepcopy(document.fields)) if self._own.has_code else document
         with WatchedNulls() as nulls:
-            instance = self._posed(own)
+            instance = self._build_instance(own)
         if self._own.has_code and is_changed(own.fields, document.fields):
             instance = replace(instance, changed=self._changed(document.fields))
         notes = self._sampler.notes(document.id) if self._sampler is not None else ()
@@ -127,7 +127,7 @@ class Poser:
         scoring = [] if self._definition.scoring.process is not None else [*choices, own.target]
         return changed_document(row, [own.text, *choices, own.target], [*scoring, own.target])
 
-    def _posed(self, document: Document) -> Instance:
+    def _build_instance(self, document: Document) -> Instance:
         if self._definition.order:
             document = self._in_order(document)
         row = document.fields
@@ -141,7 +141,7 @@ class Poser:
         else:
             requests = self._requests(document, choices, target)
         if draws > 1:
-            requests = [_draw(request, place) for request in requests for place in range(draws)]
+            requests = [_draw(request, index) for request in requests for index in range(draws)]
         return Instance(
             document.task,
             document.id,
@@ -164,21 +164,21 @@ class Poser:
         """A document whose choices are listed in the order that the definition names."""
         size = len(self._own.choices(document.fields)) if self._own.choices is not None else 0
         order = listed_order(size, self._definition.order, f"task {document.task}, document {document.id}")
-        return _turned(document, order)
+        return _reordered(document, order)
 
     def _rotated(self, document: Document, target: Any, orders: Sequence[tuple[int, ...]]) -> list[Request]:
         """The requests of every rotation of the choices, one after the other."""
         requests = []
         for order in orders:
-            turned = _turned(document, order)
-            choices = tuple(self._own.choices(turned.fields)) if self._own.choices is not None else ()
-            requests += self._requests(turned, choices, target)
+            reordered = _reordered(document, order)
+            choices = tuple(self._own.choices(reordered.fields)) if self._own.choices is not None else ()
+            requests += self._requests(reordered, choices, target)
         return requests
 
     def examples(self, document_id: int) -> list[tuple[int, Row]]:
         """The examples before a document: place in the pool, and the row."""
         places = self._sampler.places(document_id) if self._sampler is not None else ()
-        return [(place, self._pool[place]) for place in places]
+        return [(index, self._pool[index]) for index in places]
 
     # Requests
 
@@ -188,7 +188,7 @@ class Poser:
             return [RollingLoglikelihood(self._text_target(target), windows=self._definition.windows)]
         if kind == "multiple_choice":
             return self._choice_requests(document, choices, target)
-        prompt = self._asked(document, ())
+        prompt = self._question_prompt(document, ())
         if kind == "loglikelihood":
             return [Loglikelihood(prompt, self._text_target(target))]
         settings = self._generation
@@ -199,17 +199,17 @@ class Poser:
         delimiter = self.delimiter
         if self._has_many_prompts:
             answer = delimiter + str(target)
-            posed: list[Request] = [
+            requests: list[Request] = [
                 Loglikelihood(self._prompt(document, choice, is_choice=True), answer) for choice in choices
             ]
         else:
-            prompt = self._asked(document, choices)
-            posed = [Loglikelihood(prompt, delimiter + choice) for choice in choices]
-        posed += [Loglikelihood(null, delimiter + choice) for null in self._nulls for choice in choices]
+            prompt = self._question_prompt(document, choices)
+            requests = [Loglikelihood(prompt, delimiter + choice) for choice in choices]
+        requests += [Loglikelihood(null, delimiter + choice) for null in self._nulls for choice in choices]
         if self._reads_prompts:
-            prompts = [request.prompt for request in posed[: len(choices)] if isinstance(request, Loglikelihood)]
-            posed += map(self._whole, prompts if self._has_many_prompts else prompts[:1])
-        return posed
+            prompts = [request.prompt for request in requests[: len(choices)] if isinstance(request, Loglikelihood)]
+            requests += map(self._whole, prompts if self._has_many_prompts else prompts[:1])
+        return requests
 
     def _whole(self, prompt: Prompt) -> RollingLoglikelihood:
         """The request for a whole prompt's likelihood."""
@@ -243,12 +243,12 @@ class Poser:
 
     # Prompts
 
-    def _asked(self, document: Document, choices: tuple[str, ...]) -> Prompt:
+    def _question_prompt(self, document: Document, choices: tuple[str, ...]) -> Prompt:
         """The prompt of a question, whatever of it is left to the model."""
         question, limit = self._question(document.fields), self._definition.example_limit
         if limit is None:
             return self._prompt(document, question)
-        shown = [self._example(place) for place, _ in self.examples(document.id)]
+        shown = [self._example(index) for index, _ in self.examples(document.id)]
         opening = as_text(self._system(self._describe(document.fields)))
         between, after = self._own.delimiters.target, self._own.delimiters.example
         pairs = tuple((asked.text, answer.text) for asked, answer in shown)
@@ -265,31 +265,31 @@ class Poser:
             return self._opening_text(description, places) + as_text(final)
         return as_messages([*self._opening(description, places), *final], self._chat.multiturn)
 
-    def _opening(self, description: str, places: tuple[int, ...]) -> list[Piece]:
+    def _opening(self, description: str, places: tuple[int, ...]) -> list[PromptPiece]:
         pieces = self._system(description)
-        for place in places:
-            pieces += self._example(place)
+        for index in places:
+            pieces += self._example(index)
         return pieces
 
-    def _system(self, description: str) -> list[Piece]:
+    def _system(self, description: str) -> list[PromptPiece]:
         return list(system_pieces(self._chat.system or "", description, self._own.delimiters.example))
 
     def _render_opening_text(self, description: str, places: tuple[int, ...]) -> str:
         return as_text(self._system(description)) + "".join(map(self._example_text, places))
 
-    def _watched_example(self, place: int) -> tuple[Piece, ...]:
+    def _watched_example(self, index: int) -> tuple[PromptPiece, ...]:
         with WatchedNulls() as nulls:
-            pieces = self._render_example(place)
+            pieces = self._render_example(index)
         if nulls:
-            self._null_examples.add(place)
+            self._null_examples.add(index)
         return pieces
 
-    def _render_example(self, place: int) -> tuple[Piece, ...]:
-        row = deepcopy(self._pool[place]) if self._shown.has_code else self._pool[place]
+    def _render_example(self, index: int) -> tuple[PromptPiece, ...]:
+        row = deepcopy(self._pool[index]) if self._shown.has_code else self._pool[index]
         question, answer = self._shown.text(row), self._shown.target(row)
         choices = self._shown.choices(row) if self._shown.choices is not None else []
         if self._has_many_prompts:
-            if not _is_place(question, choices):
+            if not _is_choice_index(question, choices):
                 where = self._definition.file.where("doc_to_text")
                 expected = f"a place among {len(choices)} choices"
                 raise DataError(Fault(where, f"gives {question!r} for an example", expected))
@@ -305,7 +305,7 @@ class Poser:
         if answer is None or answer == "":
             return None
         if choices and isinstance(answer, int):
-            if not _is_place(answer, choices):
+            if not _is_choice_index(answer, choices):
                 raise self._answer_error(answer, f"a place among {len(choices)} choices")
             return choices[answer]
         text = answer[0] if isinstance(answer, (list, tuple)) and answer else answer
@@ -318,11 +318,11 @@ class Poser:
         return DataError(Fault(where, f"gives {answer!r} for a few-shot example", expected))
 
 
-def _turned(document: Document, order: tuple[int, ...]) -> Document:
-    return replace(document, fields={**document.fields, ROTATION: Turn(order, document.fields)})
+def _reordered(document: Document, order: tuple[int, ...]) -> Document:
+    return replace(document, fields={**document.fields, ROTATION: ReorderedRow(order, document.fields)})
 
 
-def listed_order(size: int, place: int, where: str) -> tuple[int, ...]:
+def listed_order(size: int, index: int, where: str) -> tuple[int, ...]:
     """One of all orders of so many choices, the same in every run; the first, at 0, leaves them as they are.
 
     Args:
@@ -330,22 +330,22 @@ def listed_order(size: int, place: int, where: str) -> tuple[int, ...]:
         place: which order.
         where: the document, for errors.
     """
-    if size < 2 or place == 0:
+    if size < 2 or index == 0:
         return tuple(range(size))
     count = math.factorial(min(size, 20))
-    if place >= count:
+    if index >= count:
         found = f"{size} choices have {count} orders"
-        raise DataError(Fault(where, found, f"{place + 1} or more, as --orders asks", f"Say --orders {count}"))
-    return _first_orders(size, place + 1)[place]
+        raise DataError(Fault(where, found, f"{index + 1} or more, as --orders asks", f"Say --orders {count}"))
+    return _first_orders(size, index + 1)[index]
 
 
 @lru_cache(maxsize=256)
 def _first_orders(size: int, count: int) -> tuple[tuple[int, ...], ...]:
     """So many different orders. More of them begin with the same ones, so that no answer is lost."""
-    chance, found = random.Random(size), {tuple(range(size)): None}
+    rng, found = random.Random(size), {tuple(range(size)): None}
     while len(found) < count:
         # Python promises the same stream of `random` for ever, which it does not of `shuffle`.
-        keys = [chance.random() for _ in range(size)]
+        keys = [rng.random() for _ in range(size)]
         found[tuple(sorted(range(size), key=keys.__getitem__))] = None
     return tuple(found)
 
@@ -367,25 +367,25 @@ def right_answer(output_type: str, target: Any, choices: tuple[str, ...], has_ma
     """
     if output_type == "multiple_choice":
         if isinstance(target, (list, tuple)):
-            return tuple(_choice_place(item, choices) for item in target)
-        return _choice_place(target, choices)
+            return tuple(_choice_index(item, choices) for item in target)
+        return _choice_index(target, choices)
     if output_type != "generate_until":
         return target
     if choices:
         places = target if isinstance(target, (list, tuple)) else [target]
-        texts = tuple(choices[place] if _is_place(place, choices) else str(place) for place in places)
+        texts = tuple(choices[index] if _is_choice_index(index, choices) else str(index) for index in places)
         return texts if isinstance(target, (list, tuple)) else texts[0]
     if has_many:
         return tuple(map(str, target)) if isinstance(target, (list, tuple)) else (str(target),)
     return str(target)
 
 
-def _is_place(value: Any, choices: Sequence[str]) -> bool:
+def _is_choice_index(value: Any, choices: Sequence[str]) -> bool:
     size = len(choices)
     return isinstance(value, int) and not isinstance(value, bool) and -size <= value < size
 
 
-def _choice_place(gold: Any, choices: tuple[str, ...]) -> int:
+def _choice_index(gold: Any, choices: tuple[str, ...]) -> int:
     """Place of the right choice; `INVALID_GOLD` when it is not among them. Negative labels are kept."""
     if isinstance(gold, str):
         return choices.index(gold) if gold in choices else INVALID_GOLD
@@ -394,14 +394,14 @@ def _choice_place(gold: Any, choices: tuple[str, ...]) -> int:
     return int(gold) if isinstance(gold, int) and gold < len(choices) else INVALID_GOLD
 
 
-def _draw(request: Request, place: int) -> Request:
+def _draw(request: Request, index: int) -> Request:
     """One of k draws. A greedy answer has only one, so its repeats are the same request."""
-    if isinstance(request, Generation) and not request.sampling.is_greedy and place:
-        return replace(request, draw=place)
+    if isinstance(request, Generation) and not request.sampling.is_greedy and index:
+        return replace(request, draw=index)
     return request
 
 
-def reader_places(definition: TaskDefinition, above: tuple[str, ...]) -> dict[str, str]:
+def field_locations(definition: TaskDefinition, above: tuple[str, ...]) -> dict[str, str]:
     """Where each field is written; an example's field falls back on the task's own."""
     found = {}
     for key in ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix"):

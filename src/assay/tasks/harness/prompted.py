@@ -18,7 +18,7 @@ from assay.tasks.harness.fields import Row
 from assay.tasks.harness.pose import INVALID_GOLD
 from assay.tasks.harness.prompt_list import ListedPrompt, listed_prompts
 from assay.tasks.harness.read import TaskFile
-from assay.tasks.promptsource import NotPut, PromptTemplate, Put, find_templates, read_templates
+from assay.tasks.promptsource import SkippedRow, PromptTemplate, RenderedPrompt, find_templates, read_templates
 
 # What stands in the place of a path for the prompts that a task file names itself.
 ALL_PROMPTS = "all"
@@ -34,7 +34,7 @@ _Named = TypeVar("_Named", ListedPrompt, PromptTemplate)
 
 
 @dataclass(frozen=True, slots=True)
-class PromptWish:
+class PromptOptions:
     """Which prompts the user asks for.
 
     Attributes:
@@ -48,13 +48,13 @@ class PromptWish:
     name: str | None = None
 
     @classmethod
-    def of(cls, options: TaskOptions, name: str | None) -> PromptWish:
+    def of(cls, options: TaskOptions, name: str | None) -> PromptOptions:
         place = options.prompts if options.prompts != ALL_PROMPTS else None
         return cls(place, options.original_task, name)
 
 
 def in_prompts(
-    file: TaskFile, wish: PromptWish, define: Callable[[TaskFile], TaskDefinition]
+    file: TaskFile, prompt_options: PromptOptions, define: Callable[[TaskFile], TaskDefinition]
 ) -> list[TaskDefinition] | None:
     """A task in every prompt that is wished; None where nobody names prompts for it.
 
@@ -63,14 +63,14 @@ def in_prompts(
         wish: which of the prompts.
         define: makes the definition of a file.
     """
-    if wish.place is None and file.data.get("prompts") is None:
+    if prompt_options.place is None and file.data.get("prompts") is None:
         return None
-    if wish.place is None and isinstance(file.data["prompts"], list):
-        chosen = _chosen(listed_prompts(file), wish, file.where("prompts"))
+    if prompt_options.place is None and isinstance(file.data["prompts"], list):
+        chosen = _chosen(listed_prompts(file), prompt_options, file.where("prompts"))
         return [replace(define(prompt.file), prompt=prompt.notes) for prompt in chosen]
     definition = define(file)
-    path = templates_path(file, wish.place)
-    return [_with_template(definition, template) for template in _chosen(read_templates(path), wish, str(path))]
+    path = templates_path(file, prompt_options.place)
+    return [_with_template(definition, template) for template in _chosen(read_templates(path), prompt_options, str(path))]
 
 
 def templates_path(file: TaskFile, place: str | None = None) -> Path:
@@ -89,17 +89,17 @@ def templates_path(file: TaskFile, place: str | None = None) -> Path:
     return find_templates(path, str(file.data.get("dataset_path", "")), file.data.get("dataset_name"), where)
 
 
-def _chosen(prompts: Sequence[_Named], wish: PromptWish, where: str) -> list[_Named]:
-    kept = [prompt for prompt in prompts if prompt.original_task or not wish.is_original]
+def _chosen(prompts: Sequence[_Named], prompt_options: PromptOptions, where: str) -> list[_Named]:
+    kept = [prompt for prompt in prompts if prompt.original_task or not prompt_options.is_original]
     if not kept:
         found = f"none of its {len(prompts)} prompts is marked original_task"
         raise UserError(Fault(where, found, "one at least", "Leave --original_task out"))
-    if wish.name is None:
+    if prompt_options.name is None:
         return kept
-    named = [prompt for prompt in kept if _label(prompt) == wish.name]
+    named = [prompt for prompt in kept if _label(prompt) == prompt_options.name]
     if not named:
         names = list(map(_label, kept))
-        found = f'no prompt "{wish.name}"{did_you_mean(wish.name, names)}'
+        found = f'no prompt "{prompt_options.name}"{did_you_mean(prompt_options.name, names)}'
         raise UserError(Fault(where, found, "one of " + ", ".join(names)))
     return named
 
@@ -110,7 +110,7 @@ def _label(prompt: ListedPrompt | PromptTemplate) -> str:
 
 def _with_template(definition: TaskDefinition, template: PromptTemplate) -> TaskDefinition:
     """The task in one template. It reads the dataset's own rows, for which it was written."""
-    reader = _Reader(template)
+    reader = _TemplateReader(template)
     has_choices = template.answer_choices is not None
     output_type = _CHOICE if has_choices else _GENERATED
     rendering = Rendering(
@@ -134,7 +134,7 @@ def _with_template(definition: TaskDefinition, template: PromptTemplate) -> Task
         scoring=_scoring(definition, output_type),
         process=None,
         prompt=_notes(definition.name, template),
-        passes_over=reader.refusal,
+        skip_reason=reader.skip_reason,
     )
 
 
@@ -177,12 +177,12 @@ class _Field:
         return self._read(row)
 
 
-class _Reader:
+class _TemplateReader:
     """The fields of a template. The last row is kept as it was put: three fields are read from it."""
 
     def __init__(self, template: PromptTemplate) -> None:
         self._template = template
-        self._last: tuple[Row | None, Put | NotPut] = (None, NotPut(""))
+        self._last: tuple[Row | None, RenderedPrompt | SkippedRow] = (None, SkippedRow(""))
 
     def prompt(self, row: Row) -> str:
         return self._found(row).prompt
@@ -202,22 +202,22 @@ class _Reader:
         place = self._found(row).place
         return INVALID_GOLD if place is None else place
 
-    def refusal(self, row: Row) -> str | None:
+    def skip_reason(self, row: Row) -> str | None:
         """Why the template does not put a row; None where it does."""
-        found = self._put(row)
-        if not isinstance(found, NotPut):
+        found = self._rendered(row)
+        if not isinstance(found, SkippedRow):
             return None
         return f"the prompt fails: {found.reason}" if found.fails else found.reason
 
-    def _found(self, row: Row) -> Put:
-        found = self._put(row)
-        if isinstance(found, NotPut):
+    def _found(self, row: Row) -> RenderedPrompt:
+        found = self._rendered(row)
+        if isinstance(found, SkippedRow):
             raise DataError(Fault(self._template.where, f"does not put a document: {found.reason}"))
         return found
 
-    def _put(self, row: Row) -> Put | NotPut:
+    def _rendered(self, row: Row) -> RenderedPrompt | SkippedRow:
         last, found = self._last
         if last is not row:
-            found = self._template.put(row)
+            found = self._template.render_row(row)
             self._last = (row, found)
         return found

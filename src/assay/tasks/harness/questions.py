@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import DataError, Fault
-from assay.core.formats import LabelledText, MultipleChoice, Question, as_choices
-from assay.tasks.formats import asks_the_same, has_head, infer, infer_classes, infer_from_prompts
+from assay.core.formats import LabelledText, MultipleChoice, Question, as_multiple_choice
+from assay.tasks.formats import has_fixed_question, has_question_prefix, infer, infer_classes, infer_from_prompts
 from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Row
-from assay.tasks.harness.pose import ROTATION, Readers, reader_places, right_answer
+from assay.tasks.harness.pose import ROTATION, Readers, field_locations, right_answer
 from assay.tasks.harness.stated import stated_reader
-from assay.tasks.styles import Naming
+from assay.tasks.styles import PartNames
 from assay.tasks.templates import check_syntax, undefined_names
 
 _CHOICE = "multiple_choice"
@@ -33,7 +33,7 @@ class QuestionReader:
     def __init__(self, definition: TaskDefinition, rendering: Rendering, above: tuple[str, ...]) -> None:
         self._definition = definition
         self._rendering = rendering
-        self._where = reader_places(definition, above)
+        self._where = field_locations(definition, above)
         self._own: Readers | None = None
         self._stated: Callable[[Row], Question] | None = None
         self._last: tuple[Row | None, MultipleChoice | None] = (None, None)
@@ -47,10 +47,10 @@ class QuestionReader:
             self._last_question = (row, found)
         return found
 
-    def naming(self, row: Row) -> Naming:
+    def part_names(self, row: Row) -> PartNames:
         """What the question's parts are called: as the columns that hold them, else by what they are."""
-        turn = row.get(ROTATION)
-        row = turn.row if turn is not None else row
+        reordered = row.get(ROTATION)
+        row = reordered.row if reordered is not None else row
         question = self.question(row)
         if isinstance(question, LabelledText):
             parts = [("text", question.text), ("pair", question.pair or "")]
@@ -58,7 +58,7 @@ class QuestionReader:
             asked = self(row)
             parts = [("context", asked.context), ("question", asked.question)]
         named = tuple((_column(text, row) or name, text) for name, text in parts if text)
-        return Naming(self._definition.name, named, isinstance(question, LabelledText))
+        return PartNames(self._definition.name, named, isinstance(question, LabelledText))
 
     def _read(self, row: Row) -> Question:
         if self._definition.format is not None:
@@ -72,15 +72,15 @@ class QuestionReader:
         if fixed is None or own.prefix(row):
             return self._inferred(own, row)
         template = self._rendering.text
-        is_same = isinstance(template, str) and template not in row and asks_the_same(template)
+        is_same = isinstance(template, str) and template not in row and has_fixed_question(template)
         answer = right_answer(_CHOICE, own.target(row), choices, False)
         labels = _without_space(choices, own.delimiters.target)
         return infer_classes(prompt, labels, answer, self._where["doc_to_text"], is_same)
 
     def __call__(self, row: Row) -> MultipleChoice:
         """The question with its choices, as prompt styles put it."""
-        turn = row.get(ROTATION)
-        row = turn.row if turn is not None else row
+        reordered = row.get(ROTATION)
+        row = reordered.row if reordered is not None else row
         last, found = self._last
         if last is not row or found is None:
             found = self._with_choices(row)
@@ -90,9 +90,9 @@ class QuestionReader:
     def _with_choices(self, row: Row) -> MultipleChoice:
         if self._definition.format is None:
             return self._inferred(*self._read_own(row))
-        found, prompt = as_choices(self._read_stated(row)), self._rendering.text
+        found, prompt = as_multiple_choice(self._read_stated(row)), self._rendering.text
         if found is not None and isinstance(prompt, str) and prompt:
-            return replace(found, headed=has_head(prompt))
+            return replace(found, headed=has_question_prefix(prompt))
         if found is not None:
             return found
         where = self._definition.file.where("format", "kind")

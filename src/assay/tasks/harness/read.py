@@ -23,9 +23,9 @@ from assay.tasks.harness.syntax import syntax_fault, value_faults
 KeyPath = tuple[Any, ...]
 
 # Keys and items of one file. Aliases that refer to aliases can make a short file stand for any number of them.
-MOST_PLACES = 200_000
+MAX_KEY_PATHS = 200_000
 # Bytes of one file. The largest of lm-eval's tree has 62,570; data belongs into files of its own.
-MOST_BYTES = 5_000_000
+MAX_BYTES = 5_000_000
 # Includes of includes of … beyond this are a cycle, or as good as one.
 _DEEPEST_INCLUDE = 50
 # Lists in lists in …: code that walks over a file calls itself once per level.
@@ -63,7 +63,7 @@ def references(value: Any, above: KeyPath = ()) -> Iterator[tuple[KeyPath, Funct
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where a key stands."""
 
     file: Path
@@ -84,7 +84,7 @@ class TaskFile:
 
     path: Path
     data: dict[str, Any]
-    places: dict[KeyPath, Place]
+    places: dict[KeyPath, SourceLocation]
     repeated: tuple[Fault, ...] = ()
 
     def where(self, *keys: Any) -> str:
@@ -95,14 +95,14 @@ class TaskFile:
                 return f"{place.file}:{place.line}  {show_path(keys)}"
         return f"{self.path}  {show_path(keys)}" if keys else str(self.path)
 
-    def below(self, *keys: Any) -> dict[KeyPath, Place]:
+    def below(self, *keys: Any) -> dict[KeyPath, SourceLocation]:
         """The places of what stands below a key, as if it were a file of its own."""
         depth = len(keys)
         return {
             path[depth:]: place for path, place in self.places.items() if len(path) > depth and path[:depth] == keys
         }
 
-    def changed(self, data: Mapping[str, Any], places: Mapping[KeyPath, Place]) -> TaskFile:
+    def changed(self, data: Mapping[str, Any], places: Mapping[KeyPath, SourceLocation]) -> TaskFile:
         """The same file with some top-level keys set from elsewhere."""
         kept = {keys: place for keys, place in self.places.items() if keys[0] not in data}
         return TaskFile(self.path, {**self.data, **data}, {**kept, **places}, self.repeated)
@@ -196,7 +196,7 @@ def _root_fault(path: Path, data: Any) -> Fault:
 
 
 def _is_risky(text: str) -> bool:
-    has_marks = sum(map(text.count, _NESTING_MARKS)) > _FEW_MARKS or text.count(",") > MOST_PLACES // 2
+    has_marks = sum(map(text.count, _NESTING_MARKS)) > _FEW_MARKS or text.count(",") > MAX_KEY_PATHS // 2
     return has_marks or ("&" in text and _ALIAS.search(text) is not None)
 
 
@@ -206,7 +206,7 @@ def _check_depth(text: str, path: Path) -> None:
         return
     depth = 0
     for count, event in enumerate(yaml.parse(text, _Loader)):
-        if count > 2 * MOST_PLACES:  # a key and its value are two
+        if count > 2 * MAX_KEY_PATHS:  # a key and its value are two
             raise TaskFileError(_too_many(path, "Put data into a file of its own (dataset_kwargs.data_files)"))
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST_NESTING:
@@ -231,8 +231,8 @@ def _check_merges(path: Path, root: yaml.Node | None) -> None:
         if not isinstance(node, yaml.CollectionNode) or id(node) in known:
             continue
         known.add(id(node))
-        if isinstance(node, yaml.MappingNode) and size(node) > MOST_PLACES:
-            found = f"merges (<<) more than {MOST_PLACES:,} keys into a mapping"
+        if isinstance(node, yaml.MappingNode) and size(node) > MAX_KEY_PATHS:
+            found = f"merges (<<) more than {MAX_KEY_PATHS:,} keys into a mapping"
             raise TaskFileError(Fault(f"{path}:{node.start_mark.line + 1}", found, next="Write the keys out"))
         waiting += [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
 
@@ -242,7 +242,7 @@ def _too_deep(path: Path, line: int) -> Fault:
 
 
 def _too_many(path: Path, advice: str) -> Fault:
-    return Fault(str(path), f"holds more than {MOST_PLACES:,} keys and items", next=advice)
+    return Fault(str(path), f"holds more than {MAX_KEY_PATHS:,} keys and items", next=advice)
 
 
 def _repeated(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
@@ -271,7 +271,7 @@ def _places(path: Path, node: yaml.Node | None, loader: _Loader) -> dict[KeyPath
     places: dict[KeyPath, int] = {}
     for keys, line in _lines(node, (), (), loader):
         places[keys] = line
-        if len(places) > MOST_PLACES:
+        if len(places) > MAX_KEY_PATHS:
             raise TaskFileError(_too_many(path, "Write aliases (*name) out: those of aliases multiply"))
         if len(keys) > _DEEPEST_NESTING:
             raise TaskFileError(_too_deep(path, line))
@@ -341,7 +341,7 @@ def _read(path: Path, above: tuple[Path, ...], where: str, known: dict[Path, Tas
         return known[path]
     own, lines, repeated = _parse(path, stamp)
     data: dict[str, Any] = {}
-    places: dict[KeyPath, Place] = {}
+    places: dict[KeyPath, SourceLocation] = {}
     faults: list[Fault] = []
     for keys, included in _includes(path, own, lines):
         asked = f"{path}:{lines.get(keys, lines.get(('include',), 1))}  {show_path(keys)}"
@@ -356,7 +356,7 @@ def _read(path: Path, above: tuple[Path, ...], where: str, known: dict[Path, Tas
     if faults:
         raise TaskFileError(*faults)
     own_data = {key: value for key, value in own.items() if key != "include"}
-    _merge(data, places, own_data, {keys: Place(path, line) for keys, line in lines.items()})
+    _merge(data, places, own_data, {keys: SourceLocation(path, line) for keys, line in lines.items()})
     known[path] = TaskFile(path, data, places, repeated)
     return known[path]
 
@@ -372,11 +372,11 @@ def _regular_file(path: Path, where: str) -> tuple[Path, tuple[int, int]]:
     if not stat.S_ISREG(found.st_mode):
         kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
         raise TaskFileError(Fault(where, f'"{path}" is {kind}', "a task file"))
-    if found.st_size > MOST_BYTES:
+    if found.st_size > MAX_BYTES:
         size = f"{found.st_size / 1e6:,.1f} MB"
         advice = "Put data into a file of its own, and name it in dataset_kwargs.data_files"
         raise TaskFileError(
-            Fault(where, f'"{path}" has {size}', f"a task file of at most {MOST_BYTES / 1e6:g} MB", advice)
+            Fault(where, f'"{path}" has {size}', f"a task file of at most {MAX_BYTES / 1e6:g} MB", advice)
         )
     return resolved, (found.st_mtime_ns, found.st_size)
 
@@ -402,7 +402,7 @@ def _includes(path: Path, data: dict[str, Any], lines: dict[KeyPath, int]) -> li
 
 
 def _merge(
-    data: dict[str, Any], places: dict[KeyPath, Place], new: dict[str, Any], new_places: dict[KeyPath, Place]
+    data: dict[str, Any], places: dict[KeyPath, SourceLocation], new: dict[str, Any], new_places: dict[KeyPath, SourceLocation]
 ) -> None:
     """Adds top-level keys; a replaced key takes its places with it."""
     data.update(new)
@@ -411,13 +411,13 @@ def _merge(
     places.update({keys: place for keys, place in new_places.items() if keys[0] in new})
 
 
-class HeadReader:
+class TopLevelKeyReader:
     """Top-level keys of many task files, for an index: includes are merged and read once, places are left out."""
 
     def __init__(self) -> None:
         self._included: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
 
-    def head(self, path: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def top_level_keys(self, path: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The merged mapping of a file, and the files it includes, directly or not.
 
         Whatever is odd about a file goes through the careful reader, which says what.
@@ -429,7 +429,7 @@ class HeadReader:
             return file.data, tuple(sorted({str(place.file) for place in file.places.values()} - {path}))
 
     def _merged(self, path: str, depth: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-        if not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:  # noqa: PTH113, PTH202
+        if not os.path.isfile(path) or os.path.getsize(path) > MAX_BYTES:  # noqa: PTH113, PTH202
             raise OSError(path)
         with open(path, encoding="utf-8") as stream:
             text = stream.read()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError
-from assay.core.metric_names import DRAW_METRICS, family_of, is_over_draws, near_metrics
+from assay.core.metric_names import DRAW_METRICS, family_of, uses_all_draws, similar_metrics
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, MetricSpec, Scoring
 from assay.tasks.harness.definition import TaskDefinition, scoring_of
 
@@ -68,13 +68,13 @@ def _expanded(
         elif family_of(name) in metrics:
             yield entry
         else:
-            found = f'unknown metric "{name}"{near_metrics(name, metrics)}'
+            found = f'unknown metric "{name}"{similar_metrics(name, metrics)}'
             raise UserError(Fault("--metrics", found, next="See: assay ls metrics"))
 
 
 def _as_judged(entry: Mapping[str, Any], own: Scoring, adds: bool) -> Mapping[str, Any]:
     """A metric over draws judges a draw as the task judges an answer, unless it says otherwise."""
-    if not is_over_draws(entry["metric"]):
+    if not uses_all_draws(entry["metric"]):
         return entry
     if own.process is not None and adds:
         return {"of": own.metrics[0].name, **entry} if own.metrics else entry

@@ -29,7 +29,7 @@ from assay.tasks.harness.keys import (
     LIST,
     MAPPING,
     TEXT,
-    Key,
+    KeySchema,
     is_count,
     is_type,
     key_faults,
@@ -79,10 +79,10 @@ class KnownNames:
     filters: frozenset[str]
 
 
-TASK_KEYS: dict[str, Key] = {
+TASK_KEYS: dict[str, KeySchema] = {
     "task": TEXT,
     "task_alias": TEXT,
-    "tag": Key("text or a list of texts", is_texts),
+    "tag": KeySchema("text or a list of texts", is_texts),
     "dataset_path": TEXT,
     "dataset_name": TEXT,
     "dataset_kwargs": MAPPING,
@@ -98,33 +98,33 @@ TASK_KEYS: dict[str, Key] = {
     "fewshot_delimiter": TEXT,
     "fewshot_config": MAPPING,
     "num_fewshot": COUNT,
-    "output_type": Key("one of " + ", ".join(OUTPUT_TYPES), lambda value: value in OUTPUT_TYPES),
+    "output_type": KeySchema("one of " + ", ".join(OUTPUT_TYPES), lambda value: value in OUTPUT_TYPES),
     "generation_kwargs": MAPPING,
-    "repeats": Key("a whole number from 1 to 100,000", lambda value: is_count(value) and 1 <= value <= 100_000),
+    "repeats": KeySchema("a whole number from 1 to 100,000", lambda value: is_count(value) and 1 <= value <= 100_000),
     "filter_list": LIST,
     "metric_list": LIST,
     "gen_prefix": TEXT,
     "should_decontaminate": FLAG,
     "doc_to_decontamination_query": TEXT,
-    "doc_to_image": Key("a column, a template or a list of them", is_type(str, list)),
-    "doc_to_audio": Key("a column, a template or a list of them", is_type(str, list)),
+    "doc_to_image": KeySchema("a column, a template or a list of them", is_type(str, list)),
+    "doc_to_audio": KeySchema("a column, a template or a list of them", is_type(str, list)),
     "unsafe_code": FLAG,
-    "metadata": Key("a mapping", lambda value: True),
-    "task_list": Key("anything (it is ignored)", lambda value: True),
+    "metadata": KeySchema("a mapping", lambda value: True),
+    "task_list": KeySchema("anything (it is ignored)", lambda value: True),
     "format": MAPPING,
-    "prompts": Key("a list of prompts, or the path of PromptSource's templates", is_type(str, list)),
+    "prompts": KeySchema("a list of prompts, or the path of PromptSource's templates", is_type(str, list)),
     "perplexity": MAPPING,
     "cluster": COLUMN,
 }
 
-_TOKENS = Key("a whole number of tokens, 1 or more", lambda value: is_count(value) and value >= 1)
+_TOKENS = KeySchema("a whole number of tokens, 1 or more", lambda value: is_count(value) and value >= 1)
 # How the texts of a loglikelihood_rolling task are cut.
-PERPLEXITY_KEYS: dict[str, Key] = {"window": _TOKENS, "stride": _TOKENS}
+PERPLEXITY_KEYS: dict[str, KeySchema] = {"window": _TOKENS, "stride": _TOKENS}
 
-FEWSHOT_KEYS: dict[str, Key] = {
-    "sampler": Key("one of " + ", ".join(SAMPLERS), lambda value: value in SAMPLERS),
+FEWSHOT_KEYS: dict[str, KeySchema] = {
+    "sampler": KeySchema("one of " + ", ".join(SAMPLERS), lambda value: value in SAMPLERS),
     "split": TEXT,
-    "samples": Key("a list of documents", lambda v: isinstance(v, list) and all(isinstance(row, dict) for row in v)),
+    "samples": KeySchema("a list of documents", lambda v: isinstance(v, list) and all(isinstance(row, dict) for row in v)),
     "fewshot_indices": LIST,
     "doc_to_text": DOC_TEXT,
     "doc_to_target": DOC_TARGET,
@@ -134,13 +134,13 @@ FEWSHOT_KEYS: dict[str, Key] = {
     "fewshot_delimiter": TEXT,
 }
 
-GROUP_KEYS: dict[str, Key] = {
+GROUP_KEYS: dict[str, KeySchema] = {
     "group": TEXT,
     "group_alias": TEXT,
-    "task": Key("a list of members", is_type(list)),
-    "aggregate_metric_list": Key("a mapping or a list of mappings", is_type(dict, list)),
-    "metadata": Key("a mapping", lambda value: True),
-    "tag": Key("text or a list of texts", is_texts),
+    "task": KeySchema("a list of members", is_type(list)),
+    "aggregate_metric_list": KeySchema("a mapping or a list of mappings", is_type(dict, list)),
+    "metadata": KeySchema("a mapping", lambda value: True),
+    "tag": KeySchema("text or a list of texts", is_texts),
 }
 
 # Keys whose value may be Python code.

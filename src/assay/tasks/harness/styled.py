@@ -15,11 +15,11 @@ from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSp
 from assay.tasks.harness.definition import DEFAULT_METRICS, Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
 from assay.tasks.harness.format_key import CHOICE, CLASSES, SPAN, format_kind
-from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, Turn
+from assay.tasks.harness.pose import INVALID_GOLD, ROTATION, ReorderedRow
 from assay.tasks.harness.questions import QuestionReader
-from assay.tasks.harness.written import as_written, parted_description
+from assay.tasks.harness.written import as_written, separated_description
 from assay.tasks.prompts import Delimiters
-from assay.tasks.styles import STYLES, Put, Style, put
+from assay.tasks.styles import STYLES, StyledQuestion, Style, apply_style
 
 _CHOICE, _GENERATED = "multiple_choice", "generate_until"
 # How a model that ranks continuations is asked for the class of a text, or of a pair, where a file has no prompt.
@@ -73,7 +73,7 @@ def restyle(definition: TaskDefinition, style: Style) -> TaskDefinition:
         name=f"{definition.name}@{style.name}",
         alias=f"{definition.alias}@{style.name}",
         output_type=_GENERATED if style.generates else _CHOICE,
-        description=parted_description(definition),
+        description=separated_description(definition),
         rendering=_rendering(definition, definition.rendering, style, ()),
         fewshot=replace(examples, rendering=_rendering(definition, examples.rendering, style, ("fewshot_config",))),
         generation={"until": list(style.stop), "max_gen_toks": style.max_tokens, "do_sample": False},
@@ -90,8 +90,8 @@ def _rendering(definition: TaskDefinition, own: Rendering, style: Style, above: 
     # Examples with templates of their own still begin as the question does.
     asked = definition.rendering
     is_other = (own.text, own.choice) != (asked.text, asked.choice)
-    heads = QuestionReader(definition, asked, ()) if is_other else None
-    styled = _Styled(QuestionReader(definition, own, above), heads, style, f"task {definition.name}")
+    document_questions = QuestionReader(definition, asked, ()) if is_other else None
+    styled = _Styled(QuestionReader(definition, own, above), document_questions, style, f"task {definition.name}")
     # An example shows one right answer, where a document may have several.
     target = Derived(styled.first_answer if above else styled.answer)
     is_own = style.example_delimiter is None
@@ -127,9 +127,9 @@ def _reading(style: Style) -> tuple[PipelineSpec, ...]:
     )
 
 
-def _shown_place(place: int, turn: Turn | None) -> int:
-    if turn is not None and place in turn.order:
-        return turn.order.index(place)
+def _shown_index(place: int, reordered: ReorderedRow | None) -> int:
+    if reordered is not None and place in reordered.order:
+        return reordered.order.index(place)
     return place if place >= 0 else INVALID_GOLD
 
 
@@ -143,53 +143,53 @@ class _Styled:
         where: the task, for errors.
     """
 
-    def __init__(self, questions: QuestionReader, heads: QuestionReader | None, style: Style, where: str) -> None:
+    def __init__(self, questions: QuestionReader, document_questions: QuestionReader | None, style: Style, where: str) -> None:
         self._questions = questions
-        self._heads = heads
+        self._document_questions = document_questions
         self._style = style
         self._names_parts = style.names_parts
         self._where = where
-        self._last: tuple[Row | None, Put | None] = (None, None)
+        self._last: tuple[Row | None, StyledQuestion | None] = (None, None)
 
     def prompt(self, row: Row) -> str:
-        return self._put(row).prompt
+        return self._apply_style(row).prompt
 
     def answers(self, row: Row) -> list[str]:
-        return list(self._put(row).answers)
+        return list(self._apply_style(row).answers)
 
     def answer(self, row: Row) -> Answer:
         """Places of right choices, as they are shown. A negative one is a missing label, never a place from the end."""
-        answer, turn = self._questions(row).answer, row.get(ROTATION)
+        answer, reordered = self._questions(row).answer, row.get(ROTATION)
         if isinstance(answer, tuple):
-            return tuple(_shown_place(place, turn) for place in answer)
-        return _shown_place(answer, turn)
+            return tuple(_shown_index(place, reordered) for place in answer)
+        return _shown_index(answer, reordered)
 
     def first_answer(self, row: Row) -> int:
         """The place of the answer that an example shows."""
         answer = self._questions(row).answer
         first = next(iter(answer), INVALID_GOLD) if isinstance(answer, tuple) else answer
         if first < 0:
-            found = f"a few-shot example has no right answer among its {len(self._put(row).answers)} choices"
+            found = f"a few-shot example has no right answer among its {len(self._apply_style(row).answers)} choices"
             raise DataError(Fault(self._where, found, "labelled examples", "Take them from another split"))
         return first
 
-    def _put(self, row: Row) -> Put:
+    def _apply_style(self, row: Row) -> StyledQuestion:
         last, found = self._last
         if last is not row or found is None:
             question = self._questions(row)
-            turn = row.get(ROTATION)
-            order = turn.order if turn is not None else range(len(question.choices))
-            naming = self._questions.naming(row) if self._names_parts else None
-            found = put(self._headed(question, row), self._style, order, self._where, naming)
+            reordered = row.get(ROTATION)
+            order = reordered.order if reordered is not None else range(len(question.choices))
+            part_names = self._questions.part_names(row) if self._names_parts else None
+            found = apply_style(self._headed(question, row), self._style, order, self._where, part_names)
             self._last = (row, found)
         return found
 
     def _headed(self, question: MultipleChoice, row: Row) -> MultipleChoice:
         """A question with the word before it that the task's documents have there."""
-        if self._heads is None:
+        if self._document_questions is None:
             return question
         try:
-            found = self._heads(row)
+            found = self._document_questions(row)
         except DataError:
             return question  # an example that only its own templates can put
         return replace(question, headed=found.headed, headed_list=found.headed_list)

@@ -58,7 +58,7 @@ class _Trouble:
 
 
 # Line from 0, what was found, what was expected, what to do.
-_Told = tuple[int, str, str, str]
+_Diagnosis = tuple[int, str, str, str]
 
 
 def syntax_fault(path: Path, text: str, error: yaml.YAMLError) -> Fault:
@@ -69,9 +69,9 @@ def syntax_fault(path: Path, text: str, error: yaml.YAMLError) -> Fault:
         return Fault(f"{path}:{_line_of(text, place) + 1}", found, "text", "Remove it, or write it as an escape")
     trouble = _trouble(text, error)
     for rule in _RULES:
-        told = rule(trouble)
-        if told is not None:
-            line, found, expected, advice = told
+        diagnosis = rule(trouble)
+        if diagnosis is not None:
+            line, found, expected, advice = diagnosis
             return Fault(f"{path}:{line + 1}", f"is not YAML: {found}", expected, advice)
     context = f" ({trouble.context})" if trouble.context else ""
     return Fault(f"{path}:{trouble.line + 1}", f"is not YAML: {trouble.problem}{context}")
@@ -122,14 +122,14 @@ def _trouble(text: str, error: yaml.YAMLError) -> _Trouble:
 # Rules, in the order in which they are tried: the surest first.
 
 
-def _tab(trouble: _Trouble) -> _Told | None:
+def _tab(trouble: _Trouble) -> _Diagnosis | None:
     text = trouble.text(trouble.line)
     if "\t" not in text[: len(text) - len(text.lstrip())]:
         return None
     return trouble.line, "a tab is used for indentation", "blanks", "Replace every tab at the start of a line by blanks"
 
 
-def _template(trouble: _Trouble) -> _Told | None:
+def _template(trouble: _Trouble) -> _Diagnosis | None:
     for line in (trouble.line, trouble.line - 1, trouble.start):
         value = trouble.value(line)
         if value.startswith(("{{", "{%", "{#")):
@@ -148,20 +148,20 @@ def _quoted(value: str) -> str:
     return f"Write {mark}{value}{mark}" if mark else "Put it in quotes"
 
 
-def _escape(trouble: _Trouble) -> _Told | None:
+def _escape(trouble: _Trouble) -> _Diagnosis | None:
     if "unknown escape character" not in trouble.problem:
         return None
     found = f'"{trouble.text(trouble.line)[trouble.column : trouble.column + 2]}" in a double-quoted text'
     return trouble.line, found, "", "Use 'single quotes', in which a backslash is a backslash, or double the backslash"
 
 
-def _open_quote(trouble: _Trouble) -> _Told | None:
+def _open_quote(trouble: _Trouble) -> _Diagnosis | None:
     if "quoted scalar" in trouble.context and ("end of stream" in trouble.problem or "document" in trouble.problem):
         return trouble.start, "the quote that is opened on this line is never closed", "a closing quote", ""
     return None
 
 
-def _open_bracket(trouble: _Trouble) -> _Told | None:
+def _open_bracket(trouble: _Trouble) -> _Diagnosis | None:
     if "parsing a flow" not in trouble.context:
         return None
     sort = trouble.context.rpartition(" ")[2]
@@ -171,7 +171,7 @@ def _open_bracket(trouble: _Trouble) -> _Told | None:
     return trouble.start, found, "a comma or a closing bracket", advice
 
 
-def _glued(trouble: _Trouble) -> _Told | None:
+def _glued(trouble: _Trouble) -> _Diagnosis | None:
     """`task:name`: without the blank the whole is a text."""
     if "expected ':'" not in trouble.problem and "mapping values" not in trouble.problem:
         return None
@@ -182,14 +182,14 @@ def _glued(trouble: _Trouble) -> _Told | None:
     return None
 
 
-def _lone_text(trouble: _Trouble) -> _Told | None:
+def _lone_text(trouble: _Trouble) -> _Diagnosis | None:
     if "expected ':'" not in trouble.problem:
         return None
     advice = "Text of several lines goes below its key and a bar (key: |), indented; or put it in quotes"
     return trouble.start, "the line is neither a key nor part of the value above", "key: value", advice
 
 
-def _colon_in_value(trouble: _Trouble) -> _Told | None:
+def _colon_in_value(trouble: _Trouble) -> _Diagnosis | None:
     if "mapping values are not allowed" not in trouble.problem:
         return None
     value = trouble.value(trouble.line)
@@ -199,7 +199,7 @@ def _colon_in_value(trouble: _Trouble) -> _Told | None:
     return trouble.line, "the key is indented deeper than the line above allows", "", advice
 
 
-def _text_after_quote(trouble: _Trouble) -> _Told | None:
+def _text_after_quote(trouble: _Trouble) -> _Diagnosis | None:
     value = trouble.value(trouble.line)
     if "did not find expected" not in trouble.problem or value[:1] not in ("'", '"') or not value:
         return None
@@ -208,7 +208,7 @@ def _text_after_quote(trouble: _Trouble) -> _Told | None:
     return trouble.line, "text goes on after the closing quote", "", _WHOLE
 
 
-def _quote_left_open_before(trouble: _Trouble) -> _Told | None:
+def _quote_left_open_before(trouble: _Trouble) -> _Diagnosis | None:
     """A quote that a later line's quote happened to close: the parser notices only there."""
     if "did not find expected" not in trouble.problem:
         return None
@@ -223,14 +223,14 @@ def _quote_left_open_before(trouble: _Trouble) -> _Told | None:
     return None
 
 
-def _indentation(trouble: _Trouble) -> _Told | None:
+def _indentation(trouble: _Trouble) -> _Diagnosis | None:
     if "did not find expected" not in trouble.problem or "block" not in trouble.context:
         return None
     advice = "The keys of one mapping, and the dashes of one list, start in the same column"
     return trouble.line, "the line is not indented like its neighbours", "", advice
 
 
-def _bad_start(trouble: _Trouble) -> _Told | None:
+def _bad_start(trouble: _Trouble) -> _Diagnosis | None:
     is_mark = "cannot start any token" in trouble.problem
     is_alias = "scanning an a" in trouble.context or "undefined alias" in trouble.problem
     if not is_mark and not is_alias:
@@ -240,7 +240,7 @@ def _bad_start(trouble: _Trouble) -> _Told | None:
     return trouble.line, f'a value begins with "{mark}", which {meaning} in YAML', "", "Put the value in quotes"
 
 
-def _tag(trouble: _Trouble) -> _Told | None:
+def _tag(trouble: _Trouble) -> _Diagnosis | None:
     match = re.search(r"constructor for the tag '(.*)'", trouble.problem)
     if match is None:
         return None
@@ -250,25 +250,25 @@ def _tag(trouble: _Trouble) -> _Told | None:
     return trouble.line, f'unknown tag "{name}"{did_you_mean(name, ["!function"])}', "!function or plain data", ""
 
 
-def _key_that_is_data(trouble: _Trouble) -> _Told | None:
+def _key_that_is_data(trouble: _Trouble) -> _Diagnosis | None:
     if "unhashable key" not in trouble.problem:
         return None
     return trouble.line, "a list or a mapping stands where a key should", "a key that is text", "Put it in quotes"
 
 
-def _second_document(trouble: _Trouble) -> _Told | None:
+def _second_document(trouble: _Trouble) -> _Diagnosis | None:
     if "another document" not in trouble.problem:
         return None
     return trouble.line, "a second document begins (---)", "one task or group per file", "Split the file"
 
 
-def _dash_behind_key(trouble: _Trouble) -> _Told | None:
+def _dash_behind_key(trouble: _Trouble) -> _Diagnosis | None:
     if "block sequence entries are not allowed" not in trouble.problem:
         return None
     return trouble.line, "a dash stands behind a key", "", "Begin the list on a line of its own, or quote the dash"
 
 
-_RULES: tuple[Callable[[_Trouble], _Told | None], ...] = (
+_RULES: tuple[Callable[[_Trouble], _Diagnosis | None], ...] = (
     _tab,
     _template,
     _escape,

@@ -12,37 +12,37 @@ from typing import Any
 
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
-from assay.core.fitting import Lesson
+from assay.core.fitting import TrainingExample
 from assay.core.formats import Question
-from assay.core.protocols import Example
-from assay.core.requests import LONGEST, Instance, Loglikelihood
+from assay.core.protocols import FewShotExample
+from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
 from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
 from assay.core.variance_axes import base_name
-from assay.tasks.corpora import KIND, asked_windows
-from assay.tasks.fewshot import BALANCED, FIRST, Drawing
+from assay.tasks.corpora import KIND, resolve_windows
+from assay.tasks.fewshot import BALANCED, FIRST, SamplerSettings
 from assay.tasks.harness.chance import seeded
 from assay.tasks.harness.definition import TaskDefinition, plain_config
 from assay.tasks.harness.examples import listed_notice, sampler_of, shares_split, with_sampler
 from assay.tasks.harness.fields import called
 from assay.tasks.harness.generation import GenerationSettings, effective_settings, generation_settings
-from assay.tasks.harness.lessons import head_lesson, language_lesson, sorted_out
-from assay.tasks.harness.pose import Poser
+from assay.tasks.harness.lessons import head_example, language_model_example, separate_skipped
+from assay.tasks.harness.pose import InstanceBuilder
 from assay.tasks.harness.questions import question_reader
-from assay.tasks.heads import head_kind
-from assay.tasks.own_examples import CheckedSampler, Leaks
-from assay.tasks.sources import MadeSource, Source, open_source, processed_rows, split_rows
+from assay.tasks.heads import head_request_kind
+from assay.tasks.own_examples import CheckedSampler, LeakPolicy
+from assay.tasks.sources import CustomDatasetSource, Source, open_source, processed_rows, split_rows
 
 Row = Mapping[str, Any]
 Process = Callable[..., Any]
 TRAINING, EVALUATED = "training", "evaluated"
 
 
-class HarnessTask:
+class LmEvalTask:
     """One task file in one run."""
 
     def __init__(self, definition: TaskDefinition, options: TaskOptions, source: Source | None = None) -> None:
         if definition.output_type == KIND and options.texts != TextOptions():
-            definition = replace(definition, windows=asked_windows(options.texts, definition.windows))
+            definition = replace(definition, windows=resolve_windows(options.texts, definition.windows))
         if definition.example_limit is not None and options.chat.apply:
             found = f"the style {definition.style} cuts examples to {definition.example_limit} tokens in plain text"
             advice = "Leave out --apply_chat_template, or the style"
@@ -52,9 +52,9 @@ class HarnessTask:
         self._given_source = source
         self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
         self._left_out: tuple[tuple[int, str], ...] = ()
-        self._untaught: dict[str, list[str]] = {}
+        self._skip_notices: dict[str, list[str]] = {}
 
-    def sharing(self, other: HarnessTask) -> HarnessTask:
+    def share_rows_with(self, other: LmEvalTask) -> LmEvalTask:
         """This task, which reads the rows of another one of the same dataset only once with it."""
         self._read_splits = other._read_splits
         return self
@@ -77,7 +77,7 @@ class HarnessTask:
             config["prompt"] = dict(definition.prompt)
         if definition.variant:
             config["variant"] = {"task": base_name(definition.name), **definition.variant}
-        if definition.windows != LONGEST:
+        if definition.windows != LONGEST_WINDOWS:
             config["perplexity"] = {"window": definition.windows.length, "stride": definition.windows.stride}
         if definition.output_type == "generate_until":
             config["generation_kwargs"] = plain_config(self._generation_kwargs)
@@ -118,16 +118,16 @@ class HarnessTask:
 
     def notices(self) -> list[str]:
         """What is left out of documents, examples and lessons, and why."""
-        told = [line for lines in self._untaught.values() for line in lines]
+        messages = [line for lines in self._skip_notices.values() for line in lines]
         if self.num_fewshot and self.definition.fewshot.listed:
             lack = listed_notice(self.definition.fewshot, self._all_examples(), self.num_fewshot)
-            told += [f"{self.definition.name}: {lack}"] if lack else []
-        if self.definition.passes_over is None:
-            return told
-        return [*left_out_notices(self.definition.name, self.left_out, len(self._documents)), *told]
+            messages += [f"{self.definition.name}: {lack}"] if lack else []
+        if self.definition.skip_reason is None:
+            return messages
+        return [*left_out_notices(self.definition.name, self.left_out, len(self._documents)), *messages]
 
-    def pose(self, document: Document) -> Instance:
-        return self._poser.pose(document)
+    def build(self, document: Document) -> Instance:
+        return self._instance_builder.build(document)
 
     def question(self, document: Document) -> Question | None:
         """The document as a question of its format; None where none can be found in it."""
@@ -140,23 +140,23 @@ class HarnessTask:
     def _question_reader(self) -> Callable[[Row], Question] | None:
         return question_reader(self.definition)
 
-    def lessons(self, part: str, kinds: frozenset[str]) -> Sequence[Lesson]:
-        """The lessons of a part of the documents, see `Teaches`. `notices` tells what gave none."""
+    def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
+        """The lessons of a part of the documents, see `ProvidesTrainingExamples`. `notices` tells what gave none."""
         if part == EVALUATED:
-            return [lesson for lesson in self._taught(self._documents, kinds) if isinstance(lesson, Lesson)]
-        key = self._lesson_key(part)
+            return [training_example for training_example in self._examples_or_reasons(self._documents, kinds) if isinstance(training_example, TrainingExample)]
+        key = self._training_split_key(part)
         if key is None and part == TRAINING:
-            raise self._untaught_error()
-        rows = [] if key is None else self._lesson_rows(getattr(self.definition, key), key)
+            raise self._no_training_split_error()
+        rows = [] if key is None else self._training_rows(getattr(self.definition, key), key)
         documents = [Document(self.definition.name, place, row) for place, row in enumerate(rows)]
         where = f"{self.definition.name}: {part}"
-        found, self._untaught[part] = sorted_out(self._taught(documents, kinds), where)
+        found, self._skip_notices[part] = separate_skipped(self._examples_or_reasons(documents, kinds), where)
         if documents and not found:
-            reasons = "; ".join(self._untaught[part])
+            reasons = "; ".join(self._skip_notices[part])
             raise DataError(Fault(f"task {self.definition.name}", reasons, "documents with a right answer"))
         return found
 
-    def _lesson_key(self, part: str) -> str | None:
+    def _training_split_key(self, part: str) -> str | None:
         """The key of the split that lessons come from; never the evaluated one, nor one for both parts."""
         keys: dict[str | None, str] = {}
         for key in ("training_split", "validation_split"):
@@ -164,7 +164,7 @@ class HarnessTask:
         free = [key for split, key in keys.items() if split not in (None, self.definition.evaluated_split)]
         return next(iter(free if part == TRAINING else free[1:]), None)
 
-    def _untaught_error(self) -> DataError:
+    def _no_training_split_error(self) -> DataError:
         definition = self.definition
         found = f'names no split to learn from besides "{definition.evaluated_split}", which is evaluated'
         splits = [split for split in self._source.splits() if split != definition.evaluated_split]
@@ -172,41 +172,41 @@ class HarnessTask:
         advice = "Add training_split: to the task file" if splits else "Add rows to learn from to the dataset"
         return DataError(Fault(definition.file.where("training_split"), found, expected, advice))
 
-    def _lesson_rows(self, split: str, key: str) -> Sequence[Row]:
+    def _training_rows(self, split: str, key: str) -> Sequence[Row]:
         if self.definition.process is None:
             return self._rows(split, None, key)
         with seeded(self.options.python_seed, self.options.numpy_seed):
             return self._rows(split, self.definition.process, key)
 
-    def _taught(self, documents: Sequence[Document], kinds: frozenset[str]) -> Iterator[Lesson | str]:
+    def _examples_or_reasons(self, documents: Sequence[Document], kinds: frozenset[str]) -> Iterator[TrainingExample | str]:
         if not documents:
             return
-        teach = (
-            self._language_teacher(documents) if Loglikelihood.kind in kinds else self._head_teacher(documents, kinds)
+        make_example = (
+            self._language_example_maker(documents) if Loglikelihood.kind in kinds else self._head_example_maker(documents, kinds)
         )
-        passes_over = self.definition.passes_over or (lambda row: None)
+        skip_reason = self.definition.skip_reason or (lambda row: None)
         for document in documents:
-            yield passes_over(document.fields) or teach(document)
+            yield skip_reason(document.fields) or make_example(document)
 
-    def _language_teacher(self, documents: Sequence[Document]) -> Callable[[Document], Lesson | str]:
-        poser = self._make_poser(documents[0].fields, [], None)
+    def _language_example_maker(self, documents: Sequence[Document]) -> Callable[[Document], TrainingExample | str]:
+        builder = self._make_instance_builder(documents[0].fields, [], None)
         may_lack = bool((self.definition.format or {}).get("may_lack", False))
-        return lambda document: language_lesson(poser.pose(document), poser.delimiter, may_lack)
+        return lambda document: language_model_example(builder.build(document), builder.delimiter, may_lack)
 
-    def _head_teacher(self, documents: Sequence[Document], kinds: frozenset[str]) -> Callable[[Document], Lesson | str]:
+    def _head_example_maker(self, documents: Sequence[Document], kinds: frozenset[str]) -> Callable[[Document], TrainingExample | str]:
         asked = (self.question(document) for document in documents)
         first = next((question for question in asked if question is not None), None)
-        kind = None if first is None else head_kind(first, kinds)
+        kind = None if first is None else head_request_kind(first, kinds)
         if kind is None:
             found = f"has no question that a model can learn which learns {', '.join(sorted(kinds))} requests"
             advice = "State one with a key format: (docs/formats.md)"
             raise DataError(Fault(f"task {self.definition.name}", found, "a format that fits the model's head", advice))
-        return lambda document: head_lesson(self.question(document), kind)
+        return lambda document: head_example(self.question(document), kind)
 
-    def examples(self, document: Document) -> Sequence[Example]:
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
         """The examples before a document, in prompt order."""
         origin = self._pool_origin()
-        return [Example(origin, place, row) for place, row in self._poser.examples(document.id)]
+        return [FewShotExample(origin, place, row) for place, row in self._instance_builder.examples(document.id)]
 
     @cached_property
     def _source(self) -> Source:
@@ -214,11 +214,11 @@ class HarnessTask:
         if self._given_source is not None:
             return self._given_source
         if definition.custom_dataset is not None:
-            return self._made_source(definition.custom_dataset)
+            return self._custom_source(definition.custom_dataset)
         sees_code = definition.process is not None or definition.fewshot.process is not None
         return open_source(definition.source, sees_code or self._is_like_lm_eval)
 
-    def _made_source(self, make: Process) -> Source:
+    def _custom_source(self, make: Process) -> Source:
         """The dataset that task code makes from the task's and the run's notes."""
         where = self.definition.file.where("custom_dataset")
         notes = {
@@ -231,16 +231,16 @@ class HarnessTask:
             made = called(make, where)(**notes)
         if not isinstance(made, Mapping):
             raise DataError(Fault(where, f"its function gave a {type(made).__name__}", "a mapping of splits"))
-        return MadeSource(made)
+        return CustomDatasetSource(made)
 
     @cached_property
     def _documents(self) -> list[Document]:
         key = "test_split" if self.definition.test_split else "validation_split"
         split, process = self.definition.evaluated_split, self.definition.process
         rows = self._rows(split, None, key) if process is None else self._made_rows(split, process, key)
-        passes_over, kept = self.definition.passes_over, rows
-        if passes_over is not None:
-            reasons = [passes_over(row) for row in rows]
+        skip_reason, kept = self.definition.skip_reason, rows
+        if skip_reason is not None:
+            reasons = [skip_reason(row) for row in rows]
             kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
             self._left_out = tuple((place, reason) for place, reason in enumerate(reasons) if reason is not None)
         return [Document(self.definition.name, place, row) for place, row in enumerate(kept)]
@@ -264,7 +264,7 @@ class HarnessTask:
                 rows = split_rows(self._source, split, where)
             else:
                 named = called(process, self.definition.file.where("process_docs"))
-                rows = processed_rows(self._source, split, named, where, remembers=not self.definition.may_draw)
+                rows = processed_rows(self._source, split, named, where, may_cache=not self.definition.may_draw)
             self._read_splits[split, process] = rows
         return self._read_splits[split, process]
 
@@ -274,20 +274,20 @@ class HarnessTask:
         return effective_settings(self.definition.generation, self.options.generation, delimiter)
 
     @cached_property
-    def _poser(self) -> Poser:
-        passes_over = self.definition.passes_over
+    def _instance_builder(self) -> InstanceBuilder:
+        skip_reason = self.definition.skip_reason
         pool = self._all_examples() if self.num_fewshot else []
-        if passes_over is not None:
-            pool = [row for row in pool if passes_over(row) is None]
-        return self._make_poser(self._documents[0].fields, pool, self._sampler(pool) if self.num_fewshot else None)
+        if skip_reason is not None:
+            pool = [row for row in pool if skip_reason(row) is None]
+        return self._make_instance_builder(self._documents[0].fields, pool, self._sampler(pool) if self.num_fewshot else None)
 
-    def _make_poser(self, first: Row, pool: Sequence[Row], sampler: CheckedSampler | None) -> Poser:
+    def _make_instance_builder(self, first: Row, pool: Sequence[Row], sampler: CheckedSampler | None) -> InstanceBuilder:
         definition = self.definition
         settings: GenerationSettings | None = None
         if definition.output_type == "generate_until":
             where = definition.file.where("generation_kwargs")
             settings = generation_settings(self._generation_kwargs, self.options.sampling_seed, where)
-        return Poser(definition, first, pool, sampler, self.options.chat, settings)
+        return InstanceBuilder(definition, first, pool, sampler, self.options.chat, settings)
 
     def _all_examples(self) -> list[Row]:
         if self.definition.process is None and self.definition.fewshot.process is None:
@@ -335,11 +335,11 @@ class HarnessTask:
         name = base_name(self.definition.name)
         chosen = (self.options.samples or {}).get(name) if self._is_like_lm_eval else None
         order = sorted(set(chosen)) if chosen is not None else None
-        drawing = Drawing(self.num_fewshot, seed, excluded, where, self._row, order)
+        drawing = SamplerSettings(self.num_fewshot, seed, excluded, where, self._row, order)
         is_own_split, is_made_alike = shares_split(self.definition, fewshot), fewshot.process is self.definition.process
-        by_place = is_own_split and not is_made_alike and len(pool) == len(self._documents)
-        leaks = Leaks(not self.options.shows_itself, is_own_split, fewshot.sampler == FIRST, by_place)
-        return CheckedSampler(sampler_of(self.definition, pool, drawing), pool, drawing, leaks)
+        by_index = is_own_split and not is_made_alike and len(pool) == len(self._documents)
+        leak_policy = LeakPolicy(not self.options.allows_self_example, is_own_split, fewshot.sampler == FIRST, by_index)
+        return CheckedSampler(sampler_of(self.definition, pool, drawing), pool, drawing, leak_policy)
 
     def _row(self, place: int) -> Row:
         return self._documents[place].fields
@@ -359,10 +359,10 @@ def left_out_notices(task: str, left_out: Sequence[tuple[int, str]], kept: int) 
 
 def like_lm_eval(scoring: Scoring) -> Scoring:
     """The same scoring with lm-eval's slip: an empty list of regexes makes `exact_match` compare whole lists."""
-    return replace(scoring, metrics=tuple(map(_with_slip, scoring.metrics)))
+    return replace(scoring, metrics=tuple(map(_with_lm_eval_bug, scoring.metrics)))
 
 
-def _with_slip(metric: MetricSpec) -> MetricSpec:
+def _with_lm_eval_bug(metric: MetricSpec) -> MetricSpec:
     options = metric.options
     changes = ("ignore_case", "ignore_punctuation", "ignore_numbers")
     if metric.name != "exact_match" or options.get("regexes_to_ignore") != [] or any(map(options.get, changes)):

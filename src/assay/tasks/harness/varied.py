@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import product
 
 from assay.core.errors import Fault, UserError
-from assay.core.specs import Axes, TaskOptions
-from assay.core.variance_axes import ORDER, SEED, base_name, variant_mark
+from assay.core.specs import VariationAxes, TaskOptions
+from assay.core.variance_axes import ORDER, SEED, base_name, variant_suffix
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.harness.definition import TaskDefinition
 from assay.tasks.harness.examples import with_sampler
@@ -20,7 +20,7 @@ from assay.tasks.harness.generation import effective_settings, generation_settin
 from assay.tasks.harness.styled import has_choices
 from assay.tasks.styles import find_style
 
-_NOTHING = Axes()
+_NOTHING = VariationAxes()
 _GENERATED = "generate_until"
 _LISTING = "a prompt style that lists the choices"
 
@@ -45,7 +45,7 @@ def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinit
 def _variant(definition: TaskDefinition, seed: int | None, order: int | None) -> TaskDefinition:
     levels = {} if seed is None else {SEED: seed}
     levels |= {} if order is None else {ORDER: order + 1}
-    mark = variant_mark(levels)
+    mark = variant_suffix(levels)
     own = definition.fewshot
     return replace(
         definition,

@@ -13,7 +13,7 @@ from assay.tasks.harness.definition import Rendering, TaskDefinition
 from assay.tasks.harness.fields import Derived, Row
 from assay.tasks.harness.format_key import SPAN, format_kind
 from assay.tasks.harness.questions import QuestionReader
-from assay.tasks.prompts import parted
+from assay.tasks.prompts import with_separator
 from assay.tasks.styles import Style
 from assay.tasks.templates import render
 
@@ -34,7 +34,7 @@ def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDe
     return replace(
         definition,
         output_type="generate_until",
-        description=parted_description(definition),
+        description=separated_description(definition),
         rendering=_rendering(definition.rendering, questions, _right_answers, style),
         fewshot=replace(fewshot, rendering=_rendering(fewshot.rendering, shown, _shown_answer, style)),
         generation=settings,
@@ -43,10 +43,10 @@ def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDe
     )
 
 
-def parted_description(definition: TaskDefinition) -> str | None:
+def separated_description(definition: TaskDefinition) -> str | None:
     """The description before prompts that are not the file's: an example's delimiter parts it from them."""
     own = definition.description
-    return None if own is None else parted(own, definition.rendering.delimiters.example)
+    return None if own is None else with_separator(own, definition.rendering.delimiters.example)
 
 
 def _rendering(
@@ -72,8 +72,8 @@ def _styled_prompt(question: Question, style: Style) -> str:
 
 def _prompt(question: Question) -> str:
     if isinstance(question, SpanQuestion):
-        told = _INSTRUCTION if question.may_lack else ""
-        return f"{question.context}\n\nQuestion: {question.question}\n{told}Answer:"
+        instruction = _INSTRUCTION if question.may_lack else ""
+        return f"{question.context}\n\nQuestion: {question.question}\n{instruction}Answer:"
     assert isinstance(question, TextToText), "no other format is written"
     return question.source
 

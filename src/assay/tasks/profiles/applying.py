@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.formats import as_choices
+from assay.core.formats import as_multiple_choice
 from assay.core.metric_names import family_of
 from assay.core.specs import TaskOptions
 from assay.tasks.fewshot import BALANCED
@@ -19,7 +19,7 @@ from assay.tasks.harness.examples import shares_split
 from assay.tasks.harness.questions import QuestionReader, question_reader
 from assay.tasks.harness.rescored import rescored
 from assay.tasks.harness.styled import in_style, restyle
-from assay.tasks.profiles.reading import Profile, Rule, Variant
+from assay.tasks.profiles.reading import Profile, ProfileRule, Variant
 from assay.tasks.prompts import Delimiters
 from assay.tasks.styles import Style
 
@@ -28,13 +28,13 @@ GENERAL = "no rule for these tasks, its general one was used"
 NO_RULE = "no rule for these tasks, which run as their files have them"
 SAME_SPLIT = "no split but the evaluated one has examples, so other documents of it stand before a document"
 
-SAME_PLACE = (
+SAME_RIGHT_CHOICE = (
     "the right choice stands at the same place in every document, so the choices cannot be listed in this order"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ProfileOverrides:
     """What the user asks for besides the profile, which wins over it.
 
     Attributes:
@@ -64,7 +64,7 @@ class Profiled:
     label: str = ""
     variant: str = ""
     combines: bool = False
-    remarks: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 def check_metrics(profile: Profile, metrics: Mapping[str, frozenset[str]]) -> None:
@@ -86,7 +86,7 @@ def check_metrics(profile: Profile, metrics: Mapping[str, frozenset[str]]) -> No
 
 
 def profiled(
-    definition: TaskDefinition, profile: Profile, wish: Wish, metrics: Mapping[str, frozenset[str]]
+    definition: TaskDefinition, profile: Profile, overrides: ProfileOverrides, metrics: Mapping[str, frozenset[str]]
 ) -> list[Profiled]:
     """A task as a profile has it.
 
@@ -98,14 +98,14 @@ def profiled(
     """
     rule = profile.rule(definition.name)
     if rule is None and not profile.has_rules:
-        return [Profiled(in_style(definition, wish.style))]
+        return [Profiled(in_style(definition, overrides.style))]
     unfit = _unfit(definition, profile, rule)
     if rule is None or unfit:
-        return [Profiled(in_style(definition, wish.style), remarks=(unfit,))]
-    return [_in_variant(definition, profile, rule, variant, wish, metrics) for variant in _wanted(rule.variants, wish)]
+        return [Profiled(in_style(definition, overrides.style), caveats=(unfit,))]
+    return [_in_variant(definition, profile, rule, variant, overrides, metrics) for variant in _wanted(rule.variants, overrides)]
 
 
-def _unfit(definition: TaskDefinition, profile: Profile, rule: Rule | None) -> str:
+def _unfit(definition: TaskDefinition, profile: Profile, rule: ProfileRule | None) -> str:
     """Why a profile leaves a task as its file has it; empty where it does not."""
     is_choice = definition.output_type == "multiple_choice"
     if rule is None or not is_choice:
@@ -114,15 +114,15 @@ def _unfit(definition: TaskDefinition, profile: Profile, rule: Rule | None) -> s
     lists = any(variant.style is not None and variant.style.shows_options for variant in rule.variants)
     # A general rule knows nothing of the task: that the last choice is always right, say, a list would give away.
     is_same = definition.format is None and isinstance(definition.rendering.target, int)
-    reason = SAME_PLACE if rule is profile.default and lists and is_same else rule.unfit
+    reason = SAME_RIGHT_CHOICE if rule is profile.default and lists and is_same else rule.unfit
     return f"{reason}; run as their files have them" if reason else ""
 
 
-def _wanted(variants: Sequence[Variant], wish: Wish) -> Sequence[Variant]:
+def _wanted(variants: Sequence[Variant], overrides: ProfileOverrides) -> Sequence[Variant]:
     """The variants of a rule; of those that ask like a style that the user names, or else of all, the first."""
-    if not wish.is_styled:
+    if not overrides.is_styled:
         return variants
-    alike = [variant for variant in variants if _kind(variant.style) == _kind(wish.style)]
+    alike = [variant for variant in variants if _kind(variant.style) == _kind(overrides.style)]
     return (alike or variants)[:1]
 
 
@@ -133,50 +133,50 @@ def _kind(style: Style | None) -> tuple[bool, bool] | None:
 def _in_variant(
     definition: TaskDefinition,
     profile: Profile,
-    rule: Rule,
+    rule: ProfileRule,
     variant: Variant,
-    wish: Wish,
+    overrides: ProfileOverrides,
     metrics: Mapping[str, frozenset[str]],
 ) -> Profiled:
-    changed = _changed(definition, profile, variant, wish.options)
-    if wish.is_styled:
-        style = wish.style
+    changed = _changed(definition, profile, variant, overrides.options)
+    if overrides.is_styled:
+        style = overrides.style
         label = f"{profile.name}+{style.name if style is not None else 'own'}"
     else:
         style = variant.style
         label = f"{profile.name}-{variant.name}" if variant.name else profile.name
     if style is None:
         plain = in_style(changed, None)
-        put = replace(plain, name=f"{definition.name}@{label}", alias=f"{definition.alias}@{label}")
+        styled = replace(plain, name=f"{definition.name}@{label}", alias=f"{definition.alias}@{label}")
     else:
-        put = restyle(changed, replace(style, name=label))
-    scored = _scored(put, variant, metrics, wish.is_styled)
+        styled = restyle(changed, replace(style, name=label))
+    scored = _scored(styled, variant, metrics, overrides.is_styled)
     if rule.choices is not None:
-        scored = replace(scored, passes_over=_another_number(scored, rule.choices))
-    remarks = [GENERAL] if rule is profile.default else []
-    remarks += [text.rstrip(".") for text in rule.deviations]
-    if wish.options.shots(scored.fewshot_count):
-        remarks += [rule.notice] if rule.notice else []
-        remarks += [SAME_SPLIT] if scored.fewshot.excludes else []
-    return Profiled(scored, label, variant.name, bool(rule.combine) and not wish.is_styled, tuple(remarks))
+        scored = replace(scored, skip_reason=_skip_other_choice_counts(scored, rule.choices))
+    caveats = [GENERAL] if rule is profile.default else []
+    caveats += [text.rstrip(".") for text in rule.deviations]
+    if overrides.options.shots(scored.fewshot_count):
+        caveats += [rule.notice] if rule.notice else []
+        caveats += [SAME_SPLIT] if scored.fewshot.excludes else []
+    return Profiled(scored, label, variant.name, bool(rule.combine) and not overrides.is_styled, tuple(caveats))
 
 
 def _scored(
-    put: TaskDefinition, variant: Variant, metrics: Mapping[str, frozenset[str]], is_styled: bool
+    styled: TaskDefinition, variant: Variant, metrics: Mapping[str, frozenset[str]], is_styled: bool
 ) -> TaskDefinition:
     """A definition with the variant's metrics, and its filters unless the user names a style, which has its own."""
     changes: dict[str, Any] = {"metric_list": list(variant.metrics)} if variant.metrics else {}
     if variant.filters and not is_styled:
         changes["filter_list"] = list(variant.filters)
-    return rescored(put, changes, metrics)
+    return rescored(styled, changes, metrics)
 
 
-def _another_number(definition: TaskDefinition, size: int) -> Callable[[Mapping[str, Any]], str | None]:
+def _skip_other_choice_counts(definition: TaskDefinition, size: int) -> Callable[[Mapping[str, Any]], str | None]:
     """Why a tool that asks questions of so many choices leaves a row out; None for a row that it asks."""
     read = question_reader(definition)
 
     def reason(row: Mapping[str, Any]) -> str | None:
-        question = as_choices(read(row)) if read is not None else None
+        question = as_multiple_choice(read(row)) if read is not None else None
         if question is None or len(question.choices) == size:
             return None
         return f"the tool leaves out questions that do not have {size} choices"

@@ -9,7 +9,7 @@ from assay.core.specs import GroupMetricSpec, GroupSpec
 from assay.tasks.harness.definition import TaskDefinition
 from assay.tasks.harness.rescored import rescored
 from assay.tasks.harness.styled import in_style
-from assay.tasks.profiles.applying import Profiled, Wish, check_metrics, profiled
+from assay.tasks.profiles.applying import Profiled, ProfileOverrides, check_metrics, profiled
 from assay.tasks.profiles.reading import Profile
 
 _MOST_NAMES = 8
@@ -17,7 +17,7 @@ _PYTHON = "says nothing of tasks that are written in Python, which run as they a
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class BestOfVariants:
     """A task or group in several variants, of which a tool reports the best; or a group of such.
 
     Attributes:
@@ -30,11 +30,11 @@ class Combined:
     tool: str
     name: str
     variants: Mapping[str, str] = field(default_factory=dict)
-    members: tuple[Combined, ...] = ()
+    members: tuple[BestOfVariants, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ProfiledEntry:
     """A task or group of the run: its own name, the variant, the metrics that come first in it, its pipelines."""
 
     own: str
@@ -45,7 +45,7 @@ class _Entry:
     pipelines: tuple[str, ...]
 
 
-class ProfileBook:
+class ProfileApplier:
     """Applies a profile, or none, and remembers what became of each task and group.
 
     Args:
@@ -58,44 +58,44 @@ class ProfileBook:
             check_metrics(profile, metrics)
         self._metrics = metrics
         self._profile = profile
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _ProfiledEntry] = {}
         self._families: dict[str, dict[str, str]] = {}
         self._means: dict[str, tuple[str, ...]] = {}
         self._inside: set[str] = set()
-        self._remarks: dict[str, dict[str, None]] = {}
+        self._caveats: dict[str, dict[str, None]] = {}
 
     @property
     def has_rules(self) -> bool:
         """Whether a profile says how questions are put."""
         return self._profile is not None and self._profile.has_rules
 
-    def variants(self, definition: TaskDefinition, wish: Wish) -> list[TaskDefinition]:
+    def variants(self, definition: TaskDefinition, overrides: ProfileOverrides) -> list[TaskDefinition]:
         """A task in every variant of the profile, or as it is, with the metrics that the run wants."""
         if self._profile is None:
-            found = [Profiled(in_style(definition, wish.style))]
+            found = [Profiled(in_style(definition, overrides.style))]
         else:
-            found = profiled(definition, self._profile, wish, self._metrics)
+            found = profiled(definition, self._profile, overrides, self._metrics)
         made = []
         for item in found:
-            scored = rescored(item.definition, wish.options.scoring, self._metrics)
+            scored = rescored(item.definition, overrides.options.scoring, self._metrics)
             made.append(scored)
-            self._remember(definition.name, item, scored)
+            self._record_variant(definition.name, item, scored)
         return made
 
-    def _remember(self, own: str, item: Profiled, scored: TaskDefinition) -> None:
-        for remark in item.remarks:
-            self._remarks.setdefault(remark, {})[own] = None
+    def _record_variant(self, own: str, item: Profiled, scored: TaskDefinition) -> None:
+        for caveat in item.caveats:
+            self._caveats.setdefault(caveat, {})[own] = None
         if item.label:
             primary = tuple(spec.name for spec in scored.scoring.metrics[:1])
             pipelines = tuple(pipeline.name for pipeline in scored.scoring.pipelines)
-            self._entries[scored.name] = _Entry(own, item.label, item.variant, item.combines, primary, pipelines)
+            self._entries[scored.name] = _ProfiledEntry(own, item.label, item.variant, item.combines, primary, pipelines)
         if item.combines:
             self._families.setdefault(own, {})[item.variant] = scored.name
 
-    def leave(self, name: str) -> None:
+    def note_unprofiled(self, name: str) -> None:
         """Notes a task that no profile can reach."""
         if self._profile is not None and self._profile.has_rules:
-            self._remarks.setdefault(_PYTHON, {})[name] = None
+            self._caveats.setdefault(_PYTHON, {})[name] = None
 
     def groups(self, spec: GroupSpec, name: str, alias: str) -> list[GroupSpec]:
         """A group for every variant of its members; the members that the profile leaves alone are in each.
@@ -111,7 +111,7 @@ class ProfileBook:
             alike = [entry for entry in entries if entry.label == label]
             metrics = tuple(dict.fromkeys(metric for entry in alike for metric in entry.primary))
             pipelines = tuple(dict.fromkeys(pipeline for entry in alike for pipeline in entry.pipelines))
-            entry = _Entry(name, label, alike[0].variant, alike[0].combines, metrics, pipelines)
+            entry = _ProfiledEntry(name, label, alike[0].variant, alike[0].combines, metrics, pipelines)
             members = tuple(item for item in spec.members if self._label(item) in ("", label))
             reported = self._group_metrics(spec, entry)
             made.append(GroupSpec(f"{name}@{label}", f"{alias}@{label}", members, reported, spec.version))
@@ -120,7 +120,7 @@ class ProfileBook:
                 self._combine(entry, made[-1].name, [entry.own for entry in alike])
         return made or [spec]
 
-    def _combine(self, group: _Entry, name: str, members: Sequence[str]) -> None:
+    def _combine(self, group: _ProfiledEntry, name: str, members: Sequence[str]) -> None:
         """Remembers what of a group is combined: its averages, or the best of each member."""
         leaves = [leaf for member in members for leaf in self._means.get(member, (member,))]
         if self._averages(group):
@@ -129,31 +129,31 @@ class ProfileBook:
         else:
             self._means[group.own] = tuple(dict.fromkeys((*self._means.get(group.own, ()), *leaves)))
 
-    def _averages(self, group: _Entry) -> bool:
+    def _averages(self, group: _ProfiledEntry) -> bool:
         """Whether the members of a group are averaged in each variant."""
         return not group.combines or (self._profile is not None and self._profile.averages_first(group.own))
 
     def _label(self, name: str) -> str:
         return self._entries[name].label if name in self._entries else ""
 
-    def _group_metrics(self, spec: GroupSpec, entry: _Entry) -> tuple[GroupMetricSpec, ...]:
+    def _group_metrics(self, spec: GroupSpec, entry: _ProfiledEntry) -> tuple[GroupMetricSpec, ...]:
         """A group that reports something reports what comes first in its members, in their order of pipelines."""
         if not spec.metrics or self._profile is None or not self._averages(entry):
             return ()
         if len(entry.primary) > 1:
-            remark = f"no average is reported, as the members' first metrics differ ({', '.join(entry.primary)})"
-            self._remarks.setdefault(remark, {})[entry.own] = None
+            caveat = f"no average is reported, as the members' first metrics differ ({', '.join(entry.primary)})"
+            self._caveats.setdefault(caveat, {})[entry.own] = None
             return ()
         said = self._profile.weight_by_size
         weighs = spec.metrics[0].weight_by_size if said is None else said
         return tuple(GroupMetricSpec(metric, entry.pipelines, weighs) for metric in entry.primary)
 
-    def combined(self) -> tuple[Combined, ...]:
+    def combined(self) -> tuple[BestOfVariants, ...]:
         """What is reported as the best of its variants; what a combined group holds counts in the group."""
         tool = self._profile.name if self._profile is not None else ""
-        best = {name: Combined(tool, name, variants) for name, variants in self._families.items() if len(variants) > 1}
+        best = {name: BestOfVariants(tool, name, variants) for name, variants in self._families.items() if len(variants) > 1}
         means = [
-            Combined(tool, name, members=tuple(best[leaf] for leaf in leaves if leaf in best))
+            BestOfVariants(tool, name, members=tuple(best[leaf] for leaf in leaves if leaf in best))
             for name, leaves in self._means.items()
             if name not in self._inside
         ]
@@ -168,7 +168,7 @@ class ProfileBook:
             return ()
         tool, general = self._profile.name, self._profile.deviations
         known = (f"{tool}: known differences from the tool: {' '.join(general)}",) if general and self._entries else ()
-        return (*known, *(f"{tool}: {remark}: {_names(tasks)}" for remark, tasks in self._remarks.items()))
+        return (*known, *(f"{tool}: {caveat}: {_names(tasks)}" for caveat, tasks in self._caveats.items()))
 
 
 def _names(names: Mapping[str, None]) -> str:

@@ -75,7 +75,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ProfileRule:
     """What a tool does with the tasks of some names.
 
     Attributes:
@@ -130,8 +130,8 @@ class Profile:
     description: str
     source: Mapping[str, str]
     deviations: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
-    default: Rule | None = None
+    rules: tuple[ProfileRule, ...] = ()
+    default: ProfileRule | None = None
     weight_by_size: bool | None = None
     averaged_first: tuple[str, ...] = ()
     model_args: Mapping[str, Any] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Profile:
         """A line for each rule."""
         return [rule.line for rule in (*self.rules, *([self.default] if self.default is not None else []))]
 
-    def rule(self, task: str) -> Rule | None:
+    def rule(self, task: str) -> ProfileRule | None:
         """The rule of a task, by its name."""
         for rule in self.rules:
             if any(fnmatchcase(task, pattern) for pattern in rule.match):
@@ -184,7 +184,7 @@ def find_profile(text: str) -> Profile:
 def read_profile(path: Path) -> Profile:
     """The profile in a file; all its faults are raised at once."""
     file = read_task_file(path)
-    return _Reader(file).profile()
+    return _ProfileReader(file).profile()
 
 
 _PROFILE_KEYS = {
@@ -219,7 +219,7 @@ _VARIANT_KEYS = {
 }
 
 
-class _Reader:
+class _ProfileReader:
     """Reads one file and collects its faults."""
 
     def __init__(self, file: TaskFile) -> None:
@@ -286,10 +286,10 @@ class _Reader:
         found = data.get("weight_by_size")
         return found if isinstance(found, bool) else None
 
-    def _rule(self, data: Any, above: KeyPath) -> Rule:
+    def _rule(self, data: Any, above: KeyPath) -> ProfileRule:
         if not isinstance(data, dict):
             self._fault(above, f"is {data!r}", "a mapping with match and variants")
-            return Rule()
+            return ProfileRule()
         self._check(data, _RULE_KEYS, above)
         is_default = above == ("default",)
         if is_default == ("match" in data):
@@ -306,7 +306,7 @@ class _Reader:
         names = [variant.name for variant in variants]
         if len(set(names)) < len(names):
             self._fault((*above, "variants"), "several variants have the same name or none", "a name for each")
-        return Rule(
+        return ProfileRule(
             match=self._texts(data.get("match", []), (*above, "match")),
             variants=variants,
             unfit=str(data.get("unfit", "")),
