@@ -20,9 +20,10 @@ from typing import Any
 
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.specs import ModelSettings
+from assay.models.download.named import NAMED_MODELS, open_named
+from assay.models.engine import cpu_layers as tuning
 from assay.models.engine import engine as engines
-from assay.models.engine import memory, tuning
-from assay.models.named import NAMED_MODELS, open_named
+from assay.models.engine import memory
 
 WORDS = ("river", "rose", "two", "feet", "Sunday", "small", "boat", "came", "bread", "milk", "letters", "town")
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from assay.core.arguments import parse_arguments
 from assay.core.errors import AssayError, Fault, UserError
-from assay.models.named import NAMED_MODELS, locate, opener_arguments
+from assay.models.download.named import NAMED_MODELS, locate, opener_arguments
 from bench.engine.processes import Worker, started_worker
 from bench.engine.rounds import Measured, Plan, measure
 from bench.engine.shape import Shape, read_shape

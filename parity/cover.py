@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.run.resolve import open_catalog
-from assay.tasks.harness.read import read_task_file
+from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from parity.hub import SHARED
 from parity.installation import VARIABLE, find_lm_eval
 

@@ -21,15 +21,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.protocols import Task, ExposesTokens
+from assay.core.protocols import ExposesTokens, Task
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.specs import LM_EVAL, ModelSettings, RunSpec
 from assay.models.registry import open_model
-from assay.report.harness_shape import plain as plain_document
-from assay.run.posing import selected_documents
+from assay.report.lm_eval_results import plain as plain_document
+from assay.run.build import selected_documents
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
-from assay.tasks.own_examples import REPLACED
+from assay.tasks.fewshot_overlap import REPLACED
 from parity import conversation
 from parity.compare import OF_CLASS
 from parity.job import Case, Job, read_job

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from assay.run.resolve import code_loader, known_names, open_catalog
 from assay.settings import make_spec
-from assay.tasks.loading import load_everything
+from assay.tasks.load_all import load_everything
 
 
 def main() -> None:

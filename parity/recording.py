@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from assay.core.errors import Fault, UserError
-from assay.models.named import cache_folder
+from assay.models.download.named import cache_folder
 from parity.golden import DIALECT, jobs, write_golden
 from parity.installation import LM_EVAL_VERSION, find_lm_eval
 from parity.job import Job

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from parity.compare import RecordComparison, Difference, Tolerance
+from parity.compare import Difference, RecordComparison, Tolerance
 from parity.job import Job
 from parity.records import RecordFile
 from parity.workers import Output

@@ -463,7 +463,9 @@ def test_rows_may_come_from_a_generator_and_messages_in_a_list() -> None:
 def test_settings_without_effect_on_an_object_are_told() -> None:
     message: list[Any] = []
     model = ScriptedModel(answer)
-    assay.evaluate(model, toy_choice_task(2), store=":memory:", listener=message.append, model_args="a=1", device="cuda")
+    assay.evaluate(
+        model, toy_choice_task(2), store=":memory:", listener=message.append, model_args="a=1", device="cuda"
+    )
     texts = [event.text for event in message if isinstance(event, Noticed)]
     assert any("model_args, device have no effect on a model that is given as an object" in text for text in texts)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.requests import Generation, Loglikelihood, Request
-from assay.run.posing import selected_documents
+from assay.run.build import selected_documents
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import make_spec
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from assay.core.specs import FilterSpec
 from assay.scoring.extraction.numbers import canonical
-from assay.scoring.extraction.texts import plain
-from assay.scoring.filters.text import INVALID
+from assay.scoring.extraction.spans import plain
+from assay.scoring.filters.text_filters import INVALID
 from assay.scoring.registry import make_filter
 
 LABELLED = Path(__file__).with_name("labelled.jsonl")

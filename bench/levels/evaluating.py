@@ -18,9 +18,9 @@ from assay.core.comparisons import CompareOptions, DocumentValues, PairedScore
 from assay.core.scores import Estimate, Sample
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
-from assay.scoring.comparing import with_adjusted_intervals, compare_pairs
-from assay.scoring.matching import SystemEntry, match_documents
-from assay.scoring.verdicts import with_verdicts
+from assay.studies.paired.differences import compare_pairs, with_adjusted_intervals
+from assay.studies.paired.matching import SystemEntry, match_documents
+from assay.studies.paired.verdicts import with_verdicts
 
 Floats = NDArray[np.float64]
 EVALUATIONS = 2000

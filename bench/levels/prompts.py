@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.core.comparisons import CompareOptions, DocumentValues
-from assay.scoring.comparing import PairedComparison, compare_pairs
-from assay.scoring.matching import SystemEntry, match_documents
-from assay.scoring.overall import overall_scores
-from assay.stats.flips import sign_flip_test
+from assay.stats.sign_flip import sign_flip_test
+from assay.studies.paired.differences import PairedComparison, compare_pairs
+from assay.studies.paired.matching import SystemEntry, match_documents
+from assay.studies.paired.over_tasks import overall_scores
 from bench.levels.evaluating import Rate, generator_of
 
 DOCUMENTS = 200
@@ -26,7 +26,9 @@ class PromptRates:
     fixed: Rate
 
 
-def asked(prompts: int, effect: float, generator: np.random.Generator, n: int = DOCUMENTS) -> list[list[PairedComparison]]:
+def asked(
+    prompts: int, effect: float, generator: np.random.Generator, n: int = DOCUMENTS
+) -> list[list[PairedComparison]]:
     """Documents of normal difficulty; each prompt lifts or lowers each model by a normal effect, on the logit scale."""
     easy, lifts = generator.normal(0, 1, size=n), generator.normal(0, effect, size=(2, prompts))
     columns = []

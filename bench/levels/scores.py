@@ -13,7 +13,7 @@ from assay.core.results import TaskResult
 from assay.core.scores import Denominators, Estimate, MetricResult
 from assay.core.specs import GroupMetricSpec, GroupSpec, TaskCard
 from assay.scoring.aggregate import aggregate_groups
-from assay.stats.draws import pass_at_k
+from assay.stats.pass_at_k import pass_at_k
 from assay.stats.sampling import difference_estimate, finite_estimate
 from bench.levels.evaluating import EVALUATIONS, Floats, Rate, coverage, generator_of, score_of
 

@@ -11,10 +11,10 @@ from functools import cache
 
 import numpy as np
 
-from assay.run.stopping import lap_end
 from assay.stats.means import normal_quantile, wilson_interval
 from assay.stats.paired import mcnemar_p
 from assay.stats.sequential import decide, mean_bounds
+from assay.studies.sampling.early_stopping import lap_end
 from bench.levels.evaluating import EVALUATIONS, Rate, findings, generator_of
 from bench.levels.pairs import ALPHA, outcomes
 

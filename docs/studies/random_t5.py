@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
-from assay.models.named import NAMED_MODELS, locate
+from assay.models.download.named import NAMED_MODELS, locate
 
 
 def main(folder: Path) -> None:

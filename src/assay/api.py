@@ -14,35 +14,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from assay.core.arguments import parse_arguments
-from assay.core.calls import checked
+from assay.core.call_checks import checked
 from assay.core.comparisons import DetectOptions
 from assay.core.errors import ArgumentError, Fault, UserError
-from assay.core.fitting import parse_fit_spec
-from assay.core.needs import RequiredPackage
+from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, RunSpec
+from assay.core.training import parse_fit_spec
 from assay.models.registry import is_known, resolve_model
-from assay.report.files import check_output_path, write_results
+from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.resolve import check_scoring
 from assay.run.session import Session, run
-from assay.run.showing import ShownDocument, show_documents
+from assay.run.show import ShownDocument, show_documents
 from assay.settings import Settings, fit_spec_of, make_spec, model_rows, with_settings
 from assay.store.database import MEMORY
 from assay.store.store import Store, default_path
-from assay.tasks.changes import scoring_changes
+from assay.tasks.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from assay.core.comparisons import RunComparison
-    from assay.core.explanations import Explanation
     from assay.core.matrices import Matrix
     from assay.core.studies import Study
-    from assay.run.methods import EvaluatedModel, StudyOptions
-    from assay.store.fitted import FittedModel
+    from assay.store.trained_models import FittedModel
+    from assay.studies.explain.values import Explanation
+    from assay.studies.methods.methods import EvaluatedModel, StudyOptions
 
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
 # Where the store is: a file, the user's own when None, `:memory:` for none, or a store that is open already.
@@ -145,7 +145,7 @@ def evaluate(
     with _store(store) as opened:
         session, given = Session(spec, opened, listener, needs=needs), None if isinstance(model, str) else model
         if options is not None:
-            from assay.run.fit import fit  # most calls have no use for it
+            from assay.run.train import fit  # most calls have no use for it
 
             check_scoring(spec, wanted, needs)  # what scoring lacks is said before hours of training
             fitted = fit(session, options, wanted, given)
@@ -183,8 +183,8 @@ def finetune(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`.
     """
-    from assay.run.fit import ModelDestination
-    from assay.run.fit import fit as fit_model
+    from assay.run.train import ModelDestination
+    from assay.run.train import fit as fit_model
 
     wanted = _split_tasks(tasks)
     options = parse_fit_spec(fit or {}, "")
@@ -220,7 +220,7 @@ def study_methods(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
-    from assay.run import methods as studies  # most calls have no use for it
+    from assay.studies.methods import methods as studies
 
     _check_whole(settings)
     _check_study(settings)
@@ -264,7 +264,7 @@ def _evaluated_models(
     models: str | Model | Sequence[str | Model], tasks: Sequence[str | Task], options: StudyOptions, settings: Settings
 ) -> list[EvaluatedModel]:
     """The models of a study under names that tell them apart."""
-    from assay.run.methods import EvaluatedModel, with_study_options
+    from assay.studies.methods.methods import EvaluatedModel, with_study_options
 
     rows = model_rows(models, settings)
     specs = [with_study_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
@@ -294,8 +294,8 @@ def evaluate_matrix(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
-    from assay.run.matrix import fill_matrix
-    from assay.run.methods import EvaluatedModel
+    from assay.studies.matrix.fill import fill_matrix
+    from assay.studies.methods.methods import EvaluatedModel
 
     _check_whole(settings)
     wanted = _split_tasks(tasks)
@@ -383,7 +383,7 @@ def explain(
         store: the store that holds both.
         listener: is told what happens.
     """
-    from assay.run.explain import explain as explain_runs
+    from assay.studies.explain.explain import explain as explain_runs
 
     wanted = [] if tasks is None else _split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
@@ -443,7 +443,7 @@ def compare(
         listener: is told what happens.
     """
     from assay.core.comparisons import CompareOptions
-    from assay.run.compare import compare as compare_runs
+    from assay.studies.compare.compare import compare as compare_runs
 
     names, objects = _names_and_objects(tasks)
     titles = (*names, *(item.card.name for item in objects))

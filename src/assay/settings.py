@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from assay.core.annotations import Plain
 from assay.core.arguments import LONGEST_IN_NAME, parse_arguments
-from assay.core.calls import checked
+from assay.core.call_checks import checked
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.core.fitting import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
 from assay.core.protocols import Model
 from assay.core.secrets import redacted_text
-from assay.core.sparing import SubsamplingOptions
-from assay.core.specs import VariationAxes, ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions
-from assay.models.batches import read_batch_size
-from assay.models.causal_arguments import ENGINES
+from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions, VariationAxes
+from assay.core.subsampling import SubsamplingOptions
+from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
+from assay.models.hf.arguments import ENGINES
+from assay.models.hf.batching import read_batch_size
 from assay.models.registry import resolve_model
-from assay.report.names import model_name
-from assay.tasks.changes import scoring_changes
+from assay.report.safe_names import model_name
 from assay.tasks.corpora import resolve_windows
 from assay.tasks.fewshot import sampler_fault
-from assay.tasks.harness.generation import LENGTH_NAMES
-from assay.tasks.harness.prompted import ALL_PROMPTS
-from assay.tasks.profiles.reading import find_profile
+from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
+from assay.tasks.lm_eval.variants.prompt import ALL_PROMPTS
+from assay.tasks.profiles.parse import find_profile
+from assay.tasks.scoring_overrides import scoring_changes
 from assay.tasks.styles import OWN, find_style
 
 if TYPE_CHECKING:
@@ -418,7 +418,7 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
         models: texts or models.
         settings: those of all; `model_args` are for models without settings of their own.
     """
-    from assay.run.axis import model_variants
+    from assay.run.model_list import model_variants
 
     found: list[ModelRow] = []
     for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:
@@ -436,7 +436,9 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
             if variant.num_fewshot is not None:
                 own["num_fewshot"] = variant.num_fewshot
             own["finetune"] = _row_fit(variant.name, variant.fit or {}, settings)
-            name, arguments = resolve_model(variant.name, parse_arguments(cast(Settings, own).get("model_args"), "--model_args"))
+            name, arguments = resolve_model(
+                variant.name, parse_arguments(cast(Settings, own).get("model_args"), "--model_args")
+            )
             if name != variant.name:
                 own["model_args"] = arguments
             label = _label(name, arguments, variant.marks, found)
@@ -467,7 +469,13 @@ def _label(name: str, arguments: Mapping[str, Any], marks: Sequence[str], others
     label = redacted_text("@".join((Path(model_name(name, arguments)).name, *marks)))
     taken = {other.label for other in others}
     if label in taken:
-        arguments_text = ",".join(f"{key}={value}" for key, value in arguments.items() if key not in ("pretrained", "peft"))
-        label = "@".join((label, redacted_text(arguments_text))) if arguments_text and len(arguments_text) <= LONGEST_IN_NAME else label
+        arguments_text = ",".join(
+            f"{key}={value}" for key, value in arguments.items() if key not in ("pretrained", "peft")
+        )
+        label = (
+            "@".join((label, redacted_text(arguments_text)))
+            if arguments_text and len(arguments_text) <= LONGEST_IN_NAME
+            else label
+        )
     same = sum(other == label or other.startswith(f"{label} (") for other in taken)
     return f"{label} ({same + 1})" if same else label

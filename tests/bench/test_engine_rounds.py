@@ -42,7 +42,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def built(tmp_path: Path) -> BuiltWorkload:
     file = tmp_path / "workload.jsonl"
     file.write_text("".join(json.dumps({"document": place}) + "\n" for place in range(4)), encoding="utf-8")
-    return BuiltWorkload(Workload("scripted", "none", 4, at_least=2.0, aim=3.0), file, 4, 4, "loglikelihood", is_full=True)
+    return BuiltWorkload(
+        Workload("scripted", "none", 4, at_least=2.0, aim=3.0), file, 4, 4, "loglikelihood", is_full=True
+    )
 
 
 def measured(start: Start, built: BuiltWorkload, theirs: dict[str, float], **settings: Any) -> Measured:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import main
-from assay.report.fitted import fitted_lines
-from assay.store.fitted import FittedModel
+from assay.report.trained_model import fitted_lines
 from assay.store.store import Store
+from assay.store.trained_models import FittedModel
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:

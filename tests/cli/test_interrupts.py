@@ -125,23 +125,23 @@ def stored(tmp_path: Path) -> tuple[list[str], int]:
 STAGES = {
     "cli/run.py:make_run_parser:1": (None, False),
     "tasks/selection.py:select_tasks:1": (None, False),
-    "run/posing.py:pose_task:1": (None, False),
-    "plan/planning.py:make_plan:1": (None, False),
-    "store/runs.py:begin:1": ("interrupted", False),
-    "store/responses.py:model_id:1": ("interrupted", False),
+    "run/build.py:pose_task:1": (None, False),
+    "run/plan.py:make_plan:1": (None, False),
+    "store/run_records.py:begin:1": ("interrupted", False),
+    "store/response_table.py:model_id:1": ("interrupted", False),
     "run/execute.py:execute:1": ("interrupted", False),
     "run/execute.py:keep:30": ("interrupted", False),
-    "store/responses.py:put:3": ("interrupted", False),
-    "run/scoring.py:scored_task:1": ("interrupted", True),
-    "stats/harness_bootstrap.py:harness_stderr:1": ("interrupted", True),
+    "store/response_table.py:put:3": ("interrupted", False),
+    "run/score.py:scored_task:1": ("interrupted", True),
+    "stats/lm_eval_bootstrap.py:harness_stderr:1": ("interrupted", True),
     "run/session.py:make_result:1": ("interrupted", True),
-    "scoring/keeping.py:document_values:1": ("interrupted", True),
-    "store/runs.py:end:1": ("interrupted", True),
-    "store/values.py:make_row:1": ("interrupted", True),
+    "scoring/document_values.py:document_values:1": ("interrupted", True),
+    "store/run_records.py:end:1": ("interrupted", True),
+    "store/value_table.py:make_row:1": ("interrupted", True),
     "store/database.py:close:1": ("finished", True),
     "report/terminal.py:show_result:1": ("finished", True),
-    "report/files.py:written_results:1": ("finished", True),
-    "core/writing.py:whole_file:1": ("finished", True),
+    "report/result_files.py:written_results:1": ("finished", True),
+    "core/atomic_files.py:whole_file:1": ("finished", True),
 }
 
 
@@ -175,7 +175,7 @@ def test_a_signal_during_the_interpreters_own_end_changes_nothing(
 
 
 @needs_model
-@pytest.mark.parametrize("trigger", ["torch/__init__.py:<module>:1", "models/network.py:load_module:1"])
+@pytest.mark.parametrize("trigger", ["torch/__init__.py:<module>:1", "models/hf/decoder/network.py:load_module:1"])
 def test_signals_while_torch_or_a_model_is_loaded(
     start: Cli, environment: dict[str, str], words: list[Any], tmp_path: Path, trigger: str
 ) -> None:
@@ -232,7 +232,7 @@ def test_of_many_runs_the_one_in_progress_is_marked(start: Cli, words: list[Any]
     assert statuses[-1] == "interrupted" and set(statuses[:-1]) <= {"finished"}
 
 
-@pytest.mark.parametrize("trigger", ["run/compare.py:compare:1", "cli/compare.py:<module>:1"])
+@pytest.mark.parametrize("trigger", ["studies/compare/compare.py:compare:1", "cli/compare.py:<module>:1"])
 def test_a_command_that_asks_nothing_says_only_that_it_was_interrupted(
     start: Cli, process: Cli, environment: dict[str, str], words: list[Any], tmp_path: Path, trigger: str
 ) -> None:

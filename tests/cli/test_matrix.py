@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assay.cli.run import _marks
-from assay.report.files import different_names
+from assay.report.result_files import different_names
 from assay.settings import ModelRow
 
 Cli = Callable[..., Any]

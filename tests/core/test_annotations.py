@@ -10,7 +10,7 @@ from typing import Any, Literal, Union
 import numpy as np
 import pytest
 
-from assay.core.annotations import TypeMismatch, Plain, describe_annotation, reader, shown
+from assay.core.annotations import Plain, TypeMismatch, describe_annotation, reader, shown
 from assay.core.requests import Message, Sampling
 
 

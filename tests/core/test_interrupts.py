@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from assay.core.interrupts import Interrupted, exit_code, raise_on_signals, received_signal, defer_signals
+from assay.core.interrupts import Interrupted, defer_signals, exit_code, raise_on_signals, received_signal
 
 
 def test_several_quick_signals_raise_once() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.metric_names import expanded_entries, family_of, uses_all_draws, name_faults, expanded_specs
+from assay.core.metric_names import expanded_entries, expanded_specs, family_of, name_faults, uses_all_draws
 from assay.core.specs import MetricSpec
 
 

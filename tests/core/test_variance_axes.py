@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 
 from assay.core.scores import Estimate
-from assay.core.variance_axes import VarianceComponent, Decomposition, StderrForecast, TaskVariance, VarianceAxis, task_family
+from assay.core.variance_axes import (
+    Decomposition,
+    StderrForecast,
+    TaskVariance,
+    VarianceAxis,
+    VarianceComponent,
+    task_family,
+)
 
 AXIS = VarianceAxis("order", {"1": 0.25, "2": 0.75}, Estimate(0.5, None, None, None, 4, "bootstrap"))
 

@@ -11,7 +11,7 @@ import pytest
 
 from assay.cli.main import main
 from assay.core.comparisons import AXES, TESTS
-from assay.report.comparison import FORMATS
+from assay.studies.compare.compare_report import FORMATS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ import pytest
 
 from assay.cli.compare import WORSE
 from assay.cli.main import main
-from assay.stats.multiple import holm, holm_levels
+from assay.stats.multiple_testing import holm, holm_levels
 from assay.stats.paired import mcnemar_p, outcome_interval
 
 PAGE = (Path(__file__).parents[2] / "docs" / "comparisons.md").read_text(encoding="utf-8")

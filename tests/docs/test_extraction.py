@@ -13,7 +13,7 @@ import yaml
 
 from assay import evaluate
 from assay.core.specs import FilterSpec
-from assay.scoring.extraction.lists import EXTRACTORS, LISTS
+from assay.scoring.extraction.rule_lists import EXTRACTORS, LISTS
 from assay.scoring.filters.extract import extract
 from assay.scoring.registry import make_filter
 from assay.testing import ScriptedModel

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from assay.models.causal_arguments import DECODER, ENCODER, FAMILIES, QUANTIZATIONS
-from assay.models.checkpoints import FAMILY_KINDS
-from assay.models.encoder_heads import HEADS
+from assay.models.hf.arguments import DECODER, ENCODER, FAMILIES, QUANTIZATIONS
+from assay.models.hf.checkpoint import FAMILY_KINDS
+from assay.models.hf.encoder.heads import HEADS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "families.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from assay.core.requests import HEAD_KINDS
 from assay.scoring.registry import METRICS, metric_definition
-from assay.tasks.harness.format_key import FORMATS
+from assay.tasks.lm_eval.file.format_key import FORMATS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 WORDS = {word for text in re.findall(r"`([^`\n]+)`", PAGE) for word in re.findall(r"\w+", text)}

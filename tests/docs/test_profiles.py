@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.tasks.profiles.reading import find_profile, profile_names, read_profile
+from assay.tasks.profiles.parse import find_profile, profile_names, read_profile
 
 PAGE = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^assay .*$", PAGE, re.MULTILINE)

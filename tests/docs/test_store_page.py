@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from assay.core.answers import LOGPROB_TOLERANCE
+from assay.core.output_checks import LOGPROB_TOLERANCE
 from assay.core.responses import Failure
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
 
 def test_every_failure_of_the_check_is_listed() -> None:
     listed = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
-    source = (ROOT / "src/assay/core/answers.py").read_text() + (ROOT / "src/assay/run/execute.py").read_text()
+    source = (ROOT / "src/assay/core/output_checks.py").read_text() + (ROOT / "src/assay/run/execute.py").read_text()
     made = set(re.findall(r'(?:_Unfit|Failure)\(\s*"(\w+)"', source))
     assert listed == made
     assert all(f"`{kind}`" in (Failure.__doc__ or "") for kind in listed)

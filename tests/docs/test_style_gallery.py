@@ -22,7 +22,7 @@ import yaml
 from assay import UserError
 from assay.api import show_document
 from assay.core.requests import Generation, Instance, Loglikelihood, Request, RollingLoglikelihood, untruncated_prompt
-from assay.tasks.harness.format_key import FORMATS
+from assay.tasks.lm_eval.file.format_key import FORMATS
 from assay.tasks.styles import OWN, STYLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "style-gallery.md"

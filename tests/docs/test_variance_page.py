@@ -11,8 +11,8 @@ import pytest
 
 from assay.cli.main import main
 from assay.core.scores import Estimate
-from assay.core.variance_axes import VarianceComponent, Decomposition, StderrForecast, TaskVariance, VarianceAxis
-from assay.report.variance import variance_lines
+from assay.core.variance_axes import Decomposition, StderrForecast, TaskVariance, VarianceAxis, VarianceComponent
+from assay.report.variance_lines import variance_lines
 
 PAGE = (Path(__file__).parents[2] / "docs" / "variance.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]

@@ -10,7 +10,7 @@ import pytest
 from assay import Generation, Text, evaluate
 from assay.core.requests import Request
 from assay.core.results import RunResult
-from assay.report.harness_shape import results_data
+from assay.report.lm_eval_results import results_data
 from assay.report.tables import result_rows
 from assay.testing import ScriptedModel
 

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import ClassVar
 from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitReport
+from assay.core.training import FitReport
 from assay.core.responses import Failure, Logprob, Text
 from assay.testing import ScriptedModel
 

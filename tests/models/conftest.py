@@ -15,7 +15,7 @@ import pytest
 
 from assay.core.protocols import Model
 from assay.core.specs import ModelSettings
-from assay.models.families import open_hf
+from assay.models.hf.families import open_hf
 
 CORPUS = [
     "Once upon a time there was a little girl who liked to answer questions about the world.",

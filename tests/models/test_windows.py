@@ -15,9 +15,9 @@ from assay import Read, evaluate, task
 from assay.core.errors import ModelError, UserError
 from assay.core.requests import RollingLoglikelihood, Windows
 from assay.core.responses import Failure, Logprob
-from assay.models.causal import CausalModel
+from assay.models.hf.decoder.model import CausalModel
+from assay.models.hf.tokenization import rolling_windows
 from assay.models.ngram import NgramModel
-from assay.models.tokens import rolling_windows
 
 Opened = Callable[..., CausalModel]
 TEXT = "Once upon a time there was a little girl who liked to answer questions about the sky"

@@ -16,7 +16,7 @@ from assay.core.responses import Logprob
 from assay.core.results import TaskResult
 from assay.core.specs import ModelSettings
 from assay.models.registry import open_model
-from assay.report.harness_shape import results_data, sample_lines
+from assay.report.lm_eval_results import results_data, sample_lines
 
 
 def sha(text: str) -> str:

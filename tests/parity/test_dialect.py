@@ -20,8 +20,8 @@ pytest.importorskip("sklearn")
 
 from assay.scoring.metrics.aggregations import AGGREGATIONS  # noqa: E402
 from assay.scoring.registry import FILTERS, METRICS  # noqa: E402
-from assay.tasks.harness.schema import CODE_KEYS, FEWSHOT_KEYS, GROUP_KEYS, TASK_KEYS  # noqa: E402
-from parity.compare import RecordComparison, Near, Tolerance, is_same  # noqa: E402
+from assay.tasks.lm_eval.file.schema import CODE_KEYS, FEWSHOT_KEYS, GROUP_KEYS, TASK_KEYS  # noqa: E402
+from parity.compare import Near, RecordComparison, Tolerance, is_same  # noqa: E402
 from parity.golden import COMMAND, DIALECT, OWN, REQUEST_CASES, digest_of, jobs, read_golden, shortened  # noqa: E402
 from parity.ours import Requests  # noqa: E402
 from parity.ours_scores import group_of, scores_of, scripted_model  # noqa: E402

@@ -218,5 +218,8 @@ def test_a_long_listing_is_plain_columns() -> None:
 
 
 def test_lines_below_the_table_are_indented_where_they_break() -> None:
-    assert hanging_indent("  order: min 0.1 (1), max 0.2 (2)", 22).split("\n") == ["  order: min 0.1 (1),", "    max 0.2 (2)"]
+    assert hanging_indent("  order: min 0.1 (1), max 0.2 (2)", 22).split("\n") == [
+        "  order: min 0.1 (1),",
+        "    max 0.2 (2)",
+    ]
     assert hanging_indent("a short line", 80) == "a short line"

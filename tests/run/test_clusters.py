@@ -18,7 +18,7 @@ from assay.core.errors import DataError, UserError
 from assay.core.requests import Generation, Request
 from assay.core.results import RunResult
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec
-from assay.report.files import write_results
+from assay.report.result_files import write_results
 from assay.report.tables import result_rows
 from assay.scoring.aggregate import aggregate_groups
 from assay.store.store import Store

@@ -12,13 +12,13 @@ import numpy
 import pytest
 
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.protocols import ReportsWorkload, Model, Progress, Workload
+from assay.core.protocols import Model, Progress, ReportsWorkload, Workload
 from assay.core.requests import REQUEST_KINDS, Classification, Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
-from assay.plan.planning import RequestPlan, find_keys, make_plan
 from assay.run.events import Event, Listener, Progressed, ignore
 from assay.run.execute import Executed, execute
-from assay.store.responses import ResponseWriter
+from assay.run.plan import RequestPlan, find_keys, make_plan
+from assay.store.response_table import ResponseWriter
 from assay.store.store import Store
 from assay.testing import ScriptedModel
 

@@ -14,7 +14,7 @@ from assay.api import evaluate, evaluate_matrix, explain, rescore, show_document
 from assay.core.errors import DataError, ModelError, UserError
 from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Request, SpanExtraction
 from assay.core.responses import LabelScores, Text
-from assay.report.harness_shape import sample_lines
+from assay.report.lm_eval_results import sample_lines
 from assay.tasks.python import Choose, Write, task
 from assay.testing import ScriptedModel, check_task
 

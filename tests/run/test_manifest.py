@@ -10,8 +10,8 @@ from assay.api import evaluate
 from assay.core.fingerprints import Fingerprint
 from assay.core.identity import digest_all
 from assay.core.specs import RunSpec
+from assay.run.build import build_task
 from assay.run.manifest import make_manifest
-from assay.run.posing import build_task
 from assay.settings import make_spec
 from assay.testing import ScriptedModel, toy_generation_task
 

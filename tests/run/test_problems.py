@@ -16,7 +16,7 @@ from assay.core.errors import MissingExtra, UserError
 from assay.core.requests import Generation, Request
 from assay.core.results import RunResult, TaskResult
 from assay.core.specs import FilterSpec, GroupMetricSpec, GroupSpec, MetricSpec, PipelineSpec
-from assay.report.harness_shape import results_data, sample_lines
+from assay.report.lm_eval_results import results_data, sample_lines
 from assay.report.tables import NOT_SCORED, result_rows
 from assay.scoring.aggregate import aggregate_groups
 from assay.store.store import Store

@@ -15,8 +15,8 @@ from assay.api import evaluate, evaluate_matrix, rescore
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult
-from assay.core.sparing import SubsamplingOptions
-from assay.report.sparing import subsample_lines
+from assay.core.subsampling import SubsamplingOptions
+from assay.report.subsampling import subsample_lines
 from assay.report.tables import prompt_lines
 from assay.settings import make_spec
 from assay.stats.sampling import nested_sample

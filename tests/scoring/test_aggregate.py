@@ -21,8 +21,8 @@ from assay.core.specs import (
     TaskCard,
 )
 from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaf_tasks
-from assay.scoring.metrics import reading
-from assay.scoring.values import MetricValues
+from assay.scoring.metric_values import MetricValues
+from assay.scoring.metrics import value_types as reading
 from assay.stats.means import mean_estimate
 
 TWO = (PipelineSpec("strict", (FilterSpec("take_first"),)), PipelineSpec("loose", (FilterSpec("take_first"),)))

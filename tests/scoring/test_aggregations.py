@@ -231,7 +231,7 @@ def test_pairs_that_repeat_are_counted_to_the_same_value(name: str, pairs: list[
 def test_counted_pairs_have_the_error_of_redrawn_ones() -> None:
     import numpy as np
 
-    from assay.scoring.metrics.resampling import estimate, f1_rows, matthews_rows
+    from assay.scoring.metrics.resampled import estimate, f1_rows, matthews_rows
     from assay.stats.bootstrap import percentile_estimate
 
     generator = np.random.default_rng(3)
@@ -271,8 +271,8 @@ def test_lm_evals_errors_have_the_very_digits_of_plain_resampling(name: str, n: 
     """Counts of distinct pairs, and ranks, give every bit that redrawn documents give."""
     import numpy as np
 
-    from assay.scoring.metrics.resampling import STATISTICS, harness_stderr
-    from assay.stats import harness_bootstrap
+    from assay.scoring.metrics.resampled import STATISTICS, harness_stderr
+    from assay.stats import lm_eval_bootstrap as harness_bootstrap
 
     drawn = np.random.default_rng(n).integers(0, labels, (n, 2)).astype(np.float64)
     values = drawn[:, 0] / 7 if name == "median" else drawn

@@ -16,7 +16,7 @@ from assay.core.results import AnsweredDocument
 from assay.core.scores import Estimate
 from assay.core.specs import MetricSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
-from assay.scoring.documents import document_scorer
+from assay.scoring.document_scorer import document_scorer
 from assay.scoring.reliability import task_reliability
 
 CHOICES = ("a", "b", "c")

@@ -10,14 +10,14 @@ import pytest
 
 from assay.core.documents import Document
 from assay.core.errors import MissingExtra, UnknownName, UserError
-from assay.core.needs import check_packages
+from assay.core.packages import check_packages
 from assay.core.requests import Instance
 from assay.core.responses import Logprob, Text
 from assay.core.specs import MetricSpec, Scoring
-from assay.scoring.documents import DocumentScorer, document_scorer
-from assay.scoring.metrics import external
-from assay.scoring.needs import scoring_needs
+from assay.scoring.document_scorer import DocumentScorer, document_scorer
+from assay.scoring.metrics import hf_evaluate as external
 from assay.scoring.registry import METRICS
+from assay.scoring.required_packages import scoring_needs
 
 DOCUMENT = Document("t", 7, {})
 

@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 
 from assay.core.scores import Extraction
 from assay.scoring.extraction.extractors import Extractor, FoundAnswer, extract, extract_all
-from assay.scoring.extraction.lists import EXTRACTORS, LISTS, QuestionContext, extractor_names, make_extractors
 from assay.scoring.extraction.numbers import canonical
+from assay.scoring.extraction.rule_lists import EXTRACTORS, LISTS, QuestionContext, extractor_names, make_extractors
 
 ALL_LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+FOUR_LETTERS = QuestionContext(tuple("ABCD"))
 CITIES = QuestionContext(tuple("ABC"), ("New York", "York", "Paris"))
 
 
-def read(using: str, text: str, question: QuestionContext = QuestionContext(tuple("ABCD"))) -> Extraction:  # noqa: B008  (frozen)
+def read(using: str, text: str, question: QuestionContext = FOUR_LETTERS) -> Extraction:
     return extract(text, make_extractors(extractor_names(using), question))
 
 
-def answers(using: str, text: str, question: QuestionContext = QuestionContext(tuple("ABCD"))) -> tuple[str | None, str]:  # noqa: B008
+def answers(using: str, text: str, question: QuestionContext = FOUR_LETTERS) -> tuple[str | None, str]:
     """The answer, and what stands at its place in the text."""
     found = read(using, text, question)
     return found.answer, text[found.start : found.end] if found.answer is not None else ""

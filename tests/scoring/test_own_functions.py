@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.scoring.metrics.own_functions import custom_aggregation
+from assay.scoring.metrics.task_functions import custom_aggregation
 from assay.stats.clustered import clustered_mean
 
 VALUES = np.random.default_rng(5).random(200).tolist()

@@ -11,7 +11,7 @@ from assay.core.requests import Instance
 from assay.core.responses import Text
 from assay.core.scores import Extraction, Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
-from assay.scoring.documents import document_scorer
+from assay.scoring.document_scorer import document_scorer
 
 DOCUMENT = Document("t", 0, {"choices": ["Rome", "Paris"]})
 TAKE = FilterSpec("take_first")

@@ -9,7 +9,7 @@ import pytest
 from assay.core.requests import Generation, Instance, Loglikelihood, Request
 from assay.core.responses import Logprob
 from assay.scoring.registry import metric_definition
-from assay.scoring.scorers.rotation import rotated_answers, rotated_view
+from assay.scoring.scorers.choice_orders import rotated_answers, rotated_view
 
 THREE = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
 ROTATED, ANSWER = "rotated_choice", "rotated_answer"

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from assay.core.requests import Instance
 from assay.core.responses import Logprob
-from assay.scoring.metrics.reading import brier_scores
+from assay.scoring.metrics.value_types import brier_scores
 from assay.scoring.registry import metric_definition
-from assay.scoring.scorers import answer, choice, likelihood
-from assay.scoring.scorers.answer import AnswerView, answer_view
-from assay.scoring.scorers.choice import ChoiceView, choice_view
-from assay.scoring.scorers.likelihood import likelihood_view
-from assay.scoring.scorers.overlap import Rouge
+from assay.scoring.scorers import generated_answer as answer
+from assay.scoring.scorers import multiple_choice as choice
+from assay.scoring.scorers import text_likelihood as likelihood
+from assay.scoring.scorers.generated_answer import AnswerView, answer_view
+from assay.scoring.scorers.multiple_choice import ChoiceView, choice_view
+from assay.scoring.scorers.rouge import Rouge
+from assay.scoring.scorers.text_likelihood import likelihood_view
 
 
 def value(metric: str) -> Any:

@@ -6,8 +6,8 @@ import pytest
 
 from assay.core.requests import Generation, Instance
 from assay.scoring.registry import metric_definition
-from assay.scoring.scorers.answer import answer_view
-from assay.stats.words import normalised
+from assay.scoring.scorers.generated_answer import answer_view
+from assay.stats.squad_tokens import normalised
 
 
 def scores(said: str | list[str], *golds: str, **options: str) -> tuple[float, float]:

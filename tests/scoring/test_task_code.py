@@ -14,7 +14,7 @@ from assay.core.responses import Logprob, Output, Text
 from assay.core.scores import Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.scoring.aggregate import aggregate_task
-from assay.scoring.documents import document_scorer
+from assay.scoring.document_scorer import document_scorer
 
 DOCUMENT = Document("t", 7, {"q": "?", "tags": ["x"]})
 FIRST = FilterSpec("take_first")

@@ -17,8 +17,8 @@ from assay.stats.clustered import (
     clustered_mean,
     clustered_ratio,
 )
-from assay.stats.flips import sign_flip_test
 from assay.stats.means import mean_estimate, ratio_estimate, wilson_interval
+from assay.stats.sign_flip import sign_flip_test
 
 
 def cluster_sign_flip_p(values: list[float], clusters: list[Any], generator: np.random.Generator) -> float:

@@ -16,7 +16,7 @@ from assay.core.errors import StoreError
 from assay.core.fingerprints import Fingerprint
 from assay.core.responses import Response, Text
 from assay.store.database import Database
-from assay.store.schema import APPLICATION_ID, MIGRATIONS
+from assay.store.migrations import APPLICATION_ID, MIGRATIONS
 from assay.store.store import Store, default_path
 
 MODEL = Fingerprint("m")

@@ -16,7 +16,7 @@ WRITE = """
 import hashlib, sys
 from assay.core.fingerprints import Fingerprint
 from assay.core.responses import Logprob, Response
-from assay.store.responses import ResponseWriter
+from assay.store.response_table import ResponseWriter
 from assay.store.store import Store
 
 path, number, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -24,22 +24,20 @@ HEAVY = ("torch", "transformers", "datasets", "pandas", "numpy", "scipy", "rich"
 HOMES = {
     "torch": ("models/",),
     "transformers": ("models/",),
-    "accelerate": ("models/fitting/",),
-    "peft": ("models/fitting/",),
-    "torchao": ("models/quantizing.py",),
+    "accelerate": ("models/training/",),
+    "peft": ("models/training/",),
+    "torchao": ("models/hf/quantization.py",),
     "tokenizers": ("models/",),
     "safetensors": ("models/",),
     "gguf": ("models/",),
-    "datasets": ("tasks/sources.py",),
+    "datasets": ("data/sources.py",),
     "sqlite3": ("store/",),
     "rich": ("report/terminal.py", "cli/"),
     "scipy": ("stats/",),
-    "httpx": ("models/openai_http.py",),
-    "ray": ("models/ray_pool.py",),
-    "matplotlib": ("report/plots",),  # plots.py, and plots_*.py beside it
+    "matplotlib": ("report/figures/",),
     "sacrebleu": ("scoring/metrics/corpus.py",),
-    "rouge_score": ("scoring/scorers/overlap.py",),
-    "evaluate": ("scoring/metrics/external.py",),
+    "rouge_score": ("scoring/scorers/rouge.py",),
+    "evaluate": ("scoring/metrics/hf_evaluate.py",),
 }
 # These cost seconds to import, or are optional: never at the top of a module.
 INSIDE_FUNCTIONS = (

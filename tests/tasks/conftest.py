@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from assay.core.specs import TaskOptions
+from assay.data.sources import MemorySource
 from assay.run.resolve import known_names
-from assay.tasks.harness.definition import define
-from assay.tasks.harness.read import TaskFile, read_task_file
-from assay.tasks.harness.schema import KnownNames, task_faults
-from assay.tasks.harness.task import LmEvalTask
-from assay.tasks.sources import MemorySource
+from assay.tasks.lm_eval.file.definition import define
+from assay.tasks.lm_eval.file.schema import KnownNames, task_faults
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
+from assay.tasks.lm_eval.task import LmEvalTask
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -12,7 +12,7 @@ import pytest
 from assay.core.errors import DataError, UserError
 from assay.core.requests import RollingLoglikelihood, Windows
 from assay.core.specs import TaskOptions, TextOptions
-from assay.tasks.corpora import TextCorpus, resolve_windows, open_corpus
+from assay.tasks.corpora import TextCorpus, open_corpus, resolve_windows
 
 
 def lines(path: Path, *rows: Any) -> Path:

@@ -14,10 +14,10 @@ from assay.core.errors import DataError
 from assay.tasks.fewshot import (
     SAMPLERS,
     BalancedSampler,
-    SamplerSettings,
     FirstSampler,
     RandomSampler,
     Sampler,
+    SamplerSettings,
     make_sampler,
     repeated_sample,
     sampler_fault,

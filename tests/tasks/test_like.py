@@ -12,13 +12,13 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.specs import TaskOptions
-from assay.run.opening import arguments_like
+from assay.run.open_model import arguments_like
 from assay.run.resolve import resolve_tasks
-from assay.scoring.documents import document_scorer
+from assay.scoring.document_scorer import document_scorer
 from assay.settings import make_spec
 from assay.tasks.catalog import Catalog
 from assay.tasks.fewshot import RandomSampler
-from assay.tasks.harness.task import LmEvalTask
+from assay.tasks.lm_eval.task import LmEvalTask
 
 TASK = "dataset_path: json\ndataset_kwargs: {data_files: {test: x.jsonl}}\ntest_split: test\ndoc_to_text: q\n"
 

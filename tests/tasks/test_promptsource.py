@@ -12,7 +12,14 @@ import pytest
 
 from assay.core.errors import LimitError, TaskFileError, UserError
 from assay.core.identity import digest
-from assay.tasks.promptsource import SkippedRow, PromptTemplate, RenderedPrompt, find_templates, labelled, read_templates
+from assay.tasks.promptsource import (
+    PromptTemplate,
+    RenderedPrompt,
+    SkippedRow,
+    find_templates,
+    labelled,
+    read_templates,
+)
 
 Write = Callable[..., Path]
 SHARED = Path(os.environ.get("ASSAY_SHARED", Path(__file__).parents[3] / "shared")) / "data"

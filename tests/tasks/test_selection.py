@@ -17,8 +17,8 @@ import pytest
 from assay.core.errors import TaskFileError, UnknownName, UserError
 from assay.core.specs import TaskOptions
 from assay.tasks.catalog import Catalog
-from assay.tasks.harness.schema import KnownNames
-from assay.tasks.harness.task import LmEvalTask
+from assay.tasks.lm_eval.file.schema import KnownNames
+from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Selection, select_tasks
 from assay.testing import toy_choice_task
 

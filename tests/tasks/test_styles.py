@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import DataError, UserError
 from assay.core.formats import MultipleChoice
-from assay.tasks.styles import STYLES, PartNames, StyledQuestion, find_style, is_style, apply_style
+from assay.tasks.styles import STYLES, PartNames, StyledQuestion, apply_style, find_style, is_style
 
 Write = Callable[..., Path]
 
@@ -40,7 +40,9 @@ def test_letters() -> None:
 
 
 def test_hybrid() -> None:
-    assert shown("hybrid") == StyledQuestion("What colour is the sky?\nA. red\nB. blue\nAnswer:", ("red", "blue"), ("A", "B"))
+    assert shown("hybrid") == StyledQuestion(
+        "What colour is the sky?\nA. red\nB. blue\nAnswer:", ("red", "blue"), ("A", "B")
+    )
 
 
 def test_letter_and_text() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from assay.cli.options import add_code_options, allowed_code, make_parser
 from assay.core.errors import Fault, UserError
+from assay.data.readers import ReadOptions, read
 from assay.run.resolve import code_loader, known_names, open_catalog
 from assay.settings import make_spec
-from assay.tasks.checking import CheckReport, check_paths, folders_of
-from assay.tasks.files import ReadOptions, read
-from assay.tasks.loading import LoadReport, load_everything
+from assay.tasks.file_checks import CheckReport, check_paths, folders_of
+from assay.tasks.load_all import LoadReport, load_everything
 
 
 def main(arguments: list[str]) -> int:

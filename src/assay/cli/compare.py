@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 from assay.api import compare
-from assay.cli.listening import TerminalListener
 from assay.cli.options import add_store_option, make_parser, split_names
-from assay.core.comparisons import AXES, CORRECTIONS, ALL_FLIPS, TESTS, RunComparison
+from assay.cli.progress_events import TerminalListener
+from assay.core.comparisons import ALL_FLIPS, AXES, CORRECTIONS, TESTS, RunComparison
 from assay.core.errors import Fault, UserError
-from assay.report.comparison import (
+from assay.report.result_files import check_file, write_text
+from assay.report.terminal import ProgressView, make_console, show_written
+from assay.studies.compare.compare_report import (
     FORMATS,
     comparison_data,
     comparison_junit,
@@ -20,8 +22,6 @@ from assay.report.comparison import (
     comparison_text,
     gate_lines,
 )
-from assay.report.files import check_file, write_text
-from assay.report.terminal import ProgressView, make_console, show_written
 
 WORSE = 4
 # --fail_if_worse without a margin.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
-from assay.tasks.harness.read import TaskFile, read_task_file, references
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file, references
 
 FLAGS = ("--config", "-C")
 # Lists that stand in one word; those of other options are several words.

@@ -6,11 +6,11 @@ import argparse
 import json
 
 from assay.api import explain
-from assay.cli.listening import TerminalListener
 from assay.cli.options import add_store_option, make_parser
-from assay.report.explanation import explanation_data, explanation_markdown, explanation_text
-from assay.report.names import printable
+from assay.cli.progress_events import TerminalListener
+from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console
+from assay.studies.explain.explain_report import explanation_data, explanation_markdown, explanation_text
 
 
 def main(arguments: list[str]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from assay.api import finetune
-from assay.cli.listening import TerminalListener
 from assay.cli.options import (
     add_fit_options,
     add_model_options,
@@ -16,9 +15,10 @@ from assay.cli.options import (
     run_settings,
     split_names,
 )
+from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
-from assay.report.fitted import fitted_lines
 from assay.report.terminal import ProgressView, make_console
+from assay.report.trained_model import fitted_lines
 
 
 def main(arguments: list[str]) -> int:

@@ -15,10 +15,10 @@ from rich.text import Text
 
 from assay.cli.hints import LISTINGS
 from assay.cli.options import add_store_option, make_parser
-from assay.report.names import model_name
+from assay.report.safe_names import model_name
 from assay.report.terminal import make_console, show_listing, show_notices
 from assay.run.resolve import open_catalog
-from assay.store.runs import RunRecord
+from assay.store.run_records import RunRecord
 from assay.tasks.catalog import Catalog
 
 Listing = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -113,14 +113,14 @@ def _styles(options: argparse.Namespace) -> Listing:
 
 
 def _methods(options: argparse.Namespace) -> Listing:
-    from assay.scoring.scorers.methods import METHODS
+    from assay.scoring.scorers.choice_methods import METHODS
 
     rows = [(method.name, method.metric, method.description) for method in METHODS.values()]
     return ("Name", "Metric", "Score of a choice"), rows
 
 
 def _profiles(options: argparse.Namespace) -> Listing:
-    from assay.tasks.profiles.reading import find_profile, profile_names
+    from assay.tasks.profiles.parse import find_profile, profile_names
 
     rows = []
     for name in profile_names():

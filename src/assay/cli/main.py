@@ -153,8 +153,8 @@ def _repair_streams() -> None:
 @contextmanager
 def _hiding_secrets(given: list[str]) -> Iterator[None]:
     """Whatever is printed meanwhile, by whomever: known secrets are hidden in it, those of the command line too."""
+    from assay.core.atomic_files import RedactingStream
     from assay.core.secrets import remember_command
-    from assay.core.writing import RedactingStream
 
     remember_command(given)
     earlier = sys.stdout, sys.stderr

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from assay.api import evaluate_matrix
-from assay.cli.delivering import CommandOutput
-from assay.cli.listening import TerminalListener
+from assay.cli.deliver import CommandOutput
 from assay.cli.options import (
     add_fit_options,
     add_model_options,
@@ -20,13 +19,14 @@ from assay.cli.options import (
     run_settings,
     split_names,
 )
+from assay.cli.progress_events import TerminalListener
 from assay.core.matrices import Matrix
-from assay.report.files import Maker, check_output_path, write_each, write_text
-from assay.report.matrix import csv_text, latex, markdown, matrix_data, sections
-from assay.report.matrix_curves import curves
-from assay.report.matrix_page import page
-from assay.report.names import file_name, printable
+from assay.report.result_files import Maker, check_output_path, write_each, write_text
+from assay.report.safe_names import file_name, printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
+from assay.studies.matrix.checkpoint_curves import curves
+from assay.studies.matrix.matrix_page import page
+from assay.studies.matrix.matrix_tables import csv_text, latex, markdown, matrix_data, sections
 
 
 def _json(matrix: Matrix) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assay.api import study_methods
-from assay.cli.delivering import CommandOutput
-from assay.cli.listening import TerminalListener
+from assay.cli.deliver import CommandOutput
 from assay.cli.options import (
     add_model_options,
     add_store_option,
@@ -18,13 +17,14 @@ from assay.cli.options import (
     run_settings,
     split_names,
 )
+from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
 from assay.core.studies import Study
-from assay.report.files import check_output_path, write_each, write_text
-from assay.report.names import printable
-from assay.report.plots_sheet import figure_need
-from assay.report.study import markdown, sections, study_data, summary
+from assay.report.figures.sheet import figure_need
+from assay.report.result_files import check_output_path, write_each, write_text
+from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
+from assay.studies.methods.methods_report import markdown, sections, study_data, summary
 
 _FORMATS = ("table", "markdown", "json")
 _FIGURES = ("svg", "png", "none")
@@ -81,7 +81,7 @@ def _write(study: Study, folder: Path, options: argparse.Namespace, command_outp
     console = make_console(stderr=True)
     command_output.take(write_each(texts), console)
     if options.figures != "none":
-        from assay.report.study_figures import written_figures
+        from assay.studies.methods.methods_figures import written_figures
 
         panels = split_names(options.panels)
         command_output.show(

@@ -12,8 +12,8 @@ from assay.cli.hints import option_hint
 from assay.cli.main import Finished
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError
-from assay.core.fitting import FINETUNE, FIT_KEYS, METHODS, parse_fit_spec
-from assay.core.sparing import SubsamplingOptions
+from assay.core.subsampling import SubsamplingOptions
+from assay.core.training import FINETUNE, FIT_KEYS, METHODS, parse_fit_spec
 from assay.models.registry import resolve_model
 from assay.settings import Settings
 from assay.tasks.fewshot import SAMPLERS
@@ -86,7 +86,9 @@ def add_model_options(parser: argparse.ArgumentParser, required: bool, several: 
     group = parser.add_argument_group("model")
     name = "name in the model table (assay ls models), a folder (./DIR), a file.gguf, or a Hub id (OWNER/NAME)"
     if several:
-        help_text = name + "; several may be given, each also with its settings: hf:pretrained=DIR,revision=main|step1000"
+        help_text = (
+            name + "; several may be given, each also with its settings: hf:pretrained=DIR,revision=main|step1000"
+        )
         group.add_argument("--model", "--models", "-M", required=required, nargs="+", metavar="MODEL", help=help_text)
     else:
         group.add_argument("--model", "-M", required=required, help=name)

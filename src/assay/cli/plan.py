@@ -12,10 +12,10 @@ from assay.cli.options import (
     add_run_options,
     add_store_option,
     ignored,
+    interpreted_model_lines,
     make_parser,
     run_settings,
     split_names,
-    interpreted_model_lines,
 )
 from assay.core.comparisons import DetectOptions
 from assay.core.errors import Fault, UserError

@@ -7,13 +7,13 @@ import gc
 import json
 
 from assay.api import rescore
-from assay.cli.delivering import CommandOutput
-from assay.cli.listening import TerminalListener
+from assay.cli.deliver import CommandOutput
 from assay.cli.options import add_scoring_options, add_store_option, make_parser
+from assay.cli.progress_events import TerminalListener
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError
-from assay.report.files import check_output_path, sample_notices, written_results
-from assay.report.harness_shape import plain
+from assay.report.lm_eval_results import plain
+from assay.report.result_files import check_output_path, sample_notices, written_results
 from assay.report.terminal import ProgressView, make_console, show_notices, show_problems, show_result
 
 

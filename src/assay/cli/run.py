@@ -14,8 +14,7 @@ from rich.console import Console
 
 from assay.api import evaluate
 from assay.cli.config_file import with_config
-from assay.cli.delivering import CommandOutput
-from assay.cli.listening import TerminalListener
+from assay.cli.deliver import CommandOutput
 from assay.cli.options import (
     add_fit_options,
     add_run_options,
@@ -23,26 +22,27 @@ from assay.cli.options import (
     add_store_option,
     fit_settings,
     ignored,
+    interpreted_model_lines,
     make_parser,
     run_settings,
     split_names,
     stopping_settings,
-    interpreted_model_lines,
     with_default_model,
 )
+from assay.cli.progress_events import TerminalListener
 from assay.cli.show import print_document
 from assay.core.errors import AssayError, Fault, StoreError, UserError
-from assay.core.needs import RequiredPackage
+from assay.core.packages import RequiredPackage
 from assay.core.results import RunResult
-from assay.report.files import check_output_path, different_names, sample_notices, write_each, written_results
-from assay.report.names import printable
-from assay.report.plots_sheet import check_figure
-from assay.report.prompt_figure import write_prompt_figure
-from assay.report.reliability_figure import write_reliability_figure
+from assay.report.figures.reliability_figure import write_reliability_figure
+from assay.report.figures.sheet import check_figure
+from assay.report.result_files import check_output_path, different_names, sample_notices, write_each, written_results
+from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import ModelRow, make_spec, model_rows
-from assay.tasks.harness.task import LmEvalTask
+from assay.studies.variance.prompt_figure import write_prompt_figure
+from assay.tasks.lm_eval.task import LmEvalTask
 
 # The options that make axes of a run; prompts may also stand in task files.
 _AXES = ("seeds", "orders", "draws", "prompts")
@@ -113,7 +113,9 @@ def _marks(rows: Sequence[tuple[ModelRow, list[str]]]) -> list[str]:
     return ["_".join((row.label, *tasks)) if labels.count(row.label) > 1 else row.label for row, tasks in rows]
 
 
-def _evaluated(options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage]) -> RunResult:
+def _evaluated(
+    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage]
+) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
         listener = TerminalListener(view)
         return evaluate(row.name, tasks, store=options.store, needs=needs, listener=listener, **row.settings)
@@ -193,7 +195,7 @@ def _figures(
     if options.prompt_figure:
         yield own(options.prompt_figure), lambda path: write_prompt_figure(result.prompts, path)
     if options.axes_figure:
-        from assay.report.axes_figure import write_axes_figure  # most runs have no use for it
+        from assay.studies.variance.variance_figure import write_axes_figure  # most runs have no use for it
 
         yield own(options.axes_figure), lambda path: write_axes_figure(result.variance, path)
     if options.reliability_figure:
@@ -213,8 +215,8 @@ def _with_reliability(result: RunResult) -> RunResult:
 
 def _audited(result: RunResult, wanted: str, console: Console) -> dict[str, Any]:
     """Shows the audit; gives it as data."""
-    from assay.report.audit import audit_data, audit_lines
-    from assay.scoring.audit import audit_run
+    from assay.studies.audit.audit_report import audit_data, audit_lines
+    from assay.studies.audit.extraction_audit import audit_run
 
     audits = audit_run(result.tasks)
     for line in audit_lines(audits, _most(wanted)):

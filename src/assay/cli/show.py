@@ -24,7 +24,7 @@ from assay.core.requests import (
 )
 from assay.core.responses import NOTE_TEXTS
 from assay.core.specs import named_sampler
-from assay.report.names import printable
+from assay.report.safe_names import printable
 from assay.report.terminal import make_console
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from assay.cli.options import add_store_option, make_parser
 from assay.report.terminal import make_console, show_listing
-from assay.store.checking import CheckedTable, StoreCheck, check_store
-from assay.store.repairing import repair_store
+from assay.store.integrity import CheckedTable, StoreCheck, check_store
+from assay.store.repair import repair_store
 from assay.store.store import default_path
 
 _MOST_SHOWN = 10
@@ -53,7 +53,9 @@ def _show(found: StoreCheck, console: Console) -> None:
     for line in found.damage:
         console.print(Text(f"SQLite: {line}"))
     if found.orphaned_answers:
-        console.print(Text(f"{found.orphaned_answers:,} answers are of models that the store does not list; they can be used"))
+        console.print(
+            Text(f"{found.orphaned_answers:,} answers are of models that the store does not list; they can be used")
+        )
     for table in found.tables:
         for row in table.broken[:_MOST_SHOWN]:
             console.print(Text(f"{_NAMES[table.name]}: {row.name}: {row.fault}"))

@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from assay.core.conforming import mismatch_advice
 from assay.core.errors import Fault
+from assay.core.protocol_errors import mismatch_advice
 
 Reader = Callable[[Any], Any]
 # What a record can keep: strings, numbers, True, False, None, and lists and dicts of these.
@@ -72,7 +72,11 @@ class TypeMismatch(Exception):
         """The misfit for people."""
         found = f"{name}{self.path} is {shown(self.value)}{self.detail}"
         advice = mismatch_advice(self.annotation.__name__, self.value) if _is_protocol(self.annotation) else None
-        return Fault(where, found, advice.expected, advice.next) if advice else Fault(where, found, describe_annotation(self.annotation))
+        return (
+            Fault(where, found, advice.expected, advice.next)
+            if advice
+            else Fault(where, found, describe_annotation(self.annotation))
+        )
 
 
 def shown(value: Any) -> str:
@@ -314,7 +318,8 @@ def _check_property(value: Any, name: str, wanted: Any, kind: type) -> None:
         reader(wanted)(found)
     except TypeMismatch as mismatch:
         hint = "; write @property above it" if isinstance(found, types.MethodType) else ""
-        detail = f", whose {name}{mismatch.path} is {shown(mismatch.value)} and not {describe_annotation(mismatch.annotation)}{hint}"
+        expected = describe_annotation(mismatch.annotation)
+        detail = f", whose {name}{mismatch.path} is {shown(mismatch.value)} and not {expected}{hint}"
         raise TypeMismatch("", value, kind, detail) from None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from assay.core.calls import checked_dataclass
+from assay.core.call_checks import checked_dataclass
 from assay.core.scores import Estimate
 
 # What a document brings to a metric: a number, two (a sum and its weight; the right label and the picked one), or three

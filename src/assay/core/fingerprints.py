@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from assay.core.annotations import Plain
-from assay.core.calls import checked_dataclass
+from assay.core.call_checks import checked_dataclass
 from assay.core.identity import digest
 from assay.core.secrets import redacted_identity
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from assay.core.documents import Document
 from assay.core.fingerprints import Capabilities, Fingerprint
-from assay.core.fitting import FitListener, FitReport, FitSettings, TrainingExample
 from assay.core.formats import Question
 from assay.core.requests import Instance, Prompt, Request
 from assay.core.responses import Failure, Output, Response
 from assay.core.specs import Scoring, TaskCard
+from assay.core.training import FitListener, FitReport, FitSettings, TrainingExample
 
 
 @runtime_checkable

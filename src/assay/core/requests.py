@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Union
 
-from assay.core.calls import checked_dataclass
+from assay.core.call_checks import checked_dataclass
 from assay.core.documents import ChangedDocument
 from assay.core.errors import Fault, UserError
 from assay.core.secrets import redacted
@@ -342,4 +342,6 @@ class Instance:
         within = (index // self.draws) % (choices + self.prompts) if size else 0
         if within >= choices and size:
             return RequestPurpose("prompt")
-        return RequestPurpose("null", self.nulls[within // size - 1]) if within >= size > 0 else RequestPurpose("choice")
+        return (
+            RequestPurpose("null", self.nulls[within // size - 1]) if within >= size > 0 else RequestPurpose("choice")
+        )

@@ -106,7 +106,7 @@ class Failure:
 
     Attributes:
         kind: a short name to count by. Of models: `out_of_memory`, `too_long`, `empty`, `unsupported`, `error`. Of
-            the check of every answer (`core/answers.py`): `invalid`, `not_finite`, `positive_logprob`,
+            the check of every answer (`core/output_checks.py`): `invalid`, `not_finite`, `positive_logprob`,
             `answered_twice`, `misnumbered`, `no_answer`. Of the store: `missing`, `unreadable`.
         message: what happened, for people; secrets are hidden, whoever wrote it.
         retryable: whether asking again may help.

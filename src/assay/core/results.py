@@ -16,8 +16,8 @@ from assay.core.requests import Instance, Prompt
 from assay.core.responses import Failure, Output
 from assay.core.scores import Denominators, MetricResult, Sample, TextCounts
 from assay.core.secrets import redacted, redacted_text
-from assay.core.sparing import SubsampleResult
 from assay.core.specs import GroupSpec, PipelineSpec, RunSpec, TaskCard
+from assay.core.subsampling import SubsampleResult
 from assay.core.variance_axes import TaskVariance
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from assay.core.calls import checked_dataclass
-from assay.core.sparing import SubsamplingOptions
+from assay.core.call_checks import checked_dataclass
+from assay.core.subsampling import SubsamplingOptions
 
 
 @checked_dataclass

@@ -37,8 +37,8 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
+from assay.models.hf.tokenization import rolling_windows
 from assay.models.registry import reject_unknown_arguments, whole_number
-from assay.models.tokens import rolling_windows
 
 # Counts in the fingerprint; raise it when an answer changes.
 VERSION = 1

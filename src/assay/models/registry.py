@@ -13,14 +13,14 @@ from assay.core.errors import Fault, ModelError, did_you_mean
 from assay.core.protocols import Model
 from assay.core.registry import Registry
 from assay.core.specs import ModelSettings
-from assay.models.named import NAMED_MODELS, is_fetched, open_named
-from assay.models.other_names import resolve_path_or_hub_id, unknown_model
-from assay.models.wheels import ProgressReport
+from assay.models.aliases import resolve_path_or_hub_id, unknown_model
+from assay.models.download.named import NAMED_MODELS, is_fetched, open_named
+from assay.models.download.wheels import ProgressReport
 
 MODELS = Registry(
     "model",
     {
-        "hf": "assay.models.families:open_hf",
+        "hf": "assay.models.hf.families:open_hf",
         "dummy": "assay.models.dummy:open_dummy",
         "ngram": "assay.models.ngram:open_ngram",
     },
@@ -94,7 +94,7 @@ def is_causal(name: str) -> bool:
 
 def is_decoder(args: Mapping[str, Any]) -> bool:
     """Whether the checkpoint that settings of `hf` name is a decoder, by its configuration; a named model's is."""
-    from assay.models.families import find_family
+    from assay.models.hf.families import find_family
 
     return "pretrained" not in args or find_family(args) == "causal"
 

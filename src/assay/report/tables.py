@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from assay.core.prompt_axes import PromptAxis
 from assay.core.results import GroupResult, RunResult, TaskResult
 from assay.core.scores import FailureBounds, MetricResult
-from assay.report.names import printable
+from assay.report.safe_names import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from assay.core.results import Problem, RunResult
-from assay.report.names import printable
-from assay.report.pace import RateEstimator
-from assay.report.sparing import subsample_lines
+from assay.report.eta import RateEstimator
+from assay.report.safe_names import printable
+from assay.report.subsampling import subsample_lines
 from assay.report.tables import (
     BOUNDS_HEADING,
     HEADINGS,
@@ -37,7 +37,7 @@ from assay.report.tables import (
     prompt_lines,
     result_rows,
 )
-from assay.report.texts import COUNT_HEADINGS, text_table
+from assay.report.text_lines import COUNT_HEADINGS, text_table
 
 if TYPE_CHECKING:
     from assay.report.sections import Section
@@ -194,7 +194,9 @@ class ProgressView:
         if self._bars is not None:
             # Totals change while answers end early; a bar that goes back would be no progress.
             line.share = max(line.share, min(1.0, work_done / work_total)) if work_total else 0.0
-            self._show_bar(what, line, bool(work_total), count, None if remaining_seconds is None else now + remaining_seconds)
+            self._show_bar(
+                what, line, bool(work_total), count, None if remaining_seconds is None else now + remaining_seconds
+            )
         elif now - line.last_printed >= _SECONDS_BETWEEN_LINES or done == total:
             line.last_printed = now
             ending = f", ETA {format_seconds(remaining_seconds)}" if remaining_seconds else ""
@@ -271,7 +273,7 @@ def hanging_indent(line: str, width: int) -> str:
 
 def _variance_lines(result: RunResult) -> Iterator[str]:
     if result.variance:
-        from assay.report.variance import variance_lines  # most runs have no use for it
+        from assay.report.variance_lines import variance_lines  # most runs have no use for it
 
         yield from variance_lines(result.variance)
 

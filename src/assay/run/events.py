@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Union
 
-from assay.core.fitting import FitProgress
 from assay.core.secrets import redacted_text
+from assay.core.training import FitProgress
 
 
 @dataclass(frozen=True, slots=True)

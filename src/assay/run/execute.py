@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.core.answers import check_answer, shown
-from assay.core.protocols import ReportsWorkload, Model, Progress
+from assay.core.output_checks import check_answer, shown
+from assay.core.protocols import Model, Progress, ReportsWorkload
 from assay.core.responses import Failure, Output, Response
-from assay.plan.planning import RequestPlan
 from assay.run.events import Listener, Progressed
-from assay.store.responses import ResponseWriter
+from assay.run.plan import RequestPlan
+from assay.store.response_table import ResponseWriter
 
 _SECONDS_BETWEEN_EVENTS = 0.1
 _SLOW_ANSWER_SECONDS = 0.002

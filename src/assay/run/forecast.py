@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.comparisons import DetectOptions
-from assay.core.protocols import ReportsWorkload, Model, Workload
+from assay.core.protocols import Model, ReportsWorkload, Workload
 from assay.core.requests import Request
-from assay.plan.planning import RequestPlan
-from assay.run.posing import BuiltTask
+from assay.run.build import BuiltTask
+from assay.run.plan import RequestPlan
 from assay.run.session import Session, prepared
 from assay.tasks.selection import Wanted
 
 if TYPE_CHECKING:
-    from assay.run.detecting import Detection
+    from assay.studies.compare.detectable import Detection
 
 EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
@@ -85,10 +85,10 @@ def forecast(
         detect: the difference that its documents are to show in a comparison.
     """
     if detect is not None:
-        from assay.run.detecting import check_detection  # most plans have no use for it
+        from assay.studies.compare.detectable import check_detection  # most plans have no use for it
 
         check_detection(detect)
-    with prepared(session, tasks, model) as (setup, posed, plan):
+    with prepared(session, tasks, model) as (setup, built, plan):
         missing = list(plan.missing.values())
         load = _workload(setup.model, missing)
         seconds, source = _seconds(session, setup.model, plan, load)
@@ -105,7 +105,7 @@ def forecast(
             work=sum(plan.works),
             seconds=seconds,
             seconds_from=source,
-            tasks=tuple(_task_plans(posed, plan, detect)),
+            tasks=tuple(_task_plans(built, plan, detect)),
             detect=detect,
             memory=load.memory if load else None,
         )
@@ -117,7 +117,9 @@ def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
     return model.workload(missing) if missing else Workload(0, 0, 0, 0.0, 0.0)
 
 
-def _seconds(session: Session, model: Model, plan: RequestPlan, load: Workload | None) -> tuple[float | None, str | None]:
+def _seconds(
+    session: Session, model: Model, plan: RequestPlan, load: Workload | None
+) -> tuple[float | None, str | None]:
     """How long the missing requests would take, and how that is known: what the model did before is the best guide."""
     size, unit = (load.operations, "operations") if load else (sum(plan.works), "work")
     speed = session.store.runs.speed(model.fingerprint, unit)
@@ -128,16 +130,16 @@ def _seconds(session: Session, model: Model, plan: RequestPlan, load: Workload |
     return None, None
 
 
-def _detection(posed: BuiltTask, detect: DetectOptions) -> Detection:
-    from assay.run.detecting import detection
+def _detection(built: BuiltTask, detect: DetectOptions) -> Detection:
+    from assay.studies.compare.detectable import detection
 
-    return detection(posed, detect)
+    return detection(built, detect)
 
 
-def _task_plans(posed: Sequence[BuiltTask], plan: RequestPlan, detect: DetectOptions | None) -> list[TaskPlan]:
+def _task_plans(built: Sequence[BuiltTask], plan: RequestPlan, detect: DetectOptions | None) -> list[TaskPlan]:
     seen: set[bytes] = set()
     found = []
-    for item in posed:
+    for item in built:
         own = item.keys.requests.keys()
         new = sum(key in plan.missing and key not in seen for key in own)
         seen.update(own)

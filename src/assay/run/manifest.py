@@ -18,7 +18,7 @@ from assay.core.requests import Instance
 from assay.core.secrets import redacted, redacted_command
 from assay.core.specs import MetricSpec, RunSpec, Scoring
 from assay.core.version import __version__
-from assay.run.posing import BuiltTask
+from assay.run.build import BuiltTask
 
 
 def make_manifest(spec: RunSpec, fingerprint: Fingerprint, built: Sequence[BuiltTask]) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from assay.core.comparisons import BYPASS
 from assay.core.metric_names import uses_all_draws
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
-from assay.core.sparing import EarlyStop
 from assay.core.specs import RunSpec
+from assay.core.subsampling import EarlyStop
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
-from assay.run.golds import index_target_notices
-from assay.run.majority import majority_class_texts
+from assay.run.gold_checks import index_target_notices
+from assay.run.majority_class import majority_class_texts
 from assay.run.shared_texts import shared_text_notices
-from assay.scoring.drawing import draw_notices
+from assay.scoring.draw_metrics import draw_notices
 from assay.tasks.styles import OWN, find_style, is_style
 
 # Begins the notice that names the tasks of which not all documents were asked.
@@ -126,7 +126,9 @@ def _undefined(result: TaskResult) -> Iterator[str]:
             where = "" if metric.filter == "none" else f" ({metric.filter})"
             reported = f"{metric.metric}{where} has no value for {missing} of {scored} scored documents"
             yield (
-                f"{reported} and leaves them out" if metric.estimate.n < scored else f"{reported}, so the task has none either"
+                f"{reported} and leaves them out"
+                if metric.estimate.n < scored
+                else f"{reported}, so the task has none either"
             )
 
 

@@ -17,18 +17,18 @@ from assay.core.specs import GroupSpec, RunSpec
 from assay.core.variance_axes import task_family
 from assay.core.version import __version__
 from assay.models.registry import is_known
-from assay.run.changing import rescored_task
+from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
-from assay.run.opening import opened_model
-from assay.run.posing import BuiltTask, build_task
-from assay.run.resolve import task_as_recorded, check_tasks, checked_scorers, known_names, open_catalog, resolve_tasks
+from assay.run.open_model import opened_model
+from assay.run.resolve import check_tasks, checked_scorers, known_names, open_catalog, resolve_tasks, task_as_recorded
+from assay.run.scoring_changes import rescored_task
 from assay.run.session import Session
-from assay.scoring.documents import DocumentScorer
-from assay.store.runs import RunRecord
+from assay.scoring.document_scorer import DocumentScorer
+from assay.store.run_records import RunRecord
 from assay.store.store import Store, default_path
 from assay.tasks.corpora import MARK
-from assay.tasks.harness.rescored import ALL
-from assay.tasks.profiles.book import BestOfVariants
+from assay.tasks.lm_eval.variants.metrics import ALL
+from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted
 
 

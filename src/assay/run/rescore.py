@@ -19,14 +19,14 @@ from assay.core.responses import Failure, Output
 from assay.core.results import RunResult
 from assay.core.secrets import is_hidden, redacted
 from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS, RunSpec, Scoring, null_prompt
-from assay.plan.planning import RequestPlan, work
+from assay.run.build import BuiltTask
 from assay.run.events import Listener, Noticed
 from assay.run.manifest import make_manifest
-from assay.run.posing import BuiltTask
+from assay.run.plan import RequestPlan, work
 from assay.run.reopen import ReopenedRun, check_objects, check_secrets, open_recorded, recorded_spec, reopen
 from assay.run.resolve import Setup, check_model
-from assay.run.session import Session, run_stages, plan_missing
-from assay.store.runs import FINISHED, RunRecord
+from assay.run.session import Session, plan_missing, run_stages
+from assay.store.run_records import FINISHED, RunRecord
 from assay.store.store import Store
 
 

@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
-from assay.core.labels import label_indices
-from assay.core.needs import RequiredPackage, missing_packages
+from assay.core.label_mapping import label_indices
+from assay.core.packages import RequiredPackage, missing_packages
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Classification, Generation, Loglikelihood, RollingLoglikelihood
-from assay.core.specs import VariationAxes, ChatSpec, GroupSpec, RunSpec, TaskOptions
+from assay.core.specs import ChatSpec, GroupSpec, RunSpec, TaskOptions, VariationAxes
 from assay.core.variance_axes import base_name
-from assay.models.named import cache_folder
+from assay.models.download.named import cache_folder
 from assay.models.registry import must_fetch
-from assay.run.changing import check_metrics, rescored_task, unscored_task, windowed_tasks
 from assay.run.events import Listener
-from assay.run.opening import arguments_notices, object_notices, opened_model
-from assay.scoring.documents import DocumentScorer, document_scorer
+from assay.run.open_model import arguments_notices, object_notices, opened_model
+from assay.run.scoring_changes import check_metrics, rescored_task, unscored_task, windowed_tasks
+from assay.scoring.document_scorer import DocumentScorer, document_scorer
 from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.scoring.needs import check_loaded, scoring_needs
 from assay.scoring.registry import FILTERS, METRICS, metric_definition
+from assay.scoring.required_packages import check_loaded, scoring_needs
 from assay.store.store import Store
 from assay.tasks.catalog import Catalog
-from assay.tasks.harness.code import CodeLoader, Consent, Shim, consent
-from assay.tasks.harness.schema import KnownNames
-from assay.tasks.heads import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
-from assay.tasks.profiles.book import BestOfVariants
+from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
+from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, consent
+from assay.tasks.lm_eval.file.schema import KnownNames
+from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
 _AFTER_FILE_NAME = re.compile(r"(\.ya?ml)@.*$")
@@ -76,7 +76,7 @@ def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
     """Imports code of the folders that the user allows: those of `--include_path`, and of task files given by path."""
     if spec.allow_code is False:
         return CodeLoader(Consent(), Shim())
-    from assay.shim.table import SHIM  # most runs have no use for it
+    from assay.lm_eval_shim.module_table import SHIM  # most runs have no use for it
 
     named = [_named_path(item) for item in given or spec.tasks if isinstance(item, str)]
     folders = [path.parent for path in named if path.suffix in (".yaml", ".yml")]
@@ -294,7 +294,9 @@ def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
     """Requests of tasks that a model cannot answer, and labels that its head does not know."""
     able = model.capabilities
     for task in tasks:
-        yield from (_unsupported_kind_fault(model, task, kind) for kind in _needed_kinds(task) if kind not in able.kinds)
+        yield from (
+            _unsupported_kind_fault(model, task, kind) for kind in _needed_kinds(task) if kind not in able.kinds
+        )
         yield from _label_faults(model, task)
 
 

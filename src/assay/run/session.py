@@ -11,36 +11,36 @@ from typing import Any, TypeVar
 
 from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, StoreError
-from assay.core.interrupts import Interrupted, received_signal, defer_signals
-from assay.core.needs import RequiredPackage
-from assay.core.protocols import ReportsNotices, ReportsExecution, Model
+from assay.core.interrupts import Interrupted, defer_signals, received_signal
+from assay.core.packages import RequiredPackage
+from assay.core.protocols import Model, ReportsExecution, ReportsNotices
 from assay.core.requests import Request
 from assay.core.responses import Failure
 from assay.core.results import GroupResult, Problem, RequestCounts, RunResult, TaskResult
-from assay.core.sparing import ReferenceValues
-from assay.core.specs import VariationAxes, RunSpec
+from assay.core.specs import RunSpec, VariationAxes
+from assay.core.subsampling import ReferenceValues
 from assay.core.variance_axes import TaskVariance
-from assay.plan.planning import RequestPlan, make_plan
-from assay.run.combining import best_of
+from assay.run.best_variant import best_of
+from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener, Noticed, Planned, StageStarted
 from assay.run.execute import Executed, execute
-from assay.run.golds import check_golds
-from assay.run.ignored import ignored_notices
-from assay.run.lasting import delayed_report
+from assay.run.gold_checks import check_golds
+from assay.run.ignored_options import ignored_notices
 from assay.run.manifest import make_manifest
 from assay.run.notices import group_notices, part_notices, task_notices
-from assay.run.opening import trained_notices
-from assay.run.posing import BuiltTask, build_task
-from assay.run.prompting import prompt_axes
-from assay.run.rehearsing import check_scorers
+from assay.run.open_model import trained_notices
+from assay.run.plan import RequestPlan, make_plan
 from assay.run.resolve import Setup, resolve
-from assay.run.scoring import scored_task
+from assay.run.score import scored_task
+from assay.run.slow_progress import delayed_report
+from assay.run.trial_scoring import check_scorers
 from assay.scoring.aggregate import aggregate_groups
-from assay.scoring.keeping import document_values
-from assay.store.responses import ResponseWriter
-from assay.store.runs import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
+from assay.scoring.document_values import document_values
+from assay.store.response_table import ResponseWriter
+from assay.store.run_records import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
-from assay.tasks.harness.task import LmEvalTask
+from assay.studies.variance.prompts import prompt_axes
+from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
 
 
@@ -79,27 +79,27 @@ def run(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = No
         model: a model object; the specification's model is opened when None.
     """
     if session.spec.sparing.may_stop_early:
-        from assay.run.stopping import run_in_laps  # most runs have no use for it
+        from assay.studies.sampling.early_stopping import run_in_laps  # most runs have no use for it
 
         return run_in_laps(session, tasks, model)
-    with prepared(session, tasks, model) as (setup, posed, plan):
+    with prepared(session, tasks, model) as (setup, built, plan):
         if session.spec.sparing.reference is not None:
-            _take_references(session, session.spec.sparing.reference, posed)
-        manifest = make_manifest(session.spec, setup.model.fingerprint, posed)
-        return run_stages(session, setup, posed, plan, manifest)
+            _take_references(session, session.spec.sparing.reference, built)
+        manifest = make_manifest(session.spec, setup.model.fingerprint, built)
+        return run_stages(session, setup, built, plan, manifest)
 
 
-def _take_references(session: Session, run: str, posed: Sequence[BuiltTask]) -> None:
+def _take_references(session: Session, run: str, built: Sequence[BuiltTask]) -> None:
     """The runs that stand in for what a sample leaves out. The record keeps the whole name: `last` changes."""
-    from assay.run.sparing import sample_references
+    from assay.studies.sampling.estimates import sample_references
 
-    session.references = sample_references(session.store, run, posed)
+    session.references = sample_references(session.store, run, built)
     name = session.store.runs.get(run).id
     session.spec = replace(session.spec, sparing=replace(session.spec.sparing, reference=name))
 
 
 def run_stages(
-    session: Session, setup: Setup, posed: Sequence[BuiltTask], plan: RequestPlan, manifest: Mapping[str, Any]
+    session: Session, setup: Setup, built: Sequence[BuiltTask], plan: RequestPlan, manifest: Mapping[str, Any]
 ) -> RunResult:
     """The stages from the first question on, under a record of their own: execute, score, aggregate."""
     with recorded(session, setup.model, manifest) as run_id:
@@ -110,13 +110,13 @@ def run_stages(
             if executed.failures:
                 session.store.runs.add_failures(run_id, executed.failures.items())
             with session.stage("score"):
-                results = score(session, setup, posed, executed)
+                results = score(session, setup, built, executed)
                 groups = aggregate_groups(setup.groups, results)
         result = make_result(session, run_id, setup, plan, executed, results, groups, manifest)
-        return end_record(session, result, posed, executed)
+        return end_record(session, result, built, executed)
 
 
-def end_record(session: Session, result: RunResult, posed: Sequence[BuiltTask], executed: Executed) -> RunResult:
+def end_record(session: Session, result: RunResult, built: Sequence[BuiltTask], executed: Executed) -> RunResult:
     """Marks a run as ended, with what it found and the values of its documents.
 
     Gives the run with what of that could not be kept: a full disk must not hide the numbers.
@@ -124,7 +124,7 @@ def end_record(session: Session, result: RunResult, posed: Sequence[BuiltTask], 
     run_problems: list[Problem] = []
     kept = [
         values
-        for item, found in zip(posed, result.tasks, strict=True)
+        for item, found in zip(built, result.tasks, strict=True)
         for values in tried(run_problems, f"the values of {found.name}", _kept_by(item, found))
     ]
     result = replace(result, run_problems=(*result.run_problems, *run_problems))
@@ -137,8 +137,8 @@ def end_record(session: Session, result: RunResult, posed: Sequence[BuiltTask], 
     return result
 
 
-def _kept_by(posed: BuiltTask, result: TaskResult) -> Callable[[], list[DocumentValues]]:
-    return lambda: document_values(posed.task.scoring, result)
+def _kept_by(built: BuiltTask, result: TaskResult) -> Callable[[], list[DocumentValues]]:
+    return lambda: document_values(built.task.scoring, result)
 
 
 _Made = TypeVar("_Made")
@@ -159,15 +159,15 @@ def prepared(
 ) -> Iterator[tuple[Setup, list[BuiltTask], RequestPlan]]:
     """The stages before asking: resolve, pose, plan. Also the dry run."""
     with resolved(session, tasks, model) as setup:
-        posed = []
+        built = []
         for task in setup.tasks:
             with session.stage("pose", task.card.name):
-                posed.append(build_task(task, session.spec, setup.model.fingerprint.digest))
-        check_golds(posed, session.spec)
-        check_scorers(posed, setup.scorers)
+                built.append(build_task(task, session.spec, setup.model.fingerprint.digest))
+        check_golds(built, session.spec)
+        check_scorers(built, setup.scorers)
         with session.stage("plan"):
-            plan = plan_missing(session, posed)
-        yield setup, posed, plan
+            plan = plan_missing(session, built)
+        yield setup, built, plan
 
 
 @contextmanager
@@ -184,13 +184,13 @@ def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None
             setup.model.close()
 
 
-def plan_missing(session: Session, posed: Sequence[BuiltTask]) -> RequestPlan:
+def plan_missing(session: Session, built: Sequence[BuiltTask]) -> RequestPlan:
     """What is asked that the store cannot answer."""
     requests: dict[bytes, Request] = {}
-    for item in posed:
+    for item in built:
         requests.update(item.keys.requests)
     known = session.store.responses.known(requests)
-    plan = make_plan(sum(item.keys.posed for item in posed), requests, known)
+    plan = make_plan(sum(item.keys.posed for item in built), requests, known)
     session.listener(Planned(plan.posed, plan.unique, plan.known, len(plan.missing), sum(plan.works)))
     return plan
 
@@ -213,19 +213,19 @@ def recorded(session: Session, model: Model, manifest: Mapping[str, Any]) -> Ite
         raise
 
 
-def score(session: Session, setup: Setup, posed: Sequence[BuiltTask], executed: Executed) -> tuple[TaskResult, ...]:
+def score(session: Session, setup: Setup, built: Sequence[BuiltTask], executed: Executed) -> tuple[TaskResult, ...]:
     """Every task's result, from the store and what this run brought."""
     iterations, sparing = session.spec.bootstrap_iters, session.spec.sparing
     report = delayed_report(session.listener)
     results = tuple(
         scored_task(item, scorer, session.store.responses, executed, iterations, report)
-        for item, scorer in zip(posed, setup.scorers, strict=True)
+        for item, scorer in zip(built, setup.scorers, strict=True)
     )
     if sparing.sample is None and not sparing.may_stop_early:
         return results
-    from assay.run.sparing import with_subsample_estimates
+    from assay.studies.sampling.estimates import with_subsample_estimates
 
-    return with_subsample_estimates(posed, results, sparing, session.references)
+    return with_subsample_estimates(built, results, sparing, session.references)
 
 
 def make_result(
@@ -293,7 +293,7 @@ def _variance(session: Session, setup: Setup, results: tuple[TaskResult, ...]) -
     is_varied = session.spec.options.axes != VariationAxes()
     if not is_varied and not any(isinstance(t, LmEvalTask) and t.definition.prompt for t in setup.tasks):
         return ()
-    from assay.run.varying import task_variances
+    from assay.studies.variance.decomposition import task_variances
 
     return task_variances(setup.tasks, setup.scorers, results)
 

@@ -10,20 +10,20 @@ from typing import Any
 from assay.core.comparisons import CUSTOM
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
-from assay.core.reporting import ProgressCallback, ignore_progress
+from assay.core.progress import ProgressCallback, ignore_progress
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
 from assay.core.scores import MetricResult, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.core.variance_axes import task_family
-from assay.scoring.failing import Leaf, group_bounds, task_bounds
+from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
+from assay.scoring.metric_values import MetricValues
 from assay.scoring.metrics.aggregations import AGGREGATIONS
-from assay.scoring.metrics.own_functions import custom_aggregation
-from assay.scoring.metrics.reading import Unreadable
-from assay.scoring.problems import problem_of, missing_members
+from assay.scoring.metrics.task_functions import custom_aggregation
+from assay.scoring.metrics.value_types import Unreadable
+from assay.scoring.problems import missing_members, problem_of
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.task_code import task_code_error
-from assay.scoring.texts import add_counts
-from assay.scoring.values import MetricValues
+from assay.scoring.text_counts import add_counts
 from assay.stats.means import empty_estimate
 from assay.stats.pooled import group_estimate, lm_eval_group_stderr
 
@@ -264,7 +264,10 @@ def _group_result(group: GroupSpec, leaves: tuple[str, ...], results: Sequence[T
         metrics = tuple(map(_without_value, metrics))
     counts = [task.texts for task in scored if task.texts is not None] if group.is_pooled else []
     texts = add_counts(counts) if counts and problem is None else None
-    size, counts_of_all = sum(task.sample_len for task in results), sum_denominators([task.denominators for task in results])
+    size, counts_of_all = (
+        sum(task.sample_len for task in results),
+        sum_denominators([task.denominators for task in results]),
+    )
     return GroupResult(group, leaves, metrics, size, texts, counts_of_all, problem)
 
 

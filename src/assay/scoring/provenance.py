@@ -88,7 +88,9 @@ def _draw(
 ) -> Extraction:
     if contains_fallback(made, nothing):
         return NOTHING
-    start, end = _place(*pattern, draw) if pattern is not None and isinstance(draw, str) else (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+    start, end = (
+        _place(*pattern, draw) if pattern is not None and isinstance(draw, str) else (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+    )
     return Extraction(made if isinstance(made, str) else str(made), name, start, end)
 
 

@@ -10,7 +10,7 @@ from assay.core.reliability import Reliability
 from assay.core.responses import Failure, LabelScores, Logprob
 from assay.core.results import AnsweredDocument
 from assay.core.scores import MetricResult
-from assay.scoring.scorers.choice import choice_view, confidence, scores_view
+from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
 
 # Metrics that a table of reliability explains.
 _EXPLAINED = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})

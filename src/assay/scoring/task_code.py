@@ -17,7 +17,7 @@ from assay.core.requests import Instance, RollingLoglikelihood
 from assay.core.responses import Logprob
 from assay.core.specs import MetricSpec
 from assay.scoring.metrics.definitions import Value
-from assay.scoring.scorers.answer import AnswerView, cast_like
+from assay.scoring.scorers.generated_answer import AnswerView, cast_like
 
 
 def task_code_error(where: str, what: str, error: BaseException) -> UserError:
@@ -69,7 +69,9 @@ class ProcessedDocument(NamedTuple):
     document: Mapping[str, Any] | None
 
 
-def run_process_results(process: ProcessFunction, document: Document, results: Sequence[Any], where: str) -> ProcessedDocument:
+def run_process_results(
+    process: ProcessFunction, document: Document, results: Sequence[Any], where: str
+) -> ProcessedDocument:
     """The values that the task's own scoring gives a document."""
     where = f"{where}, document {document.id}"
     own = copied_fields(document.fields)

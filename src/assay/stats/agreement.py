@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
-from assay.core.calls import checked
+from assay.core.call_checks import checked
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Estimate
 from assay.stats.inputs import length_error
@@ -95,7 +95,9 @@ def percent_agreement(
     rated = _rated(ratings, clusters)
     pairs = np.array([math.comb(sum(own.values()), 2) for own in rated.kinds])
     alike = np.array([sum(math.comb(count, 2) for count in own.values()) for own in rated.kinds])
-    return _bootstrap_estimate(rated.places, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters)
+    return _bootstrap_estimate(
+        rated.places, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters
+    )
 
 
 def cohen_kappa(
@@ -368,7 +370,7 @@ def _bootstrap_estimate(
     """
     import numpy as np
 
-    from assay.stats.bootstrap import group_sums, cluster_indices, bootstrap_counts, replicates_estimate, spread
+    from assay.stats.bootstrap import bootstrap_counts, cluster_indices, group_sums, replicates_estimate, spread
 
     n = len(kinds)
     if n == 0:
@@ -425,7 +427,9 @@ def _rated(ratings: Sequence[Sequence[Hashable | None]], clusters: Sequence[Hash
     kept = [place for place, own in enumerate(present) if own.total() > 1]
     alike = [frozenset(present[place].items()) for place in kept]
     kinds = [Counter(dict(own)) for own in dict.fromkeys(alike)]
-    return _Rated(kinds, cluster_indices(alike, len(kept)), None if clusters is None else [clusters[place] for place in kept])
+    return _Rated(
+        kinds, cluster_indices(alike, len(kept)), None if clusters is None else [clusters[place] for place in kept]
+    )
 
 
 def _values(rows: Sequence[Sequence[Hashable]], is_sorted: bool) -> dict[Hashable, int]:

@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.scores import Estimate
-from assay.stats.inputs import require_finite, is_binary, length_error
-from assay.stats.means import LEVEL, bounded_interval, is_bounded, is_rounding_error, empty_estimate, t_quantile, wilson_interval
+from assay.stats.inputs import is_binary, length_error, require_finite
+from assay.stats.means import (
+    LEVEL,
+    bounded_interval,
+    empty_estimate,
+    is_bounded,
+    is_rounding_error,
+    t_quantile,
+    wilson_interval,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +111,9 @@ def _estimate(
     value: float, error: float | None, ends: tuple[float, float] | None, n: int, method: str, clusters: int
 ) -> ClusteredEstimate:
     low, high = ends if ends is not None else (None, None)
-    return ClusteredEstimate(Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW_CLUSTERS)
+    return ClusteredEstimate(
+        Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW_CLUSTERS
+    )
 
 
 def _student(mean: float, error: float | None, clusters: int) -> tuple[float, float] | None:

@@ -48,8 +48,8 @@ def confidence_estimate(
     """
     import numpy as np
 
-    from assay.stats.bootstrap import MIN_UNITS, cluster_indices, bootstrap_counts, replicates_estimate, spread
-    from assay.stats.gaps import absolute_gaps_estimate
+    from assay.stats.absolute_gaps import absolute_gaps_estimate
+    from assay.stats.bootstrap import MIN_UNITS, bootstrap_counts, cluster_indices, replicates_estimate, spread
 
     sure, hit = (np.array(part) for part in checked(confidences, hits))
     n = len(sure)

@@ -14,7 +14,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.matrices import Correlation
-from assay.stats.multiple import SMALLEST_P
+from assay.stats.multiple_testing import SMALLEST_P
 
 MIN_UNITS = 3
 MAX_PERMUTED = 7

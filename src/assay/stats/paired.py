@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from assay.core.errors import DataError, Fault
-from assay.stats.inputs import require_finite, is_binary, length_error
+from assay.stats.inputs import is_binary, length_error, require_finite
 from assay.stats.means import LEVEL, wilson_interval
-from assay.stats.multiple import SMALLEST_P
+from assay.stats.multiple_testing import SMALLEST_P
 from assay.stats.proportions import exact_interval
 
 

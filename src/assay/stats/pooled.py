@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from assay.core.scores import Estimate
 from assay.stats.means import LEVEL, empty_estimate, t_quantile
-from assay.stats.multiple import SMALLEST_P
+from assay.stats.multiple_testing import SMALLEST_P
 
 
 def group_estimate(

@@ -13,12 +13,12 @@ from assay.stats.inputs import is_binary
 from assay.stats.means import (
     LEVEL,
     bounded_interval,
+    empty_estimate,
+    infinite_estimate,
     is_bounded,
     is_rounding_error,
-    empty_estimate,
     standard_error,
     t_quantile,
-    infinite_estimate,
     wilson_interval,
 )
 from assay.stats.paired import newcombe_interval

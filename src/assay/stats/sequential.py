@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.stats.inputs import is_binary, same_documents, require_share, require_within
+from assay.stats.inputs import is_binary, require_share, require_within, same_documents
 from assay.stats.means import LEVEL
 
 if TYPE_CHECKING:

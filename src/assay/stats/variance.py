@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault
-from assay.core.variance_axes import DOCUMENT, VarianceComponent, Decomposition, Effect, StderrForecast
+from assay.core.variance_axes import DOCUMENT, Decomposition, Effect, StderrForecast, VarianceComponent
 from assay.stats.clustered import clustered_mean
 from assay.stats.means import bounded_interval, is_rounding_error, standard_error, t_quantile
 
@@ -65,7 +65,9 @@ def decompose(
         raise DataError(Fault("variance", found, "one name per axis, each once, the nested one among them"))
     table, has_all = _complete(table, names)
     unvaried = tuple(name for name, size in zip(names, table.shape, strict=True) if size == 1)
-    design_effect = _design_effect(table, names, [own for own, is_kept in zip(clusters or (), has_all, strict=False) if is_kept])
+    design_effect = _design_effect(
+        table, names, [own for own, is_kept in zip(clusters or (), has_all, strict=False) if is_kept]
+    )
     table = table.reshape([size for size in table.shape if size > 1])
     names = [name for name in names if name not in unvaried]
     if not names:
@@ -271,7 +273,9 @@ def _components(
     return tuple(sorted(found, key=lambda item: -item.variance))
 
 
-def _forecasts(kept: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population) -> tuple[StderrForecast, ...]:
+def _forecasts(
+    kept: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
+) -> tuple[StderrForecast, ...]:
     def with_times(factor: str, times: float) -> float:
         return math.sqrt(_variance_of_mean(kept, {**sizes, factor: sizes[factor] * times}, population))
 

@@ -16,11 +16,18 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from assay.core.atomic_files import private_folder, private_opener
 from assay.core.errors import Fault, StoreError
 from assay.core.interrupts import defer_signals
-from assay.core.writing import private_folder, private_opener
-from assay.store.files import MARK, check_not_emptied, is_network_path, locate, read_only_access, unwritable_reason
-from assay.store.schema import APPLICATION_ID, MIGRATIONS, check_identity, migrate
+from assay.store.file_access import (
+    MARK,
+    check_not_emptied,
+    is_network_path,
+    locate,
+    read_only_access,
+    unwritable_reason,
+)
+from assay.store.migrations import APPLICATION_ID, MIGRATIONS, check_identity, migrate
 
 try:
     import fcntl

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import TracebackType
 
 from assay.store.database import MEMORY, Database
-from assay.store.fitted import FittedModels
-from assay.store.responses import Responses
-from assay.store.runs import Runs
-from assay.store.values import DocumentTable
+from assay.store.response_table import Responses
+from assay.store.run_records import Runs
+from assay.store.trained_models import FittedModels
+from assay.store.value_table import DocumentTable
 
 
 class Store:

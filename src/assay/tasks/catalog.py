@@ -14,7 +14,7 @@ from pathlib import Path
 
 from assay.core.errors import Fault, UserError
 from assay.core.registry import Registry
-from assay.tasks.indexing import TaskEntry, index_folder
+from assay.tasks.catalog_index import TaskEntry, index_folder
 
 LIBRARY = Path(__file__).parent / "library"
 PLUGINS = Registry("task", {}, "assay.tasks")

@@ -16,7 +16,7 @@ from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, did_you_mean
 from assay.core.identity import digest
 from assay.core.specs import TaskCard
-from assay.tasks.harness.fields import text_reader
+from assay.tasks.lm_eval.build.fields import text_reader
 
 CLUSTER_KEY = "cluster"
 # In the place of a column: the task's own word, else the column found in its documents.

@@ -20,10 +20,10 @@ from jinja2.runtime import Context
 
 from assay.core.errors import Fault, LimitError, TaskFileError, UserError, did_you_mean
 from assay.core.identity import digest
-from assay.guard.clock import ResourceLimit
-from assay.guard.templates import GuardedEnvironment
-from assay.tasks.harness.read import TaskFile, read_task_file
-from assay.tasks.harness.values import show
+from assay.guard.jinja_sandbox import GuardedEnvironment
+from assay.guard.time_limit import ResourceLimit
+from assay.tasks.lm_eval.file.value_checks import show
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
 from assay.tasks.styles import is_style
 from assay.tasks.templates import check_syntax, failure, make_environment
 
@@ -102,7 +102,9 @@ class PromptTemplate:
     def render_row(self, row: Row) -> RenderedPrompt | SkippedRow:
         """A row as this template puts it."""
         if _CHOICES in row:
-            return SkippedRow(f'the row has a column "{_CHOICES}", which the template cannot tell from its own', fails=True)
+            return SkippedRow(
+                f'the row has a column "{_CHOICES}", which the template cannot tell from its own', fails=True
+            )
         guarded = {key: _guarded(value) for key, value in row.items()}
         try:
             choices = self._choices(guarded, row)

@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import Any, Union
 
 from assay.core.annotations import coerce_fields, shown, shown_list
-from assay.core.calls import checked_dataclass, checked
+from assay.core.call_checks import checked, checked_dataclass
 from assay.core.documents import Document
 from assay.core.errors import ArgumentError, DataError, Fault, UserError
 from assay.core.formats import Question as Format
 from assay.core.metric_names import expanded_specs
 from assay.core.requests import Generation, Instance, Loglikelihood, Prompt, Request, RollingLoglikelihood, Sampling
 from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring, TaskCard
-from assay.tasks.formats import infer, infer_classes
+from assay.tasks.question_detection import infer, infer_classes
 
 Row = Mapping[str, Any]
 

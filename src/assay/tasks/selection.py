@@ -13,25 +13,25 @@ from typing import Any, Union
 
 from assay.core.errors import Fault, TaskFileError, UnknownName, UserError
 from assay.core.protocols import Task
-from assay.core.specs import LM_EVAL, VariationAxes, GroupSpec, TaskOptions
+from assay.core.specs import LM_EVAL, GroupSpec, TaskOptions, VariationAxes
 from assay.core.variance_axes import is_variant
-from assay.tasks import files
+from assay.data import readers as files
 from assay.tasks.catalog import PLUGINS, Catalog
+from assay.tasks.catalog_index import TaskEntry
 from assay.tasks.corpora import MARK, TextTask, open_corpus
-from assay.tasks.harness.code import CodeLoader, Consent, Shim, bind, refusals
-from assay.tasks.harness.definition import TaskDefinition, define
-from assay.tasks.harness.groups import MemberOverrides, GroupDefinition, Member, define_group, unknown_member
-from assay.tasks.harness.prompted import ALL_PROMPTS, PromptOptions, in_prompts
-from assay.tasks.harness.read import FunctionReference, KeyPath, TaskFile, read_task_file, references
-from assay.tasks.harness.schema import KnownNames, group_faults, task_faults
-from assay.tasks.harness.task import LmEvalTask
-from assay.tasks.harness.varied import by_variant, varied
-from assay.tasks.indexing import TaskEntry
-from assay.tasks.profiles.applying import ProfileOverrides
-from assay.tasks.profiles.book import BestOfVariants, ProfileApplier
-from assay.tasks.profiles.reading import find_profile
+from assay.tasks.lm_eval.file.definition import TaskDefinition, define
+from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
+from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, bind, refusals
+from assay.tasks.lm_eval.file.schema import KnownNames, group_faults, task_faults
+from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, KeyPath, TaskFile, read_task_file, references
+from assay.tasks.lm_eval.task import LmEvalTask
+from assay.tasks.lm_eval.variants.axes import by_variant, varied
+from assay.tasks.lm_eval.variants.prompt import ALL_PROMPTS, PromptOptions, in_prompts
+from assay.tasks.profiles.apply import ProfileOverrides
+from assay.tasks.profiles.expand import BestOfVariants, ProfileApplier
+from assay.tasks.profiles.parse import find_profile
 from assay.tasks.styles import OWN, Style, find_style, is_style
-from assay.tasks.unknown import empty_folder, unknown_task
+from assay.tasks.unknown_names import empty_folder, unknown_task
 
 Wanted = Union[str, Task]
 
@@ -102,7 +102,9 @@ class _Builder:
         self._style: Style | None = None
         self._is_styled = False
         self._prompt: str | None = None
-        self.profile_applier = ProfileApplier(names.metrics, find_profile(options.like) if options.like is not None else None)
+        self.profile_applier = ProfileApplier(
+            names.metrics, find_profile(options.like) if options.like is not None else None
+        )
         self.tasks: dict[str, Task] = {}
         self.groups: dict[str, GroupSpec] = {}
         self.faults: dict[Fault, None] = {}  # in order, each once

@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault, UserError, did_you_mean
 from assay.core.formats import MultipleChoice
-from assay.tasks.harness.read import read_task_file
+from assay.tasks.lm_eval.file.yaml_reader import read_task_file
 from assay.tasks.templates import check_syntax, render, undefined_names
 
 # MMLU has no word before a question, and neither has ARC in its form (Biderman et al. 2024, appendix B.2). Only a task
@@ -24,7 +24,9 @@ _QUESTION_TEMPLATE = (
     "{% if context %}{{context}}\n{% endif %}"
     "{% if question %}{% if headed_list %}Question: {% endif %}{{question}}\n{% endif %}"
 )
-_OPTIONS_TEMPLATE = _QUESTION_TEMPLATE + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
+_OPTIONS_TEMPLATE = (
+    _QUESTION_TEMPLATE + "{% for option in options %}{{option.label}}. {{option.text}}\n{% endfor %}Answer:"
+)
 _QUESTION_NAMES = ("question", "context", "choices", "completes", "headed", "headed_list")
 _NAMES = (*_QUESTION_NAMES, "labels", "options", "task", "parts", "are_classes")
 _ANSWER_NAMES = (*_NAMES, "choice", "label")
@@ -304,7 +306,9 @@ class PartNames:
 _NO_PART_NAMES = PartNames()
 
 
-def apply_style(question: MultipleChoice, style: Style, order: Sequence[int], where: str, part_names: PartNames | None = None) -> StyledQuestion:
+def apply_style(
+    question: MultipleChoice, style: Style, order: Sequence[int], where: str, part_names: PartNames | None = None
+) -> StyledQuestion:
     """A question in a style.
 
     Args:

@@ -17,10 +17,10 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 
 from assay.core.errors import DataError, Fault, LimitError, TaskFileError, UserError, did_you_mean
-from assay.guard.clock import ResourceLimit
-from assay.guard.growth import MOST_CHARACTERS, check_size, joined
-from assay.guard.patterns import check_search_time
-from assay.guard.templates import GuardedEnvironment
+from assay.guard.jinja_sandbox import GuardedEnvironment
+from assay.guard.regex import check_search_time
+from assay.guard.size_limit import MOST_CHARACTERS, check_size, joined
+from assay.guard.time_limit import ResourceLimit
 
 # A literal in a template's result may be as long as any real list of choices, not as long as an attack.
 LONGEST_LITERAL = 1_000_000

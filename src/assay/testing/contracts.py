@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.core.answers import FINISH_REASONS, check_answer
 from assay.core.documents import Document
 from assay.core.identity import request_digest
-from assay.core.protocols import ReportsWorkload, Model, Progress, Task, ExposesTokens
+from assay.core.output_checks import FINISH_REASONS, check_answer
+from assay.core.protocols import ExposesTokens, Model, Progress, ReportsWorkload, Task
 from assay.core.requests import (
     HEAD_KINDS,
     REQUEST_KINDS,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from assay.core.responses import Failure, Logprob
-from assay.models.batches import Batching, BatchLimit
-from assay.models.engine.loops import CKernels, find_c_kernels
-from assay.models.engine.reader import TreeReader, make_reader, using_attention
-from assay.models.engine.scoring import TreeScorer
-from assay.models.network import Network, wrap
-from assay.models.tokens import EncodedText
+from assay.models.engine.c_kernels import CKernels, find_c_kernels
+from assay.models.engine.forward import TreeReader, make_reader, using_attention
+from assay.models.engine.tree_scoring import TreeScorer
+from assay.models.hf.batching import Batching, BatchLimit
+from assay.models.hf.decoder.network import Network, wrap
+from assay.models.hf.tokenization import EncodedText
 
 VOCABULARY = 64
 Ask = Callable[..., dict[int, Logprob | Failure]]

@@ -22,14 +22,14 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from assay.core.requests import Generation
 from assay.core.responses import Logprob, Text
-from assay.models.causal_arguments import AUTO, PADDED, TREE
-from assay.models.encoding import Job
-from assay.models.engine.account import flop_rates
-from assay.models.engine.choosing import SINGLE, choose_engine
+from assay.models.engine.backend_choice import SINGLE, choose_engine
 from assay.models.engine.engine import Engine
-from assay.models.generation import TextGenerator
-from assay.models.network import Network, quiet, wrap
-from assay.models.tokens import EncodedPrompt, EncodedText
+from assay.models.engine.flops import flop_rates
+from assay.models.hf.arguments import AUTO, PADDED, TREE
+from assay.models.hf.decoder.network import Network, quiet, wrap
+from assay.models.hf.encoding import Job
+from assay.models.hf.generation import TextGenerator
+from assay.models.hf.tokenization import EncodedPrompt, EncodedText
 
 VOCABULARY, LONGEST, WINDOW = 97, 160, 8
 FLOAT32 = 1e-4

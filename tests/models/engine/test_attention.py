@@ -11,10 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from assay.models.engine.attention import Kernel, PrefixCache, PackAttention, Unsupported, attend, make_mask, merge, answering_attention
+from assay.models.engine.attention import (
+    Kernel,
+    PackAttention,
+    PrefixCache,
+    Unsupported,
+    answering_attention,
+    attend,
+    make_mask,
+    merge,
+)
 from assay.models.engine.packs import COMMON_PREFIX, make_pack
-from assay.models.engine.tree import PrefixTree, build_tree
-from assay.models.tokens import EncodedText
+from assay.models.engine.prefix_tree import PrefixTree, build_tree
+from assay.models.hf.tokenization import EncodedText
 
 CPU = torch.device("cpu")
 MODULE = SimpleNamespace(training=False)
@@ -40,7 +49,9 @@ def by_packs(tree: PrefixTree, size: int, rule: Any = None, dtype: Any = torch.f
     path, parts = PrefixCache(), []
     for low in range(0, len(tree), size):
         pack = make_pack(tree, low, min(low + size, len(tree)))
-        entry = PackAttention(pack, path, CPU, dtype, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path))
+        entry = PackAttention(
+            pack, path, CPU, dtype, True, torch.from_numpy(pack.positions), torch.from_numpy(pack.path)
+        )
         rows = slice(pack.low, pack.high)
         with answering_attention(entry):
             mask = make_mask(mask_function=rule) if rule is not None else None

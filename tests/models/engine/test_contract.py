@@ -19,15 +19,15 @@ import transformers
 from assay.core.errors import ModelError
 from assay.core.requests import Generation
 from assay.core.responses import Failure, Logprob, Text
-from assay.models.batches import BatchLimit
-from assay.models.causal_arguments import AUTO, PADDED, TREE
-from assay.models.encoding import Job
-from assay.models.engine.account import flop_rates
-from assay.models.engine.choosing import SINGLE, EngineChoice, choose_engine
+from assay.models.engine.backend_choice import SINGLE, EngineChoice, choose_engine
 from assay.models.engine.engine import Engine
-from assay.models.generation import TextGenerator
-from assay.models.network import Network, wrap
-from assay.models.tokens import EncodedPrompt, EncodedText
+from assay.models.engine.flops import flop_rates
+from assay.models.hf.arguments import AUTO, PADDED, TREE
+from assay.models.hf.batching import BatchLimit
+from assay.models.hf.decoder.network import Network, wrap
+from assay.models.hf.encoding import Job
+from assay.models.hf.generation import TextGenerator
+from assay.models.hf.tokenization import EncodedPrompt, EncodedText
 
 VOCABULARY = 211
 WINDOW = 8

@@ -22,15 +22,15 @@ from assay.models.engine.memory import (
     address_room,
     container_room,
     free_bytes,
-    release_memory,
+    memory_budget,
     pack_tokens,
     peak_bytes,
-    memory_budget,
+    release_memory,
     slots_for,
     token_bytes,
     weight_bytes,
 )
-from assay.models.network import Network
+from assay.models.hf.decoder.network import Network
 
 CPU = torch.device("cpu")
 GIGABYTE = 1 << 30

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Pack, make_pack
-from assay.models.engine.tree import PrefixTree, build_tree
-from assay.models.tokens import EncodedText
+from assay.models.engine.prefix_tree import PrefixTree, build_tree
+from assay.models.hf.tokenization import EncodedText
 
 
 def random_tree(seed: int, stem: int) -> PrefixTree:

@@ -8,8 +8,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.models.engine.kernel import Kernel
-from assay.models.engine.loops import CKernels
+from assay.models.engine.attention_kernel import Kernel
+from assay.models.engine.c_kernels import CKernels
 from assay.models.engine.tiles import LEAST_TILES, TILE_ROWS, WIDTH_STEP, SparseBlock, Tiles, batch_tiles
 
 CPU = torch.device("cpu")
@@ -35,7 +35,9 @@ def random_looks(seed: int) -> list[SparseBlock]:
 
 
 def seen(sparse_block: SparseBlock) -> dict[int, set[int]]:
-    return {sparse_block.start + row: set(sparse_block.keys[line].tolist()) for row, line in enumerate(sparse_block.allowed)}
+    return {
+        sparse_block.start + row: set(sparse_block.keys[line].tolist()) for row, line in enumerate(sparse_block.allowed)
+    }
 
 
 @settings(max_examples=40, deadline=None)
@@ -105,7 +107,10 @@ def test_compiled_loops_do_too(loops: CKernels, is_weighed: bool, softcap: float
 
 
 def test_a_broken_number_stays_with_those_who_look_at_it(loops: CKernels) -> None:
-    sparse_blocks = [SparseBlock(0, np.arange(20), np.tri(20, dtype=bool)), SparseBlock(20, np.arange(20, 40), np.tri(20, dtype=bool))]
+    sparse_blocks = [
+        SparseBlock(0, np.arange(20), np.tri(20, dtype=bool)),
+        SparseBlock(20, np.arange(20, 40), np.tri(20, dtype=bool)),
+    ]
     query, key, value = (numbers(place, 1, 40, 2, 16).float().transpose(1, 2) for place in range(3))
     key[0, 0, 7, 3] = torch.nan
     nothing = (key[:, :, :0], value[:, :, :0])
@@ -117,6 +122,8 @@ def test_a_broken_number_stays_with_those_who_look_at_it(loops: CKernels) -> Non
 
 def test_few_tiles_of_a_width_go_with_the_next() -> None:
     sizes = [*[10] * LEAST_TILES, 20, *[40] * LEAST_TILES, 70]
-    sparse_blocks = [SparseBlock(row, np.arange(size), np.ones((1, size), dtype=bool)) for row, size in enumerate(sizes)]
+    sparse_blocks = [
+        SparseBlock(row, np.arange(size), np.ones((1, size), dtype=bool)) for row, size in enumerate(sizes)
+    ]
     batches = [(len(bias), bias.shape[-1]) for bias in batch_tiles(sparse_blocks, 0, torch.float32, CPU).biases]
     assert batches == [(LEAST_TILES, WIDTH_STEP), (LEAST_TILES + 2, 5 * WIDTH_STEP)]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from assay.models.engine.calls import KernelCall
-from assay.models.engine.kernel import Kernel, bias_of, merge, apply_sinks
-from assay.models.engine.loops import CKernels
+from assay.models.engine.attention_calls import KernelCall
+from assay.models.engine.attention_kernel import Kernel, apply_sinks, bias_of, merge
+from assay.models.engine.c_kernels import CKernels
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, concat_ranges
 from assay.models.engine.tiles import TILE_KEYS, SparseBlock, Tiles
 
@@ -191,7 +191,9 @@ class PackAttention:
         self._leave(key, value, path_key, path_value)
         return output
 
-    def _tiled(self, tiles: Tiles | None, inputs: AttentionInputs, path: tuple[Tensor, Tensor], weight: Tensor | None) -> Tensor:
+    def _tiled(
+        self, tiles: Tiles | None, inputs: AttentionInputs, path: tuple[Tensor, Tensor], weight: Tensor | None
+    ) -> Tensor:
         """What the rows of tiles see, and room for the others; weights are filled in. Rows come first in memory."""
         query = inputs.query
         heads, count = query.shape[1:3]

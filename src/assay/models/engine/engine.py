@@ -13,24 +13,24 @@ from typing import Any, TypeVar, cast
 
 from assay.core.protocols import Progress
 from assay.core.responses import Text
-from assay.models.batches import Batching, BatchLimit
-from assay.models.causal_arguments import PADDED
-from assay.models.encoding import Job
 from assay.models.engine import memory
-from assay.models.engine.account import ComputeCounts, Meter, FlopRates, unshared_counts, tree_counts
-from assay.models.engine.choosing import SINGLE, EngineChoice
-from assay.models.engine.dictation import check_padding, check_slots
-from assay.models.engine.picking import TokenSampler, make_sampler
-from assay.models.engine.reader import using_attention
-from assay.models.engine.scoring import ScoringGroup, Scored, TreeScorer
-from assay.models.engine.slots import SlotGenerator, QueuedPrompt
-from assay.models.engine.tree import build_tree
-from assay.models.engine.tuning import LayerPatches, pack_for_scoring, pack_for_decoding, undo_all
-from assay.models.generation import TextGenerator, Generated, share_batches, generate_texts
-from assay.models.likelihood import score_pairs
-from assay.models.network import Network, automatic_limit
-from assay.models.quantizing import rounds_inputs
-from assay.models.tokens import EncodedPrompt, EncodedText, as_texts
+from assay.models.engine.backend_choice import SINGLE, EngineChoice
+from assay.models.engine.continuous_batching import QueuedPrompt, SlotGenerator
+from assay.models.engine.cpu_layers import LayerPatches, pack_for_decoding, pack_for_scoring, undo_all
+from assay.models.engine.flops import ComputeCounts, FlopRates, Meter, tree_counts, unshared_counts
+from assay.models.engine.forward import using_attention
+from assay.models.engine.generation_probe import check_padding, check_slots
+from assay.models.engine.prefix_tree import build_tree
+from assay.models.engine.token_sampling import TokenSampler, make_sampler
+from assay.models.engine.tree_scoring import Scored, ScoringGroup, TreeScorer
+from assay.models.hf.arguments import PADDED
+from assay.models.hf.batching import Batching, BatchLimit
+from assay.models.hf.decoder.network import Network, automatic_limit
+from assay.models.hf.encoding import Job
+from assay.models.hf.generation import Generated, TextGenerator, generate_texts, share_batches
+from assay.models.hf.likelihood import score_pairs
+from assay.models.hf.quantization import rounds_inputs
+from assay.models.hf.tokenization import EncodedPrompt, EncodedText, as_texts
 
 Entry = TypeVar("Entry")
 # Ways of writing, and the kind of batch that holds one row.
@@ -83,7 +83,9 @@ class Engine:
             self.meter.planned = self.meter.planned + self._prompt_counts(job.prompts)
             self.meter.most = sum(prompt.max_tokens for prompt in job.prompts)
         if self._for_scoring is None and self.choice.reader is not None:
-            self._for_scoring = self._pack_for_scoring([scoring_group for group in scoring_groups for scoring_group in group])
+            self._for_scoring = self._pack_for_scoring(
+                [scoring_group for group in scoring_groups for scoring_group in group]
+            )
         self.meter.seconds += time.perf_counter() - started
         self.meter.report_progress()
         return scoring_groups
@@ -203,13 +205,19 @@ class Engine:
             return []
         settings = (self.network.module.generation_config, self.network.device)
         samplers = ((prompt, partial(make_sampler, prompt, *settings)) for prompt in prompts)
-        return [QueuedPrompt(prompt, cast("Callable[[], TokenSampler]", make)) for prompt, make in samplers if make() is not None]
+        return [
+            QueuedPrompt(prompt, cast("Callable[[], TokenSampler]", make))
+            for prompt, make in samplers
+            if make() is not None
+        ]
 
     def _share_a_batch(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> bool:
         """Whether `generate` would be given some of these prompts in one batch."""
         return self._batching("generate").limit.rows != 1 and share_batches(prompts, text_generator)
 
-    def _generate(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator, kind: str) -> Iterator[Generated]:
+    def _generate(
+        self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator, kind: str
+    ) -> Iterator[Generated]:
         known = {prompt.index: prompt for prompt in prompts}
         if known:
             self._used.add(ALONE if kind == ALONE else PADDED)

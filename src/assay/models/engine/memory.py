@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.models.config_values import config_number, config_value
+from assay.models.hf.config_values import config_number, config_value
 
 if TYPE_CHECKING:
     import torch

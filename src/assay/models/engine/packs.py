@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from assay.models.engine.tree import SegmentPiece, PrefixTree, IntArray, pieces
+from assay.models.engine.prefix_tree import IntArray, PrefixTree, SegmentPiece, pieces
 
 # Rows of a block of several pieces: few enough that what its mask rules out costs little, enough to keep the number of
 # calls small. A piece by itself needs no mask and is a block, however long.

@@ -16,16 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.core.responses import Failure, Logprob
-from assay.models.batches import Batching, BatchLimit, attempt
-from assay.models.config_values import config_number, config_value
-from assay.models.engine.head import token_logprobs
+from assay.models.engine.forward import TreeReader, using_attention
 from assay.models.engine.packs import make_pack
-from assay.models.engine.reader import TreeReader, using_attention
-from assay.models.engine.scoring import TreeScorer
-from assay.models.engine.tree import PrefixTree, IntArray
-from assay.models.likelihood import score_pairs
-from assay.models.network import Network
-from assay.models.tokens import EncodedText
+from assay.models.engine.prefix_tree import IntArray, PrefixTree
+from assay.models.engine.tree_scoring import TreeScorer
+from assay.models.engine.vocabulary_head import token_logprobs
+from assay.models.hf.batching import Batching, BatchLimit, attempt
+from assay.models.hf.config_values import config_number, config_value
+from assay.models.hf.decoder.network import Network
+from assay.models.hf.likelihood import score_pairs
+from assay.models.hf.tokenization import EncodedText
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from assay.models.engine.kernel import Kernel, bias_of
-from assay.models.engine.loops import CKernels, Pair, TileTable, can_attend
-from assay.models.engine.tree import IntArray
+from assay.models.engine.attention_kernel import Kernel, bias_of
+from assay.models.engine.c_kernels import CKernels, Pair, TileTable, can_attend
+from assay.models.engine.prefix_tree import IntArray
 
 if TYPE_CHECKING:
     import torch
@@ -103,7 +103,13 @@ class Tiles:
         """
         if self.loops is not None and kernel.softcap is None and can_attend(query, own, path, output, weight):
             if self._table is None:
-                parts = zip(*((sparse_block.start, sparse_block.keys, sparse_block.allowed) for sparse_block in self.sparse_blocks), strict=True)
+                parts = zip(
+                    *(
+                        (sparse_block.start, sparse_block.keys, sparse_block.allowed)
+                        for sparse_block in self.sparse_blocks
+                    ),
+                    strict=True,
+                )
                 self._table = TileTable(*parts)
             self.loops.attend(self._table, query, own, path, output, weight, kernel.scale)
             return

@@ -75,7 +75,11 @@ def _apply(extractor: Extractor, searched: str, is_truncated: bool) -> Extractio
     if is_truncated and extractor.when_truncated is TruncationRule.SKIPPED:
         return NOTHING
     found = extractor.find(searched)
-    if found is None or (is_truncated and extractor.when_truncated is TruncationRule.NEEDS_TEXT_AFTER and not _continues_after(searched, found.end)):
+    if found is None or (
+        is_truncated
+        and extractor.when_truncated is TruncationRule.NEEDS_TEXT_AFTER
+        and not _continues_after(searched, found.end)
+    ):
         return NOTHING
     return Extraction(found.answer, extractor.name, found.start, found.end)
 

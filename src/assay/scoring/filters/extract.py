@@ -11,12 +11,12 @@ from typing import Any
 
 from assay.core.errors import DataError, Fault
 from assay.core.scores import Extraction
-from assay.guard.patterns import check_search_time
+from assay.guard.regex import check_search_time
 from assay.scoring.extraction.extractors import Extractor, FoundAnswer, extract_all, stripped
 from assay.scoring.extraction.extractors import extract as first_found
-from assay.scoring.extraction.lists import QuestionContext, extractor_names, make_extractors
 from assay.scoring.extraction.numbers import canonical
-from assay.scoring.filters.text import INVALID
+from assay.scoring.extraction.rule_lists import QuestionContext, extractor_names, make_extractors
+from assay.scoring.filters.text_filters import INVALID
 
 _LETTERS = tuple(string.ascii_uppercase)
 _PATTERN_KEYS = ("name", "regex", "group", "take")

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from assay.core.protocols import Filter
-from assay.scoring.filters.text import per_draw
+from assay.scoring.filters.text_filters import per_draw
 
 _TAGGED = re.compile(r"\('([^']*)', '([^']*)'\)")
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from assay.core.reporting import ProgressCallback, ignore_progress
+from assay.core.progress import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
-from assay.scoring.metrics import reading
+from assay.scoring.metrics import value_types as reading
 from assay.stats import means
 
 
@@ -50,7 +50,7 @@ def _mean_stderr(values: Sequence[Any], iterations: int, report: ProgressCallbac
 
 def _resampled(statistic: str) -> LmEvalStderr:
     def stderr(values: Sequence[Any], iterations: int, report: ProgressCallback = ignore_progress) -> float | None:
-        from assay.scoring.metrics import resampling
+        from assay.scoring.metrics import resampled as resampling
 
         return resampling.harness_stderr(values, statistic, iterations, report)
 
@@ -63,12 +63,12 @@ def _by_bootstrap(
     """Resampled for our own interval, and again for lm-eval's error where lm-eval has the statistic."""
 
     def estimate(values: Sequence[Any]) -> Estimate:
-        from assay.scoring.metrics import resampling
+        from assay.scoring.metrics import resampled as resampling
 
         return resampling.estimate(values, statistic)
 
     def clustered(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
-        from assay.scoring.metrics import resampling
+        from assay.scoring.metrics import resampled as resampling
 
         return resampling.clustered_estimate(values, statistic, clusters)
 
@@ -123,7 +123,7 @@ def _weighted_nats(values: Sequence[Any]) -> Estimate:
 
 
 def _median_of_known(values: Sequence[Any]) -> Estimate:
-    from assay.scoring.metrics import resampling
+    from assay.scoring.metrics import resampled as resampling
 
     known = _known(values)
     if math.inf in known:  # a hopeless perplexity: it has a median, and no spread
@@ -132,7 +132,7 @@ def _median_of_known(values: Sequence[Any]) -> Estimate:
 
 
 def _drawn(values: Sequence[Any]) -> Estimate:
-    from assay.stats.draws import draws_estimate
+    from assay.stats.pass_at_k import draws_estimate
 
     return draws_estimate(_known(values)).estimate
 
@@ -181,7 +181,7 @@ def _clustered_mean_of_known(values: Sequence[Any], clusters: Sequence[str]) -> 
 
 
 def _clustered_median_of_known(values: Sequence[Any], clusters: Sequence[str]) -> Estimate:
-    from assay.scoring.metrics import resampling
+    from assay.scoring.metrics import resampled as resampling
 
     known = [(value, own) for value, own in zip(values, clusters, strict=True) if not math.isnan(value)]
     if any(value == math.inf for value, _ in known):

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.needs import require
-from assay.core.reporting import ProgressCallback, ignore_progress
+from assay.core.packages import require
+from assay.core.progress import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
-from assay.scoring.metrics.reading import Unreadable
-from assay.stats import bootstrap, harness_bootstrap
+from assay.scoring.metrics.value_types import Unreadable
+from assay.stats import bootstrap
+from assay.stats import lm_eval_bootstrap as harness_bootstrap
 
 _SEGMENTS_AT_ONCE = 100
 _EXPECTED = "[right text or texts, generated text]"

@@ -6,8 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.scoring.scorers import answer, choice, draws, methods, overlap, rotation, spans
-from assay.scoring.scorers import likelihood as continuation
+from assay.scoring.scorers import choice_methods as methods
+from assay.scoring.scorers import choice_orders as rotation
+from assay.scoring.scorers import draws
+from assay.scoring.scorers import generated_answer as answer
+from assay.scoring.scorers import multiple_choice as choice
+from assay.scoring.scorers import rouge as overlap
+from assay.scoring.scorers import squad as spans
+from assay.scoring.scorers import text_likelihood as continuation
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.stats import draws as stats
+from assay.stats import pass_at_k as stats
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,397 @@
+"""Where documents come from: local files, the Hugging Face Hub, or memory.
+
+A source gives rows (plain dicts) by split. JSON, JSON Lines and CSV are read with the standard library,
+Parquet with pyarrow; everything else goes through the `datasets` package, whose only home is here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from assay.core.atomic_files import atomic_write
+from assay.core.errors import DataError, Fault, MissingExtra, did_you_mean, missing_extra, plain_reason
+from assay.core.secrets import redacted
+from assay.data import readers as files
+from assay.data.allowed_paths import check_data_path, check_folder, check_options, check_pattern, is_near
+
+Row = dict[str, Any]
+
+# Builder names of `datasets` that mean local files.
+FILE_BUILDERS = {"json": ".json", "jsonl": ".jsonl", "csv": ".csv", "parquet": ".parquet", "text": ".txt"}
+# Settings of these builders that our own readers honour; any other setting goes to `datasets`.
+_FILE_OPTIONS = {"data_files", "data_dir", "field", "sep", "delimiter", "column_names", "names", "header", "revision"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """A dataset as a task file names it.
+
+    Attributes:
+        path: hub id, local folder, or builder name such as `json`.
+        name: configuration of the dataset.
+        options: further settings, such as `data_files` or `revision`.
+        folder: folder of the task file, against which relative paths are tried first.
+        where: the task file, for errors.
+    """
+
+    path: str
+    name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+    where: str = ""
+
+
+class Source(Protocol):
+    """Rows by split."""
+
+    def splits(self) -> list[str]: ...
+
+    def rows(self, split: str) -> list[Row]: ...
+
+    def dataset(self, split: str) -> Any:
+        """A split as the `datasets` package has it, for task code."""
+        ...
+
+
+class MemorySource:
+    """Rows that are already here."""
+
+    def __init__(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self._rows = rows
+
+    def splits(self) -> list[str]:
+        return list(self._rows)
+
+    def rows(self, split: str) -> list[Row]:
+        return [dict(row) for row in self._rows[split]]
+
+    def dataset(self, split: str) -> Any:
+        return _as_dataset(self.rows(split))
+
+
+class FileSource:
+    """Rows from local files, one list of files per split."""
+
+    def __init__(self, paths: Mapping[str, Sequence[Path]], options: files.ReadOptions, where: str) -> None:
+        self._paths = paths
+        self._options = options
+        self._where = where
+
+    def splits(self) -> list[str]:
+        return list(self._paths)
+
+    def rows(self, split: str) -> list[Row]:
+        rows: list[Row] = []
+        for path in self._paths[split]:
+            rows.extend(files.read(path, self._options, self._where))
+        return files.with_all_columns(rows)
+
+    def dataset(self, split: str) -> Any:
+        return _as_dataset(self.rows(split))
+
+
+class CustomDatasetSource:
+    """Rows of a dataset that task code made: split → `datasets` object, or list of rows."""
+
+    def __init__(self, made: Mapping[str, Any]) -> None:
+        self._made = made
+
+    def splits(self) -> list[str]:
+        return list(self._made)
+
+    def rows(self, split: str) -> list[Row]:
+        return rows_of(self._made[split])
+
+    def dataset(self, split: str) -> Any:
+        return self._made[split]
+
+
+class HubSource:
+    """Rows through `datasets.load_dataset`: the Hub, its local cache, or any of its builders."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._loaded: Any = None
+
+    def splits(self) -> list[str]:
+        return list(self.load())
+
+    def rows(self, split: str) -> list[Row]:
+        return rows_of(self.load()[split])
+
+    def dataset(self, split: str) -> Any:
+        return self.load()[split]
+
+    def load(self) -> Any:
+        """All splits."""
+        if self._loaded is None:
+            self._loaded = _load_dataset(self._spec)
+        return self._loaded
+
+
+def rows_of(data: Any) -> list[Row]:
+    """The rows of a `datasets` object, or of any iterable of mappings."""
+    is_plain = hasattr(data, "to_list") and (getattr(data, "format", None) or {}).get("type") is None
+    if is_plain and not _has_media(data):
+        rows: list[Row] = data.to_list()
+        return rows
+    return [dict(row) for row in data]
+
+
+def _as_dataset(rows: list[Row]) -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise missing_extra("datasets", "hf", "task code that makes documents") from error
+    return datasets.Dataset.from_list(rows)
+
+
+def processed_rows(
+    source: Source, split: str, process: Callable[[Any], Any], where: str, may_cache: bool = False
+) -> list[Row]:
+    """The rows that task code makes of a split.
+
+    Args:
+        source: the data.
+        split: the split.
+        process: the code.
+        where: its place, for errors.
+        remembers: whether `datasets` may give what it remembers of earlier calls. Code that draws at random would
+            then give what some earlier run has drawn.
+    """
+    check_split(source, split, where)
+    data = source.dataset(split)
+    with _quiet(), nullcontext() if may_cache else _without_datasets_cache():
+        return _checked(rows_of(process(data)), split, where)
+
+
+@contextmanager
+def _without_datasets_cache() -> Iterator[None]:
+    import datasets
+
+    was_on = datasets.is_caching_enabled()
+    datasets.disable_caching()
+    try:
+        yield
+    finally:
+        if was_on:
+            datasets.enable_caching()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bars of `datasets`: the run shows its own."""
+    import datasets
+
+    shown_bars = datasets.utils.logging.is_progress_bar_enabled()
+    datasets.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown_bars:
+            datasets.utils.logging.enable_progress_bar()
+
+
+def _has_media(data: Any) -> bool:
+    kinds = {type(feature).__name__ for feature in (data.features or {}).values()}
+    return bool(kinds & {"Image", "Audio", "Video"})
+
+
+def _load_dataset(spec: SourceSpec) -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise missing_extra("datasets", "hf", f"{spec.where}: dataset {spec.path}") from error
+    options = {key: value for key, value in spec.options.items() if key != "trust_remote_code"}
+    try:
+        with _quiet():
+            loaded = datasets.load_dataset(spec.path, spec.name, **options)
+    except ImportError as error:  # a package that only some sources need: HTTP, images, sound, archives
+        raise MissingExtra(
+            Fault(
+                spec.where,
+                f'dataset "{spec.path}" needs a package that is not installed: {plain_reason(error)}',
+                next="Run: pip install 'assay-eval[hf]' for files behind http(s), or pip install the package it names",
+            )
+        ) from error
+    except Exception as error:  # the loader raises many kinds; all of them mean "this data is not to be had"
+        name = f"{spec.path}" + (f" ({spec.name})" if spec.name else "")
+        reason = plain_reason(error, lines=20)
+        raise DataError(
+            Fault(
+                spec.where,
+                f'dataset "{name}" could not be loaded: {type(error).__name__}: {reason}',
+                "a dataset of the Hub, a local folder or data_files",
+                "Check the id and the network (HF_ENDPOINT, HF_HOME), or name local files in dataset_kwargs.data_files",
+            )
+        ) from error
+    finally:
+        _hide_in_downloads(spec)
+    if not isinstance(loaded, Mapping):
+        raise DataError(
+            Fault(
+                spec.where, "dataset_kwargs.split leaves one split alone", "all splits", "Remove dataset_kwargs.split"
+            )
+        )
+    return loaded
+
+
+def _hide_in_downloads(spec: SourceSpec) -> None:
+    """`datasets` notes the address of each download beside it, with its login. Nothing reads that again."""
+    import datasets
+
+    if redacted(spec.options) == spec.options:
+        return
+    for path in Path(datasets.config.DOWNLOADED_DATASETS_PATH).glob("*.json"):
+        with suppress(OSError, ValueError):
+            noted = json.loads(path.read_text(encoding="utf-8"))
+            if redacted(noted) != noted:
+                with atomic_write(path) as stream:
+                    json.dump(redacted(noted), stream)
+
+
+def load_all(spec: SourceSpec) -> Any:
+    """A whole dataset as `datasets` has it: split → rows."""
+    source = open_source(spec, for_code=True)
+    assert isinstance(source, HubSource), "task code gets what `datasets` reads"
+    return source.load()
+
+
+def open_source(spec: SourceSpec, for_code: bool = False) -> Source:
+    """The source that a specification means. Local files are looked for at once, data is read later.
+
+    Args:
+        spec: the specification.
+        for_code: whether task code will see the data; then `datasets` reads local files too, with its column types.
+    """
+    check_options(spec.path, spec.options, spec.folder, spec.where)
+    if spec.path in FILE_BUILDERS and spec.options.get("data_files") is not None:
+        named = _data_files(spec)
+        if named is None:
+            return HubSource(spec)
+        if _is_ours(spec.options) and not for_code:
+            return FileSource(named, _read_options(spec), spec.where)
+        # `datasets` knows nothing of the task file's folder, so it gets the files that were found.
+        found = {split: [str(path.resolve()) for path in paths] for split, paths in named.items()}
+        options = {key: value for key, value in spec.options.items() if key != "data_dir"}
+        return HubSource(replace(spec, options={**options, "data_files": found}))
+    folder = _local_folder(spec)
+    return HubSource(spec) if folder is None else _folder_source(spec, folder, for_code)
+
+
+def _is_ours(options: Mapping[str, Any]) -> bool:
+    """Whether our own readers honour every setting."""
+    separator = options.get("sep") or options.get("delimiter") or ","
+    return set(options) <= _FILE_OPTIONS and len(str(separator)) == 1 and options.get("header") in (None, 0, "infer")
+
+
+def _folder_source(spec: SourceSpec, folder: Path, for_code: bool) -> Source:
+    is_builder = spec.path in FILE_BUILDERS
+    inner = folder if is_builder else folder / (spec.options.get("data_dir") or "")
+    if _is_ours(spec.options) and not spec.options.get("data_files"):
+        found = files.by_split(inner, spec.name) if inner.is_dir() else {}
+        if found and not for_code:
+            return FileSource(found, _read_options(spec), spec.where)
+        if not any(path.is_file() for path in inner.rglob("*")):
+            raise DataError(
+                Fault(
+                    spec.where,
+                    f"{inner} holds no data files",
+                    "files such as test.jsonl or test.parquet, one per split",
+                )
+            )
+    if is_builder:
+        return HubSource(replace(spec, options={**spec.options, "data_dir": str(folder.resolve())}))
+    return HubSource(replace(spec, path=str(folder.resolve())))
+
+
+def _read_options(spec: SourceSpec) -> files.ReadOptions:
+    options = spec.options
+    return files.ReadOptions(
+        extension=FILE_BUILDERS.get(spec.path),
+        field=options.get("field"),
+        separator=options.get("sep") or options.get("delimiter"),
+        columns=tuple(options.get("column_names") or options.get("names") or ()),
+        has_header=options.get("header", 0) is not None if "header" in options else None,
+    )
+
+
+def _local_folder(spec: SourceSpec) -> Path | None:
+    bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
+    name = spec.options.get("data_dir") if spec.path in FILE_BUILDERS else spec.path
+    for base in bases if name else ():
+        folder = base / Path(str(name)).expanduser()
+        if folder.is_dir():
+            check_folder(folder, spec.where)
+            check_data_path(folder, spec.folder, spec.where)
+            return folder
+    return None
+
+
+def _data_files(spec: SourceSpec) -> dict[str, list[Path]] | None:
+    """Split → files; None when some of them are not local, so that `datasets` must fetch them."""
+    named = spec.options["data_files"]
+    by_split = named if isinstance(named, Mapping) else {"train": named}
+    data_dir = spec.options.get("data_dir")
+    found: dict[str, list[Path]] = {}
+    for split, patterns in by_split.items():
+        patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+        if any("://" in str(pattern) for pattern in patterns):
+            return None
+        found[str(split)] = [path for pattern in patterns for path in _expand(str(pattern), data_dir, spec, str(split))]
+    return found
+
+
+def _expand(pattern: str, data_dir: str | None, spec: SourceSpec, split: str) -> list[Path]:
+    bases = ([spec.folder] if spec.folder is not None else []) + [Path()]
+    for base in bases:
+        full = (base / data_dir if data_dir else base) / Path(pattern).expanduser()
+        where = f"{spec.where}, dataset_kwargs.data_files.{split}"
+        check_pattern(full, spec.folder, where)
+        matches = files.matching(full, where)
+        for path in matches:
+            check_data_path(path, spec.folder, where)
+            _check_kind(path, spec, where)
+        if matches:
+            return matches
+    looked = " or ".join(dict.fromkeys(str(base.resolve()) for base in bases))
+    raise DataError(
+        Fault(
+            spec.where,
+            f'dataset_kwargs.data_files.{split}: no file "{pattern}"',
+            f"a file below {looked}",
+            "Give an absolute path, or one relative to the task file",
+        )
+    )
+
+
+def _check_kind(path: Path, spec: SourceSpec, where: str) -> None:
+    """Raises for a file that is no data by its name, unless it lies with the task: `text` would read any file."""
+    if not files.is_data(path) and not is_near(path, spec.folder):
+        kinds = ", ".join(files.EXTENSIONS)
+        advice = "Rename it, or copy it to the task file's folder"
+        raise DataError(Fault(where, f'"{path}" has no extension of data files', f"one of {kinds}", advice))
+
+
+def split_rows(source: Source, split: str, where: str) -> list[Row]:
+    """The rows of a split, or an error that names the splits there are."""
+    check_split(source, split, where)
+    return _checked(source.rows(split), split, where)
+
+
+def check_split(source: Source, split: str, where: str) -> None:
+    """An error that names the splits there are, unless this is one of them."""
+    known = source.splits()
+    if split not in known:
+        raise DataError(Fault(where, f'no split "{split}"{did_you_mean(split, known)}', "one of: " + ", ".join(known)))
+
+
+def _checked(rows: list[Row], split: str, where: str) -> list[Row]:
+    if not rows:
+        raise DataError(Fault(where, f'the split "{split}" is empty', "at least one document"))
+    return rows

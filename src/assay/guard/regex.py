@@ -1,0 +1,104 @@
+"""Searches by patterns of task files where nothing can interrupt `re`: on Windows, and off the main thread.
+
+A helper process makes the search first, and is ended when it takes too long; then it is made here, with `re` itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import queue
+import re
+import subprocess
+import sys
+import threading
+
+from assay.guard.time_limit import MOST_SECONDS, TimeLimitExceeded, is_interruptible
+
+_CODE = """
+import json, re, sys
+sys.stdout.write("\\n")
+sys.stdout.flush()
+for line in sys.stdin:
+    pattern, flags, text = json.loads(line)
+    for _ in re.finditer(pattern, text, flags):
+        pass
+    sys.stdout.write("\\n")
+    sys.stdout.flush()
+"""
+# Python itself may start slowly on a busy machine.
+_MOST_SECONDS_TO_START = 60.0
+
+
+def check_search_time(pattern: re.Pattern[str], text: str, seconds: float = MOST_SECONDS) -> None:
+    """Raises `TimeLimitExceeded` where finding all matches takes too long.
+
+    Does nothing where `ResourceLimit` interrupts a search.
+
+    Args:
+        pattern: the pattern.
+        text: the text to search.
+        seconds: what the search may take, by the clock.
+    """
+    if not is_interruptible() and text:
+        _SEARCH_PROCESS.search(pattern, text, seconds)
+
+
+class _SearchProcess:
+    """A process that makes searches, one at a time, for all threads. It is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: queue.Queue[str] = queue.Queue()
+
+    def search(self, pattern: re.Pattern[str], text: str, seconds: float) -> None:
+        """Makes a search; arguments as in `rehearse`."""
+        with self._lock:
+            process = self._process or self._start()
+            assert process.stdin is not None
+            try:
+                process.stdin.write(json.dumps([pattern.pattern, pattern.flags, text]) + "\n")
+                process.stdin.flush()
+                self._answers.get(timeout=seconds)
+            except queue.Empty:
+                self._end()
+                raise TimeLimitExceeded(seconds) from None
+            except BaseException:  # an interruption, or a process that was ended by others
+                self._end()
+                raise
+
+    def _start(self) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _CODE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._process, self._answers = process, queue.Queue()
+        threading.Thread(target=_read, args=(process, self._answers), name="assay-patterns", daemon=True).start()
+        self._answers.get(timeout=_MOST_SECONDS_TO_START)
+        return process
+
+    def close(self) -> None:
+        """Ends the process, if there is one."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
+    """Hands on what the process writes: one line for every search."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        answers.put(line)
+
+
+_SEARCH_PROCESS = _SearchProcess()
+atexit.register(_SEARCH_PROCESS.close)

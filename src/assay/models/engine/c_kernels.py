@@ -1,0 +1,251 @@
+"""Inner loops in C, compiled on first use where GCC is there: less traffic between memory and a CPU's cores.
+
+Takes float32 tensors on a CPU; gives what torch's own operations give, to rounding. Whoever calls has torch's way too:
+without a compiler, on other systems and for other numbers nothing is missing but some speed (docs/decisions/0011).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.core.atomic_files import private_folder
+from assay.models.download.named import cache_folder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SOURCE = Path(__file__).with_name("c_kernels.c")
+# Neither rounding nor NaN is touched: only errno and traps, which nobody reads.
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared")
+SWITCH = "ASSAY_LOOPS"
+COMPILE_SECONDS = 60
+# The files there are run as code: nobody else may write them.
+OTHERS_WRITE = 0o022
+
+Pair = tuple["Tensor", "Tensor"]
+
+
+class _StridedTensor(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("row", ctypes.c_int64), ("head", ctypes.c_int64))
+
+    @classmethod
+    def of(cls, numbers: Tensor) -> _StridedTensor:
+        """Of shape (1, heads, rows, width)."""
+        return cls(numbers.data_ptr(), numbers.stride(2), numbers.stride(1))
+
+
+class _TileTableStruct(ctypes.Structure):
+    _fields_ = (
+        ("count", ctypes.c_int32),
+        ("most_keys", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("starts", "rows", "keys", "keys_at", "allowed", "allowed_at")),
+    )
+
+
+class _AttentionArguments(ctypes.Structure):
+    _fields_ = (
+        *((name, _StridedTensor) for name in ("query", "key", "value", "path_key", "path_value")),
+        ("output", ctypes.c_void_p),
+        ("weight", ctypes.c_void_p),
+        ("all_rows", ctypes.c_int64),
+        *((name, ctypes.c_int32) for name in ("heads", "kept", "width", "length")),
+        ("scale", ctypes.c_float),
+    )
+
+
+class TileTable:
+    """Tiles as the loops read them."""
+
+    def __init__(self, starts: Sequence[int], keys: Sequence[Any], allowed: Sequence[Any]) -> None:
+        """Takes the first row of each tile, its keys, and which of its rows looks at which of them."""
+        self._arrays: dict[str, npt.NDArray[Any]] = {  # kept, as the structure only points at them
+            "starts": np.array(starts, dtype=np.int32),
+            "rows": np.array([len(one) for one in allowed], dtype=np.int32),
+            "keys": np.concatenate(keys).astype(np.int32),
+            "keys_at": np.cumsum([0, *map(len, keys)], dtype=np.int32),
+            "allowed": np.concatenate([one.ravel() for one in allowed]).astype(np.uint8),
+            "allowed_at": np.cumsum([0, *(one.size for one in allowed)], dtype=np.int64),
+        }
+        pointers = {name: array.ctypes.data for name, array in self._arrays.items()}
+        self.structure = _TileTableStruct(len(starts), max(map(len, keys)), **pointers)
+
+
+@dataclass(frozen=True, slots=True)
+class CKernels:
+    """The compiled functions."""
+
+    library: Any
+
+    def gate_up(self, gate: Tensor, up: Tensor) -> Tensor:
+        """silu(gate) * up, written over `gate`; both flat."""
+        self.library.gate_up(gate.data_ptr(), up.data_ptr(), gate.numel())
+        return gate
+
+    def norm(self, given: Tensor, weight: Tensor, small: float) -> Tensor:
+        """Division by the root mean square, times the weight; both flat."""
+        import torch
+
+        found, width = torch.empty_like(given), given.shape[-1]
+        rows = given.numel() // width
+        self.library.norm(given.data_ptr(), weight.data_ptr(), found.data_ptr(), rows, width, small)
+        return found
+
+    def rotate(self, given: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        """Rotary positions of (1, heads, rows, width) by (1, rows, width); for tensors that `can_rotate`."""
+        import torch
+
+        found = torch.empty_like(given)
+        _, heads, rows, width = given.shape
+        pointers = (cosines.data_ptr(), sines.data_ptr(), found.data_ptr())
+        self.library.rotate(_StridedTensor.of(given), *pointers, rows, heads, width)
+        return found
+
+    def weigh(self, logits: Tensor) -> Pair:
+        """Of each line its largest number, and in float64 the sum of exponentials, shifted by it unless infinite."""
+        import torch
+
+        largest, sums = torch.empty(len(logits)), torch.empty(len(logits), dtype=torch.float64)
+        self.library.weigh(logits.data_ptr(), *logits.shape, largest.data_ptr(), sums.data_ptr())
+        return largest, sums
+
+    def attend(
+        self,
+        table: TileTable,
+        query: Tensor,
+        own: Pair,
+        path: Pair,
+        output: Tensor,
+        weight: Tensor | None,
+        scale: float,
+    ) -> None:
+        """What the rows of tiles see; arguments as in `Tiles.attend`, for tensors that `can_attend`."""
+        given = _AttentionArguments(
+            *(_StridedTensor.of(one) for one in (query, *own, *path)),
+            output=output.data_ptr(),
+            weight=None if weight is None else weight.data_ptr(),
+            all_rows=query.shape[2],
+            heads=query.shape[1],
+            kept=own[0].shape[1],
+            width=query.shape[3],
+            length=path[0].shape[2],
+            scale=scale,
+        )
+        if self.library.attend(ctypes.byref(table.structure), ctypes.byref(given)):
+            raise MemoryError("no memory for attention's scores")
+
+
+def are_float32_cpu(*numbers: Tensor) -> bool:
+    """Whether the loops know these numbers: float32 on a CPU. Others would be read as what they are not."""
+    import torch
+
+    return all(one.dtype == torch.float32 and one.device.type == "cpu" for one in numbers)
+
+
+def are_contiguous_float32(*numbers: Tensor) -> bool:
+    """The same, and each without gaps: what `gate_up`, `norm` and `weigh` take."""
+    return are_float32_cpu(*numbers) and all(one.is_contiguous() for one in numbers)
+
+
+def can_attend(query: Tensor, own: Pair, path: Pair, output: Tensor, weight: Tensor | None) -> bool:
+    """Whether `attend` takes these: one width, each head's numbers side by side."""
+    given = (query, *own, *path)
+    written = (output,) if weight is None else (output, weight)
+    return (
+        are_float32_cpu(*given)
+        and are_contiguous_float32(*written)
+        and all(one.shape[-1] == query.shape[-1] and one.stride(-1) == 1 for one in given)
+    )
+
+
+def can_rotate(given: Tensor, cosines: Tensor, sines: Tensor) -> bool:
+    """Whether `rotate` takes these: one text, each head's numbers side by side, no gaps."""
+    return (
+        given.ndim == 4
+        and given.shape[0] == 1
+        and cosines.shape == sines.shape == (1, given.shape[2], given.shape[3])
+        and are_float32_cpu(given)
+        and given.stride(-1) == 1
+        and (given.is_contiguous() or given.transpose(1, 2).is_contiguous())
+        and are_contiguous_float32(cosines, sines)
+    )
+
+
+@cache
+def find_c_kernels() -> CKernels | str:
+    """The loops, compiled now if they never were on this kind of machine; or why there are none."""
+    if os.environ.get(SWITCH, "").lower() in {"0", "off", "no", "false"}:
+        return f"{SWITCH} is off"
+    if sys.platform != "linux":
+        return "compiled on Linux only"
+    compiler = next(filter(None, map(shutil.which, ("gcc", "cc"))), None)
+    if compiler is None:
+        return "no C compiler (gcc) was found"
+    try:
+        return CKernels(_declared(ctypes.CDLL(str(_built(compiler)))))
+    except subprocess.CalledProcessError as error:
+        return f"could not be compiled: {error}; {str(error.stderr).strip()[-200:]}"
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return f"could not be compiled: {error}"
+
+
+def _built(compiler: str) -> Path:
+    """The library for this source, compiler and processor.
+
+    Raises:
+        ValueError: when the compiler is not GCC, or others may write where the library would lie.
+    """
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    if "Free Software Foundation" not in version:
+        raise ValueError("the compiler is not GCC")  # another's threads would not be torch's
+    source = SOURCE.read_bytes()
+    parts = (source, " ".join(FLAGS).encode(), version.encode(), _processor())
+    name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+    folder = cache_folder() / "compiled"
+    private_folder(folder)
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & OTHERS_WRITE:
+        raise ValueError(f"others may write in {folder}")
+    library = folder / f"{name}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            target = Path(made) / library.name
+            command = [compiler, *FLAGS, "-o", str(target), str(SOURCE), "-lm"]
+            subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS, check=True)
+            os.replace(target, library)
+    return library
+
+
+def _processor() -> bytes:
+    """What the processor can do: a library for one may hold instructions that another does not know."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    cpu_lines = {line for line in text.splitlines() if line.startswith(("flags", "Features", "model name", "CPU part"))}
+    return "\n".join((platform.machine(), *sorted(cpu_lines))).encode()
+
+
+def _declared(library: Any) -> Any:
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    for name, arguments, result in (
+        ("gate_up", (pointer, pointer, count), None),
+        ("norm", (pointer, pointer, pointer, count, count, ctypes.c_float), None),
+        ("rotate", (_StridedTensor, pointer, pointer, pointer, count, count, count), None),
+        ("weigh", (pointer, count, count, pointer, pointer), None),
+        ("attend", (ctypes.POINTER(_TileTableStruct), ctypes.POINTER(_AttentionArguments)), ctypes.c_int32),
+    ):
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, result
+    return library

@@ -1,0 +1,131 @@
+"""What answering would take, before any weights are loaded: tokens, operations, and a guess of the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.core.protocols import Workload
+from assay.models.engine import memory
+from assay.models.engine.cpu_layers import fits_packed, packed_bytes
+from assay.models.engine.flops import (
+    EXPECTED_LENGTH_SHARE,
+    GENERATION_COST_FACTOR,
+    ComputeCounts,
+    flop_rates,
+    tree_counts,
+    unshared_counts,
+)
+from assay.models.engine.prefix_tree import build_tree
+from assay.models.hf.arguments import CausalArguments
+from assay.models.hf.checkpoint import Checkpoint, precision
+from assay.models.hf.decoder.network import choose_device, quiet
+from assay.models.hf.encoding import Job
+from assay.models.hf.quiet_logs import unlogged
+from assay.models.hf.tokenization import as_texts
+
+if TYPE_CHECKING:
+    import torch
+
+# Share of the speed of a bare matrix product that a whole pass reaches (bench/vs_lm_eval.py prints it per workload).
+EFFICIENCY = 0.7
+MEASURE_SECONDS = 0.3
+ROWS = 1024
+# Rows of logits that the probe compares at once and bytes of each number there; bytes of each when answers are written.
+PROBE_ROWS, PROBE_BYTES, WRITTEN_BYTES = 330, 12, 12
+
+
+def forecast(
+    job: Job, checkpoint: Checkpoint, args: CausalArguments, device: str | None, shares_prefixes: bool = True
+) -> Workload:
+    """The work of a job, and how long it may take; in padded batches nothing that texts share is read only once."""
+    groups = list(job.groups())
+    if job.prompts:
+        groups.append(as_texts(job.prompts))
+    shared, alone = ComputeCounts(), ComputeCounts()
+    for group in groups:
+        shared = shared + (tree_counts(build_tree(group)) if shares_prefixes else unshared_counts(group))
+        alone = alone + unshared_counts(group)
+    generated = sum(prompt.max_tokens for prompt in job.prompts)
+    module, torch_device = _meta_model(checkpoint, args), choose_device(device)[0]
+    rates = flop_rates(module)
+    operations = rates.operations(shared) + GENERATION_COST_FACTOR * EXPECTED_LENGTH_SHARE * generated * (
+        rates.token + rates.row
+    )
+    seconds = None
+    if operations:
+        seconds = operations / (EFFICIENCY * _speed(torch_device, precision(checkpoint, args)))
+    held = None
+    if shares_prefixes and args.quantize is None:  # batches with padding and other weights hold other things
+        held = peak_memory(module, torch_device, shared.tokens, [len(one.ids) + one.max_tokens for one in job.prompts])
+    return Workload(shared.tokens, alone.tokens, generated, operations, seconds, held)
+
+
+def peak_memory(module: Any, device: torch.device, tokens: int, lengths: Sequence[int]) -> int | None:
+    """The most memory that answering would hold: what this process holds already, the weights, and the most of what
+    probing, reading and writing need; None where nothing tells what the process holds.
+
+    Args:
+        module: the model, which may be without weights.
+        device: where it would be.
+        tokens: tokens to read.
+        lengths: of each answer, its prompt included.
+    """
+    held = memory.peak_bytes(device)
+    if held is None:
+        return None
+    room = memory.memory_budget(module, memory.free_bytes(device))
+    rows, vocabulary = memory.pack_tokens(module, device, room), _columns(module)
+    copy = packed_bytes(module) if device.type == "cpu" and fits_packed(module, room) and _is_wide(module) else 0
+    reading = min(rows, tokens) * memory.pack_bytes(module) + (copy if tokens >= memory.WORTH_PACKING * rows else 0)
+    writing = 0
+    if lengths:
+        slots = memory.slots_for(module, max(lengths), len(lengths), room)
+        kept = sum(sorted(lengths)[-slots:]) * memory.token_bytes(module)
+        writing = copy + kept + slots * vocabulary * WRITTEN_BYTES + min(rows, tokens) * memory.pack_bytes(module)
+    probing = PROBE_ROWS * vocabulary * PROBE_BYTES
+    return held + memory.weight_bytes(module) + max(probing, reading, writing)
+
+
+def _is_wide(module: Any) -> bool:
+    """Whether weights are packed at all: only those in float32 are."""
+    import torch
+
+    return bool(module.dtype == torch.float32)
+
+
+def _columns(module: Any) -> int:
+    head = module.get_output_embeddings()
+    return 0 if head is None else int(head.weight.shape[0])
+
+
+def _meta_model(checkpoint: Checkpoint, args: CausalArguments) -> Any:
+    """The model without memory for its weights, in the precision that it would have."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    options: dict[str, Any] = {"trust_remote_code": args.trust_remote_code, "local_files_only": True}
+    if args.gguf_file:
+        options["gguf_file"] = args.gguf_file
+    with quiet(), unlogged(), torch.device("meta"):
+        config = AutoConfig.from_pretrained(str(checkpoint.folder), **options)
+        dtype = getattr(torch, precision(checkpoint, args))
+        return AutoModelForCausalLM.from_config(config, trust_remote_code=args.trust_remote_code, dtype=dtype)
+
+
+def _speed(device: torch.device, dtype: str) -> float:
+    """Operations per second of a matrix product on this machine, the best of a few."""
+    import torch
+
+    width = 1024
+    left = torch.randn(ROWS, width, device=device).to(getattr(torch, dtype))
+    right = torch.randn(width, 4 * width, device=device).to(getattr(torch, dtype))
+    product = left @ right  # its memory is used again: new memory for each would be measured too
+    best, until = float("inf"), time.perf_counter() + MEASURE_SECONDS
+    while time.perf_counter() < until:
+        started = time.perf_counter()
+        torch.mm(left, right, out=product)
+        product[0, 0].item()  # waits for the device
+        best = min(best, time.perf_counter() - started)
+    return 2.0 * ROWS * width * 4 * width / best

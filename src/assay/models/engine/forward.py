@@ -1,0 +1,169 @@
+"""A network that reads packs: one forward pass per pack, over the path it remembers.
+
+Takes packs of a prefix tree, in order; gives the last hidden states (or logits) of the rows asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assay.models.engine import attention
+from assay.models.engine.attention import KeyValueHook, PackAttention, PrefixCache, Unsupported
+from assay.models.engine.c_kernels import CKernels
+from assay.models.engine.packs import Pack
+from assay.models.engine.prefix_tree import IntArray
+from assay.models.engine.vocabulary_head import OutputLayer, PrecomputedLogits, find_output_layer
+from assay.models.hf.decoder.network import Network, quiet
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(slots=True)
+class TreeReader:
+    """Reads packs one after the other.
+
+    Attributes:
+        network: the model.
+        head: its last layer, or a stand-in when the model makes its logits itself.
+        layers: how often a forward pass calls attention.
+        length_threshold: length from which on the model treats all positions of a batch in another way.
+        stock: name of the attention that the model was loaded with.
+        loops: compiled loops for attention, where there are any.
+        path: keys and values from the root to the last row read.
+    """
+
+    network: Network
+    head: OutputLayer | PrecomputedLogits
+    layers: int
+    length_threshold: int | None = None
+    stock: str = "sdpa"
+    loops: CKernels | None = None
+    path: PrefixCache = field(default_factory=PrefixCache)
+
+    def read(self, pack: Pack, wanted: IntArray, key_value_hook: KeyValueHook | None = None, reach: int = 0) -> Tensor:
+        """Forwards a pack; the path then leads to its last row. Nothing changes when it fails.
+
+        Args:
+            pack: comes right after the pack read before.
+            wanted: rows of the pack, one line of the result for each.
+            tap: told of the keys and values of each layer.
+            reach: length of the longest text that the pack is a part of.
+        """
+        import torch
+
+        device = self.network.device
+        positions = torch.from_numpy(pack.positions).to(device)
+        dtype = self.network.module.dtype
+        joining = torch.from_numpy(pack.path).to(device)
+        shares = device.type == "cpu"
+        entry = PackAttention(
+            pack, self.path, device, dtype, shares, positions, joining, key_value_hook=key_value_hook, loops=self.loops
+        )
+        ids = torch.from_numpy(pack.tokens).long().to(device)
+        rows = torch.from_numpy(wanted).to(device)
+        if self.length_threshold is not None and reach > self.length_threshold:
+            # Such a model looks for the last position in what it reads now. One more row has it; no row looks there.
+            ids = torch.cat([ids, ids[-1:]])
+            positions = torch.cat([positions, positions.new_tensor([reach - 1])])
+        with attention.answering_attention(entry), torch.inference_mode():
+            states = self.forward(ids, positions, rows)
+            if len(entry.staged) != self.layers:
+                raise Unsupported(f"attention was called {len(entry.staged)} times for {self.layers} layers")
+            self.path.extend(pack.kept, entry.staged)
+        return states
+
+    def forward(self, ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
+        """One pass of the model over a row of ids; states (or logits) of the rows asked for."""
+        module = self.network.module
+        given = {
+            "input_ids": ids[None],
+            "position_ids": positions[None],
+            # All ones: without it, transformers takes a jump of positions for another document.
+            "attention_mask": ids.new_ones(1, len(ids)),
+            "use_cache": False,
+        }
+        if isinstance(self.head, OutputLayer):
+            states: Tensor = module.base_model(**given).last_hidden_state
+            return states[0].index_select(0, rows)
+        if self.network.keeps_logits:
+            logits: Tensor = module(**given, logits_to_keep=rows).logits
+            return logits[0]
+        logits = module(**given).logits
+        return logits[0].index_select(0, rows)
+
+
+@contextmanager
+def using_attention(network: Network, name: str = attention.NAME) -> Iterator[None]:
+    """The model uses this attention while this lasts, ours by default; then what it used before."""
+    module = network.module
+    before = module.config._attn_implementation
+    attention.register()
+    with quiet():
+        module.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        with quiet():
+            module.set_attn_implementation(before)
+
+
+def make_reader(network: Network) -> TreeReader:
+    """A reader for a network.
+
+    Raises:
+        Unsupported: when the model's design rules packs out, with the reason.
+    """
+    module = network.module
+    config = module.config.get_text_config()
+    if module.training:
+        raise Unsupported("it is in training mode")
+    if getattr(module, "_is_stateful", False):
+        raise Unsupported("it carries a state from token to token, which cannot branch inside a row")
+    if not getattr(module, "_can_set_attn_implementation", lambda: True)():
+        raise Unsupported("it does not call attention through transformers' interface")
+    for known in (module.forward, module.base_model.forward):
+        if "position_ids" not in inspect.signature(known).parameters:
+            raise Unsupported("it takes no positions")
+    kinds = rope_kinds(config)
+    if "dynamic" in kinds:
+        raise Unsupported("its positions depend on the longest text in a batch (dynamic rope)")
+    head = find_output_layer(module)
+    vocabulary = int(config.vocab_size)
+    threshold = kinds.get("longrope", {}).get("original_max_position_embeddings")
+    layers, stock = int(config.num_hidden_layers), str(module.config._attn_implementation)
+    return TreeReader(network, head or PrecomputedLogits(vocabulary), layers, threshold, stock)
+
+
+def rope_kinds(config: Any) -> dict[str, dict[str, Any]]:
+    """The kinds of rotary positions (`default`, `linear`, `dynamic`, `longrope`, …) with their settings."""
+    found = dict(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {})
+    # Some models have one entry per layer type.
+    entries = [entry for entry in found.values() if isinstance(entry, dict)] or [found]
+    return {str(entry.get("rope_type", entry.get("type", "default"))): entry for entry in entries}
+
+
+def depends_on_batch_length(network: Network) -> bool:
+    """Whether the longest text of a batch decides about the positions of all."""
+    return not {"dynamic", "longrope"}.isdisjoint(rope_kinds(network.module.config.get_text_config()))
+
+
+def reset_dynamic_rope(network: Network) -> None:
+    """Has dynamic positions start anew with every pass; else they keep to the longest text that was ever read."""
+    for layer in network.module.modules():
+        if hasattr(layer, "original_max_seq_len") and hasattr(layer, "max_seq_len_cached"):
+            layer.register_forward_pre_hook(_reset_rope)
+
+
+def _reset_rope(layer: Any, _: Any) -> None:
+    for name in [name for name in vars(layer) if name.endswith("max_seq_len_cached")]:
+        kind = name.removesuffix("max_seq_len_cached")
+        frequencies = getattr(layer, f"{kind}inv_freq", None)
+        if frequencies is not None:
+            setattr(layer, name, layer.original_max_seq_len)
+            first = getattr(layer, f"{kind}original_inv_freq").to(frequencies.device)
+            layer.register_buffer(f"{kind}inv_freq", first, persistent=False)

@@ -1,0 +1,216 @@
+"""Log-likelihoods from a prefix tree: every distinct prefix is read once, in packs.
+
+Takes encoded texts and a reader; gives (place, Logprob | Failure) as packs finish. A pack that does not fit into
+memory, or breaks, is read again in halves; what a broken row takes with it fails, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from assay.core.responses import Failure, Logprob
+from assay.models.engine.flops import ComputeCounts, pack_counts, tree_counts
+from assay.models.engine.forward import TreeReader
+from assay.models.engine.memory import CPU_PACK
+from assay.models.engine.packs import make_pack
+from assay.models.engine.prefix_tree import IntArray, PrefixTree, build_tree
+from assay.models.engine.vocabulary_head import PrecomputedLogits, token_logprobs
+from assay.models.hf.batching import Batching, BatchLimit, attempt
+from assay.models.hf.likelihood import NOT_FINITE
+from assay.models.hf.tokenization import EncodedText
+
+Scored = tuple[int, Logprob | Failure]
+# Numbers of logits that a pack may leave behind where the model makes them itself: 256 MB.
+READY_ELEMENTS = 1 << 26
+# After this many texts alone gave broken logits again, a model that gave no other is believed to give no other.
+CONFIRMATIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringGroup:
+    """Texts that may be read together, their tree when it is what is read, and what that takes."""
+
+    texts: Sequence[EncodedText]
+    tree: PrefixTree | None
+    counts: ComputeCounts
+
+
+def make_scoring_group(texts: Sequence[EncodedText]) -> ScoringGroup:
+    tree = build_tree(texts)
+    return ScoringGroup(texts, tree, tree_counts(tree))
+
+
+@dataclass(slots=True)
+class TreeScorer:
+    """Scores texts through one reader.
+
+    Attributes:
+        reader: reads packs.
+        batching: most tokens of a pack (or sequences, for a limit of rows), and whom to tell when they shrink.
+        on_read: told of each pack that was read.
+        most_tokens: most tokens of a pack whose sequences are limited instead.
+        arithmetic: `exact` or `lm_eval`, see `token_logprobs`.
+    """
+
+    reader: TreeReader
+    batching: Batching
+    on_read: Callable[[ComputeCounts], None] = lambda _: None
+    most_tokens: int = CPU_PACK
+    arithmetic: str = "exact"
+
+    def plan(self, texts: Sequence[EncodedText]) -> list[ScoringGroup]:
+        """The trees to read: one, or two where the model changes its ways at some length."""
+        threshold = self.reader.length_threshold
+        if threshold is None:
+            return [make_scoring_group(texts)] if texts else []
+        short = [text for text in texts if len(text.ids) - 1 <= threshold]
+        long = [text for text in texts if len(text.ids) - 1 > threshold]
+        return [make_scoring_group(group) for group in (short, long) if group]
+
+    def score(self, scoring_groups: Sequence[ScoringGroup]) -> Iterator[Scored]:
+        """The log-likelihood of every text's scored part; each text must score at least one token."""
+        broken: list[EncodedText] = []
+        is_sound = False
+        for scoring_group in scoring_groups:
+            for text, answer in self._score(scoring_group):
+                if isinstance(answer, Failure) and answer.kind == "not_finite" and len(scoring_group.texts) > 1:
+                    broken.append(text)
+                    continue
+                is_sound = is_sound or isinstance(answer, Logprob)
+                yield text.index, answer
+        yield from self._confirm(broken, is_sound)
+
+    def _confirm(self, broken: Sequence[EncodedText], is_sound: bool) -> Iterator[Scored]:
+        """Broken logits of one text may spoil its neighbours in a pack; alone, each shows its own.
+
+        Args:
+            broken: the texts.
+            is_sound: whether the model has given a number before; one that never has is not asked about all of them.
+        """
+        confirmed = 0
+        for text in broken:
+            if confirmed >= CONFIRMATIONS and not is_sound:
+                yield text.index, NOT_FINITE
+                continue
+            ((_, answer),) = self._score(make_scoring_group([text]))
+            confirmed += isinstance(answer, Failure)
+            is_sound = is_sound or isinstance(answer, Logprob)
+            yield text.index, answer
+
+    def _score(self, scoring_group: ScoringGroup) -> Iterator[tuple[EncodedText, Logprob | Failure]]:
+        tree = scoring_group.tree
+        assert tree is not None
+        scored_tokens = _ScoredTokens(tree)
+        self.reader.path.clear()
+        try:
+            for done, failure in self._walk(tree, scored_tokens):
+                for number in scored_tokens.finished(done):
+                    text = scoring_group.texts[int(tree.order[number])]
+                    yield text, failure or scored_tokens.answer(number, text)
+        finally:
+            self.reader.path.clear()
+
+    def _walk(self, tree: PrefixTree, scored_tokens: _ScoredTokens) -> Iterator[tuple[int, Failure | None]]:
+        """Reads the tree pack by pack; gives the row up to which it is done, and why when it failed there."""
+        low, halved = 0, 0
+        limit = self.batching.limit
+        while low < len(tree):
+            high = self._end(tree, low, limit)
+            if halved:
+                high = min(high, low + halved)
+            failure = attempt(partial(self._read, tree, scored_tokens, low, high))
+            if failure is None:
+                low, halved = high, 0
+                yield low, None
+            elif high - low > 1:
+                halved = (high - low) // 2
+                if failure.kind == "out_of_memory":
+                    limit = BatchLimit(tokens=halved)
+                    self.batching.on_shrink(limit)
+            else:
+                low, halved = _end_of_subtree(tree, low), 0
+                yield low, failure
+
+    def _end(self, tree: PrefixTree, low: int, limit: BatchLimit) -> int:
+        """Where a pack that begins at `low` ends."""
+        most = self.most_tokens if limit.tokens is None else limit.tokens
+        if isinstance(self.reader.head, PrecomputedLogits):
+            most = min(most, READY_ELEMENTS // self.reader.head.columns)
+        # Full packs, for which the weights may be packed. A short one is slow: the last two share what is left then.
+        left, most = len(tree) - low, max(most, 1)
+        high = low + (min(left, most) if left <= most or 2 * left >= 3 * most else -(-left // 2))
+        if limit.rows is not None:
+            index = int(np.searchsorted(tree.ends, low, side="right")) + limit.rows - 1
+            high = min(high, int(tree.ends[min(index, len(tree.ends) - 1)]))
+        return high
+
+    def _read(self, tree: PrefixTree, scored_tokens: _ScoredTokens, low: int, high: int) -> None:
+        import torch
+
+        pack = make_pack(tree, low, high)
+        pack_targets = scored_tokens.pack_targets(low, high)
+        states = self.reader.read(pack, pack_targets.rows - low, reach=tree.depth)
+        if len(pack_targets.rows):
+            which, tokens = torch.from_numpy(pack_targets.which), torch.from_numpy(tree.targets[pack_targets.pairs])
+            head, loops = self.reader.head, self.reader.loops
+            found = token_logprobs(head, states, which, tokens, self.arithmetic, loops)
+            scored_tokens.values[pack_targets.pairs] = found.values.numpy()
+            scored_tokens.matches[pack_targets.pairs] = found.is_best.numpy()
+        self.on_read(pack_counts(pack.positions, len(pack_targets.rows)))
+
+
+def _end_of_subtree(tree: PrefixTree, row: int) -> int:
+    """The first row after `row` that does not descend from it."""
+    index = int(np.searchsorted(tree.ends, row, side="right"))
+    depth = tree.segments[index].depth + row - tree.segments[index].start
+    for segment in tree.segments[index + 1 :]:
+        if segment.depth <= depth:
+            return segment.start
+    return len(tree)
+
+
+@dataclass(frozen=True, slots=True)
+class PackTargets:
+    """What is asked of a pack: places of scored tokens, the distinct rows that predict them, and which of these."""
+
+    pairs: IntArray
+    rows: IntArray
+    which: IntArray
+
+
+class _ScoredTokens:
+    """Collects the scored tokens of a tree as its rows are read."""
+
+    def __init__(self, tree: PrefixTree) -> None:
+        self._tree = tree
+        self._by_row = np.argsort(tree.rows, kind="stable")
+        self._sorted_rows = tree.rows[self._by_row]
+        self._next = 0
+        self.values = np.zeros(len(tree.rows), dtype=np.float64)
+        self.matches = np.zeros(len(tree.rows), dtype=np.bool_)
+
+    def pack_targets(self, low: int, high: int) -> PackTargets:
+        """What is asked of some rows, in the order of the rows."""
+        first, last = np.searchsorted(self._sorted_rows, [low, high])
+        pairs = self._by_row[first:last]
+        rows, which = np.unique(self._tree.rows[pairs], return_inverse=True)
+        return PackTargets(pairs, rows, which)
+
+    def finished(self, done: int) -> Iterator[int]:
+        """Texts that can be answered now that all rows before `done` are read, each once."""
+        while self._next < len(self._tree.last_rows) and self._tree.last_rows[self._next] < done:
+            yield self._next
+            self._next += 1
+
+    def answer(self, number: int, text: EncodedText) -> Logprob | Failure:
+        own = slice(int(self._tree.bounds[number]), int(self._tree.bounds[number + 1]))
+        total = math.fsum(self.values[own])
+        if not math.isfinite(total):
+            return NOT_FINITE
+        is_greedy = bool(self.matches[own].all())
+        return Logprob(total, text.scored, is_greedy, text.context_length, text.truncated, text.notes)

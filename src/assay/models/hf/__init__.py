@@ -1,0 +1,1 @@
+"""Models of transformers: what decoders, encoder-decoders and encoders share, and a folder for each."""

@@ -1,0 +1,203 @@
+"""Decoders of the `hf` model: any causal language model that transformers loads, from a folder or the Hub.
+
+Takes lm-eval's model arguments; gives a `Model` that also satisfies `ExposesTokens`, `RendersPrompts`,
+`ProvidesModelFacts`, `ReportsWorkload`, `ReportsNotices`, `ReportsExecution` and `Trainable`. Opening reads nothing but
+a folder's names; what the model is, is read from small files; weights load when asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+from assay.core.fingerprints import Capabilities
+from assay.core.protocols import Progress, TokenView, Workload
+from assay.core.requests import Prompt, Request
+from assay.core.responses import Failure, Output
+from assay.core.specs import ModelSettings
+from assay.models.download import hub
+from assay.models.engine.backend_choice import EngineChoice, choose_engine, may_share_prefixes, padding_noise
+from assay.models.engine.cost_forecast import forecast
+from assay.models.engine.engine import Engine
+from assay.models.engine.flops import Meter, flop_rates
+from assay.models.engine.memory import free_bytes, memory_budget, release_memory
+from assay.models.hf import checkpoint as checkpoints
+from assay.models.hf.arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
+from assay.models.hf.base import TransformersModel
+from assay.models.hf.batching import BatchLimit, read_batch_size
+from assay.models.hf.bos_check import missing_bos
+from assay.models.hf.decoder.network import (
+    Network,
+    choose_device,
+    load_network,
+    require_transformers,
+)
+from assay.models.hf.encoding import Encoder, make_encoder, token_view
+from assay.models.hf.generation import TextGenerator
+from assay.models.hf.tokenization import Tokenizer
+from assay.models.training.lm_recipes import text_recipe
+from assay.models.training.recipes import RecipeMaker
+
+Answer = tuple[int, Output | Failure]
+
+
+def open_causal(args: Mapping[str, Any], settings: ModelSettings) -> CausalModel:
+    """Opens a causal model; loads nothing yet.
+
+    Args:
+        args: lm-eval's model arguments, see `CausalArguments`.
+        settings: device and batch size, which the arguments may override.
+
+    Raises:
+        ModelError: for unknown or wrong arguments, and for a folder that is no model's.
+    """
+    arguments = read_causal_arguments(args)
+    requested = arguments.batch_size or str(settings.batch_size)
+    limit = read_batch_size(requested)
+    folder = hub.local_folder(arguments.pretrained, arguments.subfolder)
+    if folder is not None:
+        checkpoints.check_folder(folder, arguments)
+    if arguments.tokenizer is not None:
+        hub.local_folder(arguments.tokenizer)
+    return CausalModel(arguments, arguments.device or settings.device, limit, arguments.engine or settings.engine)
+
+
+class CausalModel(TransformersModel):
+    """A causal language model of transformers.
+
+    Args:
+        arguments: the user's arguments.
+        device: where to run; None for the best there is.
+        limit: rows per batch; None for what fits and is fast.
+        engine: `auto`, `tree` or `padded`.
+    """
+
+    def __init__(
+        self,
+        arguments: CausalArguments,
+        device: str | None = None,
+        limit: BatchLimit | None = None,
+        engine: str = AUTO,
+    ) -> None:
+        super().__init__(arguments, device, limit)
+        self.engine = engine
+        self._engine: Engine | None = None
+        self._listener: Callable[[Progress], None] = lambda _: None
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        able = checkpoints.capabilities(self.checkpoint, self.arguments)
+        return able if able.family == "causal" else replace(able, kinds=frozenset(), learns=frozenset())
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        """Turns requests into ids; needs the tokenizer, not the weights."""
+        return make_encoder(Encoder, self.checkpoint, self.arguments)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._encoder.rules.tokenizer
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as text, by the chat template; needs no weights."""
+        return self._encoder.render(prompt)
+
+    def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Scores continuations and whole texts together, then writes."""
+        if not self.capabilities.kinds:
+            yield from ((index, self._refusal()) for index in range(len(requests)))
+            return
+        job = self._encoder.encode(requests)
+        yield from job.settled
+        if not job.texts and not job.whole_texts and not job.prompts:
+            return
+        engine = self._loaded()
+        yield from job.collect(engine.score(engine.begin(job, self._listener)))
+        if job.prompts:
+            text_generator = TextGenerator(
+                engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token
+            )
+            yield from engine.write(job.prompts, text_generator)
+
+    def _loaded(self) -> Engine:
+        """The network, loaded and tried at first use."""
+        if self._engine is None:
+            require_transformers(f'loading "{self.arguments.pretrained}"')
+            device, notice = choose_device(self.device)
+            free = free_bytes(device)
+            network = load_network(self.checkpoint, self.arguments, device)
+            self._parameters = network.module.num_parameters()
+            choice = self._choose_engine(network)
+            release_memory()  # the logits that were compared
+            for topic, text in (("device", notice), ("bos", missing_bos(self._encoder.rules, network.logits))):
+                if text:
+                    self._notices[topic] = text
+            self._engine = Engine(
+                network,
+                choice,
+                flop_rates(network.module),
+                self.arguments.arithmetic,
+                self.limit,
+                self._notices.__setitem__,
+                memory_budget(network.module, free),
+            )
+        return self._engine
+
+    @property
+    def _requested_engine(self) -> str:
+        """The engine to try. Where inputs of layers are rounded to 8 bits, the last bit of a number moves answers as
+        far as the rounding itself, so batches that come closest to lone passes are taken, unless others are asked for.
+        """
+        return PADDED if self.engine == AUTO and self.arguments.quantize == INT8_DYNAMIC else self.engine
+
+    def _choose_engine(self, network: Network) -> EngineChoice:
+        max_length = self._encoder.rules.max_length
+        choice = choose_engine(network, self._requested_engine, self.arguments.arithmetic, max_length)
+        if self._requested_engine != self.engine:
+            choice = replace(choice, reason=f"{INT8_DYNAMIC} answers otherwise in packs")
+        if choice.engine == PADDED and self._depends_on_batches:
+            max_difference, tokens = padding_noise(network, max_length)
+            choice = replace(choice, max_difference=max_difference)
+            self._note_batches(
+                f", by up to {max_difference * tokens:.2g} nats in {tokens} tokens of the start-up probe"
+            )
+        return choice
+
+    def _refusal(self) -> Failure:
+        name, kind = self.arguments.pretrained, self.capabilities.family
+        message = f'"{name}" is an {kind} model; a causal language model is needed here'
+        return Failure("unsupported", message, retryable=False)
+
+    @property
+    def _recipe(self) -> RecipeMaker:
+        return partial(text_recipe, self._encoder)
+
+    def view(self, request: Request) -> TokenView:
+        """A request as the model sees it; needs no weights."""
+        return token_view(self._encoder, request)
+
+    def workload(self, requests: Sequence[Request]) -> Workload:
+        """What these requests would take; needs no weights."""
+        shares = may_share_prefixes(self._requested_engine, self.arguments.arithmetic)
+        return forecast(self._encoder.encode(requests), self.checkpoint, self.arguments, self.device, shares)
+
+    def watch(self, listener: Callable[[Progress], None]) -> None:
+        """Has a listener told of progress during `respond`; the first report comes when the weights are loaded."""
+        self._listener = listener
+
+    @property
+    def account(self) -> Meter | None:
+        """What the last `respond` has cost; None before the first."""
+        return None if self._engine is None else self._engine.meter
+
+    def description(self) -> Mapping[str, Any]:
+        """How the model was asked in the last `respond`; nothing before the weights were loaded."""
+        return {} if self._engine is None else self._engine.description()
+
+    def close(self) -> None:
+        """Lets go of the weights; asked again, they are loaded again."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None

@@ -1,0 +1,1 @@
+"""Encoders (BERT kind): classifier heads and masked language models."""

@@ -1,0 +1,127 @@
+"""Pseudo-log-likelihoods of masked language models: each token is hidden in turn and scored from all the others.
+
+Takes encoded texts and a loaded network; gives (place, Logprob | Failure) as texts finish. Equal rows go once:
+choices of one token share theirs. The measure is that of Salazar et al. 2020, of words that of Kauf and Ivanova 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from assay.core.responses import Failure, Logprob
+from assay.models.hf.batching import Batching
+from assay.models.hf.encoder.masked_encoding import MaskedText
+from assay.models.hf.encoder.network import EncoderNetwork
+from assay.models.hf.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
+
+# Tokens of all rows of the texts that are scored together; a row is made for every scored token.
+PAGE_TOKENS = 1 << 21
+
+
+@dataclass(slots=True)
+class Tally:
+    """A text and what is known of its tokens: (log-probability, whether it was the likeliest)."""
+
+    text: MaskedText
+    wanted: int
+    found: list[tuple[float, bool]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class HiddenRow:
+    """A distinct row with hidden tokens, and the tokens asked for: (whose, place in the row, token)."""
+
+    ids: tuple[int, ...]
+    targets: list[tuple[Tally, int, int]] = field(default_factory=list)
+
+
+def score_masked(
+    texts: Iterable[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
+) -> Iterator[Scored]:
+    """The pseudo-log-likelihood of every text."""
+    for page in _pages(texts):
+        yield from _score_page(page, network, mask_id, batching)
+
+
+def _pages(texts: Iterable[MaskedText]) -> Iterator[list[MaskedText]]:
+    page: list[MaskedText] = []
+    size = 0
+    for text in texts:
+        if page and size + text.size > PAGE_TOKENS:
+            yield page
+            page, size = [], 0
+        page.append(text)
+        size += text.size
+    if page:
+        yield page
+
+
+def _score_page(
+    texts: Sequence[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
+) -> Iterator[Scored]:
+    tallies = [Tally(text, sum(len(window.hidden) for window in text.windows)) for text in texts]
+    yield from ((tally.text.index, _logprob(tally)) for tally in tallies if not tally.wanted)
+    failed: set[int] = set()
+
+    def work(rows: Sequence[HiddenRow]) -> list[tuple[float, bool]]:
+        return _values(rows, network)
+
+    for rows, result in network.run(hide(tallies, mask_id), lambda row: len(row.ids), batching, work):
+        targets = [tally for row in rows for tally, _, _ in row.targets]
+        if isinstance(result, Failure):
+            indices = {tally.text.index for tally in targets} - failed
+            failed |= indices
+            yield from ((index, result) for index in sorted(indices))
+            continue
+        for tally, value in zip(targets, result, strict=True):
+            tally.found.append(value)
+            if len(tally.found) == tally.wanted:
+                yield tally.text.index, _logprob(tally)
+
+
+def hide(tallies: Sequence[Tally], mask_id: int) -> list[HiddenRow]:
+    """One row per distinct ids, longest first; ties by ids, so the order of asking changes nothing."""
+    found: dict[tuple[int, ...], HiddenRow] = {}
+    for tally in tallies:
+        for window in tally.text.windows:
+            for indices in window.hidden:
+                ids = list(window.ids)
+                for index in indices:
+                    ids[index] = mask_id
+                row = found.setdefault(tuple(ids), HiddenRow(tuple(ids)))
+                row.targets.append((tally, indices[0], window.ids[indices[0]]))
+    return sorted(found.values(), key=lambda row: (-len(row.ids), row.ids))
+
+
+def _values(rows: Sequence[HiddenRow], network: EncoderNetwork) -> list[tuple[float, bool]]:
+    """The log-probability of every token asked for, and whether it was the likeliest."""
+    import torch
+
+    wanted = [(number, index) for number, row in enumerate(rows) for _, index, _ in row.targets]
+    tokens = torch.tensor([token for row in rows for _, _, token in row.targets])
+    # Choices that share a row ask for the same place of it.
+    distinct = list(dict.fromkeys(wanted))
+    lines = {pair: line for line, pair in enumerate(distinct)}
+    logits = network.logits_at([row.ids for row in rows], distinct)
+    step = max(ELEMENTS_PER_CHUNK // logits.shape[-1], 1)
+    values: list[tuple[float, bool]] = []
+    for low in range(0, len(wanted), step):
+        # `.cpu()` before float64, which not every device has.
+        table = logits[[lines[pair] for pair in wanted[low : low + step]]].float().cpu().double()
+        targets = tokens[low : low + step]
+        chosen = table.log_softmax(dim=-1).gather(1, targets.unsqueeze(1)).squeeze(1)
+        values.extend(zip(chosen.tolist(), (table.argmax(dim=-1) == targets).tolist(), strict=True))
+    return values
+
+
+def _logprob(tally: Tally) -> Logprob | Failure:
+    # Sorted: batches bring the tokens of a text in any order.
+    total = math.fsum(sorted(value for value, _ in tally.found))
+    if not math.isfinite(total):
+        return NOT_FINITE
+    text = tally.text
+    is_greedy = all(is_best for _, is_best in tally.found)
+    windows = len(text.windows) or None if text.is_whole else None
+    return Logprob(total, tally.wanted, is_greedy, text.context, text.truncated, text.notes, windows)

@@ -1,0 +1,146 @@
+"""Encoder-decoders of the `hf` model (T5, BART and their kind): the encoder reads the prompt, the decoder answers.
+
+Takes the same arguments as for decoders; gives a `Model` that also satisfies `ExposesTokens`, `ReportsNotices`,
+`ReportsExecution` and `Trainable`. Every distinct prompt goes through the encoder once, whatever is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from assay.core.protocols import TokenView
+from assay.core.requests import Prompt, Request
+from assay.core.responses import Failure, Logprob, Output
+from assay.models.hf.base import PaddedModel
+from assay.models.hf.batching import run_batches
+from assay.models.hf.encoding import Job, make_encoder, token_view
+from assay.models.hf.generation import generate_texts
+from assay.models.hf.likelihood import Scored, ScoringRow, group_rows, score_rows
+from assay.models.hf.seq2seq.encoding import Seq2SeqEncoder
+from assay.models.hf.seq2seq.network import Memory, Seq2SeqGenerator, Seq2SeqNetwork, load_seq2seq_network
+from assay.models.hf.tokenization import EncodedPrompt, EncodedText, Tokenizer
+from assay.models.training.lm_recipes import text_recipe
+from assay.models.training.recipes import RecipeMaker
+
+if TYPE_CHECKING:
+    import torch
+
+Answer = tuple[int, Output | Failure]
+
+
+@dataclass(slots=True)
+class ContextGroup:
+    """A distinct context and everything that is asked of it."""
+
+    context: tuple[int, ...]
+    texts: list[EncodedText] = field(default_factory=list)
+    prompts: list[EncodedPrompt] = field(default_factory=list)
+
+    @property
+    def indices(self) -> list[int]:
+        """Where its requests stand."""
+        return [*(text.index for text in self.texts), *(prompt.index for prompt in self.prompts)]
+
+
+def group_by_context(job: Job) -> list[ContextGroup]:
+    """One question per distinct context, longest first; ties by ids, so the order of asking changes nothing."""
+    found: dict[tuple[int, ...], ContextGroup] = {}
+    for text in job.texts:
+        context = text.ids[: -text.scored]
+        found.setdefault(context, ContextGroup(context)).texts.append(text)
+    for prompt in job.prompts:
+        found.setdefault(prompt.ids, ContextGroup(prompt.ids)).prompts.append(prompt)
+    return sorted(found.values(), key=lambda group: (-len(group.context), group.context))
+
+
+class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
+    """An encoder-decoder language model of transformers."""
+
+    _contexts = 0
+
+    @cached_property
+    def _encoder(self) -> Seq2SeqEncoder:
+        """Turns requests into ids; needs the tokenizer, not the weights."""
+        return make_encoder(Seq2SeqEncoder, self.checkpoint, self.arguments)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._encoder.rules.tokenizer
+
+    def render(self, prompt: Prompt) -> str | None:
+        """The prompt as text, by the chat template; needs no weights."""
+        return self._encoder.render(prompt)
+
+    def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Reads contexts batch by batch; of each batch scores continuations, then writes."""
+        job = self._encoder.encode(requests)
+        yield from job.settled
+        groups = group_by_context(job)
+        if not groups:
+            return
+        network = self._loaded()
+        self._contexts = len(groups)
+
+        def read(batch: Sequence[ContextGroup]) -> Memory:
+            return network.encode([group.context for group in batch])
+
+        batching = self._batching(network)
+        for batch, memory in run_batches(groups, lambda group: len(group.context), batching, read):
+            if isinstance(memory, Failure):
+                yield from ((index, memory) for group in batch for index in group.indices)
+                continue
+            yield from self._score(batch, memory, network)
+            yield from self._write(batch, memory, network)
+
+    def _score(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Scored]:
+        """The log-likelihoods of all continuations; equal decoder rows after one context are forwarded once."""
+        # A row begins with the number of its context: equal rows after different contexts are not equal.
+        texts = [
+            replace(text, ids=(number, network.start_id, *text.ids[-text.scored :]))
+            for number, group in enumerate(batch)
+            for text in group.texts
+        ]
+        lengths = {text.index: text.context_length for group in batch for text in group.texts}
+
+        def work(rows: Sequence[ScoringRow]) -> list[Scored]:
+            return score_rows(
+                rows, lambda ids, indices: network.logits(memory, ids, indices), self.arguments.arithmetic
+            )
+
+        def length(row: ScoringRow) -> int:
+            return row.length + len(memory.contexts[row.inputs[0]])
+
+        batching = self._batching(network)
+        for rows, result in run_batches(group_rows(texts), length, batching, work):
+            if isinstance(result, Failure):
+                result = [(text.index, result) for row in rows for text in row.texts]
+            for index, scored in result:
+                if isinstance(scored, Logprob):
+                    scored = replace(scored, prompt_tokens=lengths[index])
+                yield index, scored
+
+    def _write(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Answer]:
+        prompts = [prompt for group in batch for prompt in group.prompts]
+        tokenizer, think_end = self._encoder.rules.tokenizer, self.arguments.think_end_token
+        text_generator = Seq2SeqGenerator(network.base, tokenizer, think_end, memory=memory)
+        return generate_texts(prompts, text_generator, self._batching(network, for_generation=True))
+
+    def _load(self, device: torch.device) -> Seq2SeqNetwork:
+        return load_seq2seq_network(self.checkpoint, self.arguments, device)
+
+    @property
+    def _recipe(self) -> RecipeMaker:
+        return partial(text_recipe, self._encoder)
+
+    def view(self, request: Request) -> TokenView:
+        """A request as the model sees it, the encoder's tokens as context; needs no weights."""
+        return token_view(self._encoder, request)
+
+    def description(self) -> Mapping[str, Any]:
+        """How the model was asked in the last `respond`; nothing before the weights were loaded."""
+        if self._network is None:
+            return {}
+        return {"engine": "padded", "why": "an encoder-decoder", "encoded_contexts": self._contexts}

@@ -1,0 +1,164 @@
+"""A training from the first look at its folder to the finished model: the story, one line per stage.
+
+Takes a parent, its lessons and settings; gives a report. What a killed process left in the folder is taken up again.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import missing_extra
+from assay.core.training import ACCURACY, LORA, FitListener, FitReport, FitSettings, TrainingExample
+from assay.models.hf.checkpoint import precision
+from assay.models.hf.decoder.network import choose_device, require_transformers
+from assay.models.training.adapters import adapt, require_peft
+from assay.models.training.export import Architecture, architecture_of, reload, restore, save_model
+from assay.models.training.fit_record import claim, folder_lock, make_record, write_record
+from assay.models.training.hyperparameters import check_settings, count_steps, learning_rate
+from assay.models.training.recipes import LoadedNetwork, Parent, Recipe, check_metric, check_training_examples
+from assay.models.training.resume_state import TrainingCheckpoint, best_evaluation, complete_checkpoints
+from assay.models.training.trainer import TrainingPlan, isolated_random_state, train
+from assay.models.training.training_errors import explained
+from assay.models.training.validation_metrics import CLASSES, MAJORITY
+
+CHECKPOINTS_FOLDER = "checkpoints"
+# Fewer validation documents may well have one answer by chance.
+_FEW_DOCUMENTS = 10
+
+
+def fit(
+    parent: Parent,
+    training_examples: Sequence[TrainingExample],
+    validation: Sequence[TrainingExample],
+    settings: FitSettings,
+    folder: Path,
+    listener: FitListener,
+) -> FitReport:
+    """Trains a copy of the parent and puts it into the folder; see `Trainable.fit`."""
+    check_settings(settings, bool(validation))
+    check_training_examples(training_examples, validation, parent.capabilities.learns)
+    check_metric(settings.validation_metric, validation)
+    _require(settings, parent)
+    rate = learning_rate(settings, parent.capabilities.family)
+    with explained(folder, settings), folder_lock(folder):
+        record = make_record((parent.digest, parent.checkpoint.name), training_examples, validation, settings, rate)
+        known = claim(folder, record)
+        if known is not None:
+            return known
+        with isolated_random_state(settings.seed):
+            recipe = parent.recipe(parent, training_examples, validation, settings)
+            plan = _plan(recipe, settings, rate, bool(validation), folder)
+            report = _make(parent, recipe, plan, folder, listener)
+            report = replace(report, notices=(*report.notices, *_majority(report, len(validation))))
+        write_record(folder, record, report)
+        shutil.rmtree(plan.folder)
+        return report
+
+
+def _plan(recipe: Recipe, settings: FitSettings, rate: float, has_validation: bool, folder: Path) -> TrainingPlan:
+    return TrainingPlan(
+        settings, rate, count_steps(len(recipe.rows), settings), has_validation, folder / CHECKPOINTS_FOLDER
+    )
+
+
+def _make(parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, listener: FitListener) -> FitReport:
+    """Trains what is left to train and puts the weights that are kept in place."""
+    device, notice = choose_device(parent.device)
+    load = partial(_load, recipe, plan.settings.seed)
+    loaded, states = load(), complete_checkpoints(plan.folder)
+    notices = [notice, *recipe.notices, *loaded.notices, _precision_notice(parent)]
+    architecture = architecture_of(loaded.module)
+    if not plan.is_over(states[-1] if states else None):
+        _train(loaded, architecture, recipe, plan, states, (device, listener))
+        states = complete_checkpoints(plan.folder)
+    # Two networks in memory are one too many for a large one.
+    del loaded
+    gc.collect()
+    last = states[-1]
+    best = (
+        best_evaluation(last.history, plan.settings.validation_metric) if plan.has_validation else {"step": last.step}
+    )
+    module = restore(architecture, load, plan.folder / f"checkpoint-{int(best['step'])}", plan.settings)
+    save_model(module, parent, folder)
+    return _report(last, best, plan.settings.validation_metric, [text for text in notices if text])
+
+
+def _load(recipe: Recipe, seed: int) -> LoadedNetwork:
+    """The network to train; a new head and low-rank additions are the same whenever it is loaded."""
+    import torch
+
+    torch.manual_seed(seed)
+    return recipe.load()
+
+
+def _train(
+    loaded: LoadedNetwork,
+    architecture: Architecture,
+    recipe: Recipe,
+    plan: TrainingPlan,
+    states: Sequence[TrainingCheckpoint],
+    device_and_listener: tuple[Any, FitListener],
+) -> None:
+    last = states[-1] if states else None
+    if last is not None and plan.settings.method != LORA:
+        # The Trainer loads by the names in the file, which are not always those in the network.
+        loaded = replace(loaded, module=reload(architecture, last.folder))
+    _simplify_generation(loaded.module)
+    train(adapt(loaded, plan.settings), recipe, plan, last, device_and_listener)
+
+
+def _simplify_generation(module: Any) -> None:
+    """Leaves of the generation settings only the tokens: transformers refuses to save some that real models have."""
+    stated = getattr(module, "generation_config", None)
+    if stated is not None:
+        names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+        module.generation_config = type(stated)(**{name: getattr(stated, name) for name in names})
+
+
+def _report(last: TrainingCheckpoint, best: Mapping[str, float], metric: str, notices: list[str]) -> FitReport:
+    """What came of it: which metric decided, by which value and loss, at which step."""
+    if metric not in best:
+        return FitReport(last.step, int(best["step"]), notices=tuple(notices))
+    tied = sum(evaluation[metric] == best[metric] for evaluation in last.history) - 1
+    return FitReport(
+        last.step, int(best["step"]), metric, best[metric], best["loss"], tied, last.history, tuple(notices)
+    )
+
+
+def _majority(report: FitReport, count: int) -> list[str]:
+    """The notice about a model that learnt no more than which answer is the most frequent."""
+    best: Mapping[str, float] = next(
+        (evaluation for evaluation in report.history if evaluation["step"] == report.best_step), {}
+    )
+    if count < _FEW_DOCUMENTS or CLASSES not in best:
+        return []
+    accuracy, share = best[ACCURACY], best[MAJORITY]
+    head = f"the kept model (step {report.best_step})"
+    if best[CLASSES] == 1:
+        explained = f"gives all {count} validation documents the same answer, which is right in {accuracy:.1%} of them"
+        return [f"{head} {explained}"]
+    explained = (
+        f"is right in {accuracy:.1%} of {count} validation documents, the most frequent answer alone in {share:.1%}"
+    )
+    return [f"{head} {explained}"] if accuracy <= share else []
+
+
+def _require(settings: FitSettings, parent: Parent) -> None:
+    require_transformers(f'training "{parent.checkpoint.name}"')
+    if settings.method == LORA:
+        require_peft()
+    try:
+        __import__("accelerate")
+    except ImportError:
+        raise missing_extra("accelerate", "finetune", "training") from None
+
+
+def _precision_notice(parent: Parent) -> str | None:
+    stated = precision(parent.checkpoint, parent.arguments)
+    return None if stated == "float32" else f"trained and saved in float32; the parent is in {stated}"

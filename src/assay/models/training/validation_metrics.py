@@ -1,0 +1,53 @@
+"""What the answers to validation lessons are worth, by the formulas of the tasks' own metrics.
+
+Takes (right, picked) places of lessons with choices, or (right, found) words of spans; gives numbers by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from assay.core.training import ACCURACY, F1, MCC, WORD_F1
+from assay.stats.squad_tokens import normalised, word_f1
+
+CLASSES, MAJORITY = "classes", "majority"
+Pairs = Sequence[tuple[int, int]]
+
+
+def prediction_metrics(pairs: Pairs) -> dict[str, float]:
+    """Every number that picks have: metrics, how many different ones there are, the most frequent right answer."""
+    rights = Counter(right for right, _ in pairs)
+    return {
+        ACCURACY: sum(right == predicted for right, predicted in pairs) / len(pairs),
+        MCC: matthews(pairs),
+        F1: f1(pairs),
+        CLASSES: float(len({predicted for _, predicted in pairs})),
+        MAJORITY: max(rights.values()) / len(pairs),
+    }
+
+
+def span_metrics(spans: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """`squad_em`, which is the accuracy of spans, and `squad_f1`."""
+    pairs = [(normalised(found), normalised(right)) for right, found in spans]
+    return {
+        ACCURACY: sum(found == right for found, right in pairs) / len(pairs),
+        WORD_F1: math.fsum(word_f1(found, right) for found, right in pairs) / len(pairs),
+    }
+
+
+def f1(pairs: Pairs) -> float:
+    """F1 of place 1; 0 where nothing there is right or picked."""
+    hits = sum(right == predicted == 1 for right, predicted in pairs)
+    total = sum((right == 1) + (predicted == 1) for right, predicted in pairs)
+    return 2 * hits / total if total else 0.0
+
+
+def matthews(pairs: Pairs) -> float:
+    """Matthews' correlation for any number of places (Gorodkin's R_K); 0 where it is undefined."""
+    n, hits = len(pairs), sum(right == predicted for right, predicted in pairs)
+    rights, predictions = (Counter(pair[side] for pair in pairs) for side in (0, 1))
+    covariance = hits * n - sum(count * predictions[label] for label, count in rights.items())
+    spread = math.prod(n * n - sum(count * count for count in own.values()) for own in (rights, predictions))
+    return covariance / math.sqrt(spread) if spread else 0.0

@@ -1,0 +1,192 @@
+"""Result files in lm-eval's names and shape, with ours added beside them. Written whole or not at all.
+
+<output_path>/<model>/results_<time>.json      every score; our own block under the key "assay"
+<output_path>/<model>/samples_<task>_<time>.jsonl   one line per document and pipeline
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from assay.core.atomic_files import atomic_write
+from assay.core.errors import AssayError, Fault, OutputError, UserError
+from assay.core.protocols import RendersPrompts
+from assay.core.results import Problem, RunResult, TaskResult
+from assay.report.lm_eval_results import plain, results_data, sample_lines
+from assay.report.safe_names import file_name, model_name
+
+Maker = Callable[[Path], object]
+_AFTER_A_RUN = "Every answer is safe in the store: run the same command with another --output_path"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """Files that were written, and why others were not."""
+
+    paths: tuple[Path, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def __add__(self, other: WrittenFiles) -> WrittenFiles:
+        return WrittenFiles((*self.paths, *other.paths), (*self.problems, *other.problems))
+
+    def checked(self) -> list[Path]:
+        """The paths; raises where a file is missing."""
+        for problem in self.problems:
+            if problem.is_bug:
+                raise AssayError("; ".join(each.text for each in self.problems)) from problem.error
+        if self.problems:
+            raise OutputError(*(fault for problem in self.problems for fault in problem.faults))
+        return list(self.paths)
+
+
+def write_each(files: Iterable[tuple[Path, Maker]]) -> WrittenFiles:
+    """Writes files one after the other: one that cannot be written costs itself alone.
+
+    Args:
+        files: each with what writes it.
+    """
+    paths, problems = [], []
+    for path, make in files:
+        try:
+            make(path)
+            paths.append(path)
+        except UserError as error:
+            problems.append(Problem(error.faults, error))
+        except Exception as error:  # a bug in what makes it
+            found = f"could not be made: {type(error).__name__}: {error}"
+            problems.append(Problem((Fault(str(path), found),), error))
+    return WrittenFiles(tuple(paths), tuple(problems))
+
+
+def write_results(
+    result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
+) -> list[Path]:
+    """Writes what `written_results` does. Any failure is an error, when all else is written."""
+    return written_results(result, output_path, log_samples, audit).checked()
+
+
+def written_results(
+    result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
+) -> WrittenFiles:
+    """Writes the result file, and the sample files when asked.
+
+    Args:
+        result: the run.
+        output_path: a folder, or the name of a `.json` file to which the time is added.
+        log_samples: whether to write the samples too.
+        audit: how answers were read, to be written with the results.
+    """
+    when = datetime.now().isoformat().replace(":", "-")
+    target = Path(output_path).expanduser()
+    if target.suffix == ".json":
+        folder, results_name = target.parent, f"{target.stem}_{when}.json"
+    else:
+        folder = target / file_name(model_name(result.spec.model, result.spec.model_args))
+        results_name = f"results_{when}.json"
+    hashes: dict[str, str] = {}
+
+    def write_samples(task: TaskResult) -> Maker:
+        def write(path: Path) -> None:
+            lines, digest = sample_lines(task, result.rendered)
+            _write_lines(path, lines)
+            hashes[task.name] = digest()
+
+        return write
+
+    def write_scores(path: Path) -> None:
+        text = json.dumps(results_data(result, hashes, audit), indent=2, ensure_ascii=False, default=plain)
+        _write_lines(path, [text])
+
+    names = different_names(task.name for task in result.tasks) if log_samples else []
+    samples = write_each(
+        (folder / f"samples_{name}_{when}.jsonl", write_samples(task))
+        for task, name in zip(result.tasks, names, strict=False)
+    )
+    return write_each([(folder / results_name, write_scores)]) + samples
+
+
+def sample_notices(result: RunResult) -> list[str]:
+    """What users of the sample files should know: where conversations stand as messages, not as the model's text."""
+    if not result.spec.options.chat.apply or isinstance(result.model, RendersPrompts):
+        return []
+    found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"
+    why = "only the run's model renders them, and it is not opened here" if "parent" in result.manifest else ""
+    advice = "repeat the command of the run to get them: its answers are known"
+    return [f"{found}: {why}; {advice}" if why else f"{found}: the model has no chat template of its own"]
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Writes a whole file; gives its path."""
+    _write_lines(path, [text.removesuffix("\n")])
+    return path
+
+
+def different_names(names: Iterable[str]) -> list[str]:
+    """Each name as part of a file name; a number is added where two names would share a file."""
+    found: dict[str, None] = {}
+    for name in names:
+        base = candidate = file_name(name)
+        number = 2
+        while candidate in found:
+            candidate, number = f"{base}_{number}", number + 1
+        found[candidate] = None
+    return list(found)
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    with _explained(path), atomic_write(path) as stream:
+        for line in lines:
+            stream.write(line)
+            stream.write("\n")
+
+
+@contextmanager
+def _explained(path: Path, advice: str = _AFTER_A_RUN) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            Fault(
+                str(path),
+                f"could not be written: {error.strerror or error}",
+                next=advice,
+            )
+        ) from error
+
+
+def check_output_path(output_path: str | Path) -> None:
+    """Fails early when the place for results cannot be written to."""
+    if output_path == "":
+        raise OutputError(Fault("--output_path", "is empty", "a folder", 'The current folder is "."'))
+    target = Path(output_path).expanduser()
+    check_folder(target.parent if target.suffix == ".json" else target, "Choose another --output_path")
+
+
+def check_file(path: str | Path, flag: str) -> None:
+    """Fails early when a file cannot be written.
+
+    Args:
+        path: the file.
+        flag: the option that names it, for errors.
+    """
+    target = Path(path).expanduser()
+    if target.is_dir():
+        raise OutputError(Fault(flag, f'"{path}" is a folder', "the name of a file"))
+    check_folder(target.parent, f"Choose another {flag}")
+
+
+def check_folder(folder: Path, advice: str) -> None:
+    """Fails when no file can be written in a folder; makes it where it is missing."""
+    with _explained(folder, advice):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".probe-", dir=folder)
+        os.close(handle)
+        os.unlink(temporary)

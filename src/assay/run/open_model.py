@@ -1,0 +1,135 @@
+"""From a model's name to the model: the table's, or one that was trained here, which the store knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import Fault, ModelError, UserError
+from assay.core.protocols import Model
+from assay.core.secrets import without_secrets
+from assay.core.specs import LM_EVAL, RunSpec
+from assay.models.download.wheels import ProgressReport
+from assay.models.hf.arguments import read_causal_arguments
+from assay.models.registry import ALIASES, full_arguments, is_causal, is_decoder, is_known, open_model
+from assay.run.events import Listener, Progressed
+from assay.store.store import Store
+from assay.store.trained_models import FittedModel
+from assay.tasks.profiles.parse import Profile, find_profile
+
+# The opener of trained models.
+_OPENER = "hf"
+# Settings that say where a model's files lie, or change its weights; one that was trained brings its own.
+_LOCATION_KEYS = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "peft", "dtype", "labels")
+
+
+def opened_model(spec: RunSpec, listener: Listener, store: Store | None = None) -> Model:
+    """The model that a run names, with its settings and those of the tool that the run follows."""
+    arguments = {**arguments_like(spec.model, spec.options.like, spec.model_args), **spec.model_args}
+    fitted = None if store is None or is_known(spec.model) else store.fitted.get(spec.model)
+    if fitted is None:
+        return open_model(spec.model, arguments, spec.settings, progress_to(listener))
+    return open_model(_OPENER, fitted_arguments(fitted, arguments), spec.settings)
+
+
+def arguments_like(name: str, like: str | None, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Settings with which a decoder computes as the tool of a profile does; none for other models.
+
+    Args:
+        name: the model's name.
+        like: the profile.
+        given: the user's own settings, by which `hf` tells decoders from other checkpoints; None to go by the name.
+    """
+    if like is None or not is_causal(name):
+        return {}
+    profile = find_profile(like)
+    if not profile.model_args or (given and not is_decoder(full_arguments(name, given))):
+        return {}
+    _check_arguments(profile)
+    return dict(profile.model_args)
+
+
+def _check_arguments(profile: Profile) -> None:
+    """Raises for settings of a profile that no decoder has, with their lines."""
+    faults: list[Fault] = []
+    for key, value in profile.model_args.items():
+        try:
+            read_causal_arguments({"pretrained": ".", key: value})
+        except ModelError as error:
+            faults += [replace(fault, where=profile.file.where("model_args", key)) for fault in error.faults]
+    if faults:
+        raise UserError(*faults)
+
+
+def arguments_notices(spec: RunSpec) -> tuple[str, ...]:
+    """Says with which settings of a profile the model is opened; those that the user gives are the user's."""
+    if spec.options.like in (None, LM_EVAL):
+        return ()
+    found = arguments_like(spec.model, spec.options.like, spec.model_args)
+    set_here = ", ".join(f"{key}={str(value).lower()}" for key, value in found.items() if key not in spec.model_args)
+    tool = find_profile(str(spec.options.like)).name
+    return (f"{tool}: the model is opened with {set_here}, as the tool does; --model_args wins",) if set_here else ()
+
+
+def object_notices(spec: RunSpec) -> tuple[str, ...]:
+    """Says which settings have no effect, since the model was given as an object."""
+    given = {"model_args": spec.model_args, "device": spec.settings.device, "batch_size": spec.settings.batch_size}
+    idle = [name for name, value in given.items() if value and value != "auto"]
+    reported = "no effect on a model that is given as an object: set it up as wanted"
+    return (f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} {reported}",) if idle else ()
+
+
+def trained_notices(spec: RunSpec, store: Store, tasks: Iterable[str]) -> list[str]:
+    """Notices for a model that was trained here on documents that these tasks evaluate."""
+    fitted = None if is_known(spec.model) else store.fitted.get(spec.model)
+    if fitted is None or not set(fitted.tasks) & set(tasks):
+        return []
+    learnt, chosen = (fitted.data.get(name, 0) for name in ("lessons_evaluated", "checks_evaluated"))
+    reported = [(learnt, "learnt", "a score on these is recall")]
+    reported += [(chosen, "was chosen among its checkpoints by", "this flatters their score")]
+    return [
+        f"{fitted.name} {verb} {count} documents that its tasks evaluate: {effect}"
+        for count, verb, effect in reported
+        if count
+    ]
+
+
+def fitted_arguments(fitted: FittedModel, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that open a trained model; a run's own win over those of its parent."""
+    if not (Path(fitted.folder) / "config.json").is_file():
+        tasks = ",".join(fitted.tasks)
+        raise ModelError(
+            Fault(
+                f"model {fitted.name}",
+                f"its folder {fitted.folder} is gone",
+                "the model that was trained there",
+                f"Put it back, or train it again: assay finetune --model … --tasks {tasks} --name {fitted.name}",
+            )
+        )
+    moved = [name for name in given if name in _LOCATION_KEYS]
+    if moved:
+        found = f'{", ".join(moved)} is set, but "{fitted.name}" was trained here and brings its own'
+        raise ModelError(Fault("model_args", found, next="Leave it out"))
+    return {"pretrained": fitted.folder, **fitted.model_args, **given}
+
+
+def inherited_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trained model keeps of its parent's settings: how text becomes tokens, neither places nor secrets."""
+    return without_secrets({name: value for name, value in arguments.items() if name not in _LOCATION_KEYS})
+
+
+def is_nameable(name: str) -> bool:
+    """Whether a trained model may be called so: no other model is, and it can be a folder's name."""
+    is_plain = name.replace("-", "").replace("_", "").replace(".", "").isalnum() and not name.startswith(".")
+    return is_plain and not is_known(name) and name not in ALIASES
+
+
+def progress_to(listener: Listener) -> ProgressReport:
+    """Tells a listener of downloads."""
+
+    def report(what: str, done: int, total: int | None) -> None:
+        listener(Progressed(what, done, total))
+
+    return report

@@ -1,0 +1,226 @@
+"""Brings instances and answers together by key, scores them, and makes a task's result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from assay.core.interrupts import received_signal
+from assay.core.output_checks import is_above_probability_one
+from assay.core.progress import ProgressCallback, ignore_progress, with_progress
+from assay.core.requests import Instance
+from assay.core.responses import Failure, Text
+from assay.core.results import AnsweredDocument, Problem, TaskResult
+from assay.core.scores import Denominators, Sample
+from assay.guard.time_limit import keep_limit_timer
+from assay.run.build import BuiltTask, left_out_count
+from assay.run.execute import Executed
+from assay.run.gold_checks import has_invalid_gold
+from assay.scoring.aggregate import aggregate_task, directions, document_clusters
+from assay.scoring.answer_rates import answer_rates, misses_by_space
+from assay.scoring.document_scorer import DocumentScorer
+from assay.scoring.draw_metrics import draw_counts
+from assay.scoring.failure_bounds import with_bounds
+from assay.scoring.problems import nothing_scored, problem_of
+from assay.scoring.reliability import asks_reliability, task_reliability
+from assay.scoring.text_counts import text_counts
+from assay.store.response_table import Responses
+
+_DOCUMENTS_AT_ONCE = 5000
+_MISSING = Failure("missing", "the store holds no answer to this request")
+
+
+def score_task(
+    built: BuiltTask,
+    scorer: DocumentScorer,
+    responses: Responses,
+    executed: Executed,
+    bootstrap_iters: int,
+    report: ProgressCallback = ignore_progress,
+) -> TaskResult:
+    """A task's samples, metrics and denominators; whatever scoring raises is raised."""
+    return _scored(built, scorer, answered_documents(built, responses, executed), bootstrap_iters, report)
+
+
+def scored_task(
+    built: BuiltTask,
+    scorer: DocumentScorer,
+    responses: Responses,
+    executed: Executed,
+    bootstrap_iters: int,
+    report: ProgressCallback = ignore_progress,
+) -> TaskResult:
+    """The same for a task among others: what cannot be scored has a `problem` in place of metrics."""
+    answered, where = answered_documents(built, responses, executed), f"task {built.task.card.name}"
+    try:
+        result = _scored(built, scorer, answered, bootstrap_iters, report)
+    except Exception as error:  # code of tasks and plugins may raise anything, and the other tasks are to be reported
+        if received_signal() is not None:  # a library made something else of a signal
+            raise
+        return _unscored(built, answered, problem_of(error, where))
+    return replace(result, problem=nothing_scored(result.denominators, where))
+
+
+def _unscored(built: BuiltTask, answered: list[AnsweredDocument], problem: Problem) -> TaskResult:
+    failed = sum(any(isinstance(output, Failure) for output in item.outputs) for item in answered)
+    counts = Denominators(built.available, len(answered), 0, failed, left_out=left_out_count(built.task))
+    prompts, pipelines = built.keys.prompts, built.task.scoring.pipelines
+    return TaskResult(
+        built.task.card, (), counts, built.fingerprint, prompts, answered, pipelines=pipelines, problem=problem
+    )
+
+
+def without_score(result: TaskResult, problem: Problem) -> TaskResult:
+    """A result whose numbers do not hold after all."""
+    counts = replace(result.denominators, scored=0)
+    return replace(result, metrics=(), rates=(), samples=(), denominators=counts, problem=problem)
+
+
+def _scored(
+    built: BuiltTask,
+    scorer: DocumentScorer,
+    answered: list[AnsweredDocument],
+    bootstrap_iters: int,
+    report: ProgressCallback,
+) -> TaskResult:
+    samples, scoring = _samples(built, answered, scorer, report), built.task.scoring
+    clusters = document_clusters(answered)
+    metrics = aggregate_task(scoring, samples, bootstrap_iters, f"task {built.task.card.name}", clusters, report)
+    denominators = _denominators(built, scorer, answered, samples)
+    return TaskResult(
+        card=built.task.card,
+        metrics=with_bounds(scoring, metrics, samples, denominators.failed),
+        denominators=denominators,
+        fingerprint=built.fingerprint,
+        prompts=built.keys.prompts,
+        answered=answered,
+        samples=samples,
+        directions=directions(scoring, metrics),
+        rates=answer_rates(built.task.card.kind, scorer, answered, samples, clusters),
+        pipelines=scoring.pipelines,
+        texts=text_counts(built.task.card.kind, answered, samples),
+        reliability=task_reliability(answered) if asks_reliability(metrics) else None,
+    )
+
+
+def score_documents(
+    built: BuiltTask,
+    scorer: DocumentScorer,
+    responses: Responses,
+    executed: Executed,
+    report: ProgressCallback = ignore_progress,
+) -> tuple[list[AnsweredDocument], list[Sample]]:
+    """A task's documents with their answers, and the samples of those without a failure."""
+    answered = answered_documents(built, responses, executed)
+    return answered, _samples(built, answered, scorer, report)
+
+
+def _samples(
+    built: BuiltTask, answered: list[AnsweredDocument], scorer: DocumentScorer, report: ProgressCallback
+) -> list[Sample]:
+    samples: list[Sample] = []
+    with keep_limit_timer():
+        for item in with_progress(answered, f"scoring {built.task.card.name}", report):
+            outputs = [output for output in item.outputs if not isinstance(output, Failure)]
+            if len(outputs) == len(item.outputs):
+                samples.extend(scorer.score(item.document, item.instance, outputs))
+    return samples
+
+
+def answered_documents(built: BuiltTask, responses: Responses, executed: Executed) -> list[AnsweredDocument]:
+    """A task's documents with their answers."""
+    return list(_answered(built, responses, executed))
+
+
+def _answered(built: BuiltTask, responses: Responses, executed: Executed) -> Iterator[AnsweredDocument]:
+    """Documents with their answers: those of this run are at hand, the others come from the store."""
+    at_hand, keys = executed.answers, built.keys.by_instance
+    for start in range(0, len(built.documents), _DOCUMENTS_AT_ONCE):
+        part = range(start, min(start + _DOCUMENTS_AT_ONCE, len(built.documents)))
+        found = responses.get(list({key for index in part for key in keys[index] if key not in at_hand}))
+        for index in part:
+            outputs = tuple(
+                [at_hand.get(key) or found.get(key) or _missing_answer_reason(responses, key) for key in keys[index]]
+            )
+            yield AnsweredDocument(built.documents[index], built.instances[index], outputs)
+
+
+def _missing_answer_reason(responses: Responses, key: bytes) -> Failure:
+    """Why the store has no answer."""
+    fault = responses.unreadable.get(key)
+    return _MISSING if fault is None else Failure("unreadable", f"the stored answer cannot be read: {fault}")
+
+
+def _denominators(
+    built: BuiltTask, scorer: DocumentScorer, answered: list[AnsweredDocument], samples: list[Sample]
+) -> Denominators:
+    notes: Counter[str] = Counter()
+    failed = truncated = cut_off = 0
+    for item in answered:
+        outputs = [output for output in item.outputs if not isinstance(output, Failure)]
+        odd = [output for output in outputs if output.truncated or output.notes]
+        if any(map(is_above_probability_one, outputs)):
+            notes["positive_logprob"] += 1
+        failed += len(outputs) < len(item.outputs)
+        truncated += any(output.truncated for output in odd)
+        if outputs and type(outputs[0]) is Text:
+            cut_off += any(output.is_cut_off for output in outputs if isinstance(output, Text))
+        for output in odd:
+            notes.update(output.notes)
+        if item.instance.notes:
+            notes.update(item.instance.notes)
+        if item.instance.nulls:
+            notes -= _intended_notes(item)
+        if item.instance.choices and not _is_standard_multiple_choice(item.instance):
+            notes.update(_choice_notes(item.instance))
+    unparsed = dict.fromkeys(scorer.extracting_pipelines, 0)
+    for sample in samples if unparsed else ():
+        if scorer.is_unparsed(sample):
+            unparsed[sample.filter] += 1
+    return Denominators(
+        available=built.available,
+        total=len(answered),
+        scored=len(answered) - failed,
+        failed=failed,
+        truncated=truncated,
+        unparsed=unparsed,
+        notes=dict(notes),
+        draws=draw_counts(answered, samples),
+        cut_off=cut_off,
+        left_out=left_out_count(built.task),
+        misses_by_space=_misses_by_space(scorer, answered, samples),
+    )
+
+
+def _misses_by_space(scorer: DocumentScorer, answered: list[AnsweredDocument], samples: list[Sample]) -> dict[str, int]:
+    instances = {item.document.id: item.instance for item in answered}
+    return dict(
+        Counter(sample.filter for sample in samples if misses_by_space(scorer, instances[sample.document_id], sample))
+    )
+
+
+def _intended_notes(item: AnsweredDocument) -> Counter[str]:
+    """Notes of prompts that are empty because a metric wants them so."""
+    intended = [output for index, output in enumerate(item.outputs) if item.instance.part(index) == ("null", "")]
+    return Counter(note for output in intended if not isinstance(output, Failure) for note in output.notes)
+
+
+def _is_standard_multiple_choice(instance: Instance) -> bool:
+    """Whether a question has several different choices and one right place among them: nearly every one, told fast."""
+    choices, gold = instance.choices, instance.gold
+    size = len(choices)
+    return size > 1 and type(gold) is int and 0 <= gold < size and len({"", *choices}) > size
+
+
+def _choice_notes(instance: Instance) -> list[str]:
+    """What is odd about a multiple-choice question."""
+    choices = instance.choices
+    found = ["invalid_gold"] if has_invalid_gold(instance) else []
+    if len(choices) == 1:
+        found.append("single_choice")
+    if len(set(choices)) < len(choices):
+        found.append("equal_choices")
+    if "" in choices:
+        found.append("empty_choice")
+    return found

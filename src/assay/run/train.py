@@ -1,0 +1,307 @@
+"""The fit lap: lessons of tasks → `Trainable.fit` → a new model, with a name and a record in the store.
+
+What decides the weights (parent, lessons, settings) has one key. A model of that key that the store knows is not
+trained again; one whose training was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from assay.core.errors import DataError, Fault, ModelError, UserError
+from assay.core.identity import digest
+from assay.core.protocols import Model, ProvidesTrainingExamples, ReportsNotices, Task, Trainable
+from assay.core.secrets import redacted_text
+from assay.core.specs import ModelSettings
+from assay.core.training import (
+    ACCURACY,
+    BALANCED,
+    VALIDATION_METRIC_FOR,
+    FitListener,
+    FitProgress,
+    FitSpec,
+    TrainingExample,
+    digest_training_examples,
+    metric_unavailable_reason,
+)
+from assay.models.registry import full_arguments, open_model
+from assay.run.events import Noticed, Trained
+from assay.run.open_model import fitted_arguments, inherited_arguments, is_nameable, opened_model
+from assay.run.resolve import open_catalog, resolve_tasks
+from assay.run.session import Session
+from assay.store.database import MEMORY
+from assay.store.store import default_path
+from assay.store.trained_models import FittedModel
+from assay.tasks.selection import Wanted
+
+# Part of every key: raised when the same lessons and settings come to mean other weights.
+_VERSION = 2
+_TRAINING, _VALIDATION, _EVALUATED = "training", "validation", "evaluated"
+# Fewer lessons than this are all learnt from: a share of them kept back would decide nothing.
+_FEWEST_TO_HOLD_OUT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDestination:
+    """Where a trained model goes; None for what follows from its parent and tasks."""
+
+    name: str | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _TrainingData:
+    """What is learnt from and what is validated on, with what the user should know of it.
+
+    Attributes:
+        evaluated: how many of either are, with their right answers, among the documents that the tasks evaluate.
+    """
+
+    training_examples: tuple[TrainingExample, ...]
+    validation: tuple[TrainingExample, ...]
+    notices: tuple[str, ...] = ()
+    evaluated: tuple[int, int] = (0, 0)
+
+    def data(self) -> dict[str, object]:
+        return {
+            "lessons": len(self.training_examples),
+            "lessons_digest": digest_training_examples(self.training_examples),
+            "lessons_evaluated": self.evaluated[0],
+            "checks": len(self.validation),
+            "checks_digest": digest_training_examples(self.validation),
+            "checks_evaluated": self.evaluated[1],
+        }
+
+
+def fit(
+    session: Session,
+    fit_spec: FitSpec,
+    tasks: Sequence[Wanted] = (),
+    model: Model | None = None,
+    place: ModelDestination | None = None,
+) -> FittedModel:
+    """Trains the specification's model on the tasks' training documents.
+
+    Args:
+        session: specification, store and listener.
+        wish: how, and on how much.
+        tasks: names or task objects; the specification's names when empty.
+        model: a model object; the specification's model is opened when None.
+        place: name and folder of the new model.
+    """
+    where = place or ModelDestination()
+    if where.name is not None and not is_nameable(where.name):
+        found = f'"{where.name}" is a model\'s name already, or no name for a folder'
+        raise UserError(Fault("--name", found, "letters, digits, - and _"))
+    with session.stage("resolve"):
+        chosen = resolve_tasks(session.spec, tasks, open_catalog(session.spec.include_path)).tasks
+        parent = model if model is not None else opened_model(session.spec, session.listener, session.store)
+    try:
+        return _fitted(session, fit_spec, chosen, parent, where)
+    finally:
+        if model is None:
+            parent.close()
+
+
+def _fitted(
+    session: Session, fit_spec: FitSpec, tasks: Sequence[Task], parent: Model, place: ModelDestination
+) -> FittedModel:
+    trainable = _trainable(parent)
+    with session.stage("lessons", ", ".join(task.card.name for task in tasks)):
+        training_data = _training_data(tasks, fit_spec, parent.capabilities.learns)
+    fit_spec, messages = _with_metric(fit_spec, tasks, training_data.validation)
+    for notice in (*training_data.notices, *messages):
+        session.listener(Noticed(notice))
+    data, settings = training_data.data(), fit_spec.settings.to_json()
+    key = digest([_VERSION, parent.fingerprint.digest, data["lessons_digest"], data["checks_digest"], settings])
+    known = _already_trained(session, key, place)
+    if known is not None:
+        session.listener(Noticed(f'"{known.name}" was trained so before and is used as it is'))
+        return known
+    names = tuple(task.card.name for task in tasks)
+    name = place.name or _name(session, names, fit_spec, key)
+    record = FittedModel(
+        name=name,
+        key=key,
+        folder=str(place.folder or _models_folder(session) / name),
+        model_args=inherited_arguments(_arguments(session)),
+        parent=parent.fingerprint.to_json(),
+        fingerprint={},
+        tasks=names,
+        data=data,
+        settings={**settings, "mix": fit_spec.mix, "limit": fit_spec.limit, "check_limit": fit_spec.check_limit},
+        report={},
+    )
+    session.store.fitted.check(record)  # a name that another model has is told before an hour of training
+    with session.stage("fit", name):
+        listener = _fit_listener(session, fit_spec)
+        report = trainable.fit(
+            training_data.training_examples, training_data.validation, fit_spec.settings, Path(record.folder), listener
+        )
+    for notice in report.notices:
+        session.listener(Noticed(notice))
+    found = _with_fingerprint(replace(record, report=report.to_json()))
+    session.store.fitted.add(found)
+    return found
+
+
+def _arguments(session: Session) -> dict[str, object]:
+    """The settings of the parent; of one that was trained here, too."""
+    spec = session.spec
+    known = session.store.fitted.get(spec.model)
+    return dict(full_arguments(spec.model, {**(known.model_args if known else {}), **spec.model_args}))
+
+
+def _with_fingerprint(record: FittedModel) -> FittedModel:
+    opened = open_model("hf", fitted_arguments(record, {}), ModelSettings())
+    try:
+        return replace(record, fingerprint=opened.fingerprint.to_json())
+    finally:
+        opened.close()
+
+
+def _trainable(model: Model) -> Trainable:
+    if isinstance(model, Trainable) and model.capabilities.learns:
+        return model
+    name = f"model {model.fingerprint.name} ({model.capabilities.family})"
+    expected = "a decoder, an encoder-decoder or an encoder of transformers: --model hf"
+    raise ModelError(Fault(name, "cannot be trained", expected))
+
+
+def _already_trained(session: Session, key: str, place: ModelDestination) -> FittedModel | None:
+    """A model of the same key whose files are there; under the wanted name or in the wanted folder where one is."""
+    for found in session.store.fitted.of_key(key):
+        is_wanted = place.name in (None, found.name) and place.folder in (None, Path(found.folder))
+        if is_wanted and (Path(found.folder) / "config.json").is_file():
+            return found
+    return None
+
+
+def _fit_listener(session: Session, fit_spec: FitSpec) -> FitListener:
+    def listen(progress: FitProgress) -> None:
+        session.listener(Trained(progress, fit_spec.settings.validation_metric))
+
+    return listen
+
+
+# Names and folders
+
+
+def _name(session: Session, tasks: Sequence[str], fit_spec: FitSpec, key: str) -> str:
+    spec = session.spec
+    parent = Path(redacted_text(str(spec.model_args.get("pretrained", spec.model)))).name
+    learnt = "-".join(tasks) if len(tasks) <= 3 else f"{len(tasks)}-tasks"
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in f"{parent}-{learnt}")
+    return f"{plain.lstrip('.-')[:80]}-{fit_spec.settings.method}-{key[:8]}"
+
+
+def _models_folder(session: Session) -> Path:
+    """Beside the store."""
+    store = session.store.path
+    return (default_path() if store == MEMORY else Path(store)).absolute().parent / "models"
+
+
+# Lessons
+
+
+def _with_metric(
+    fit_spec: FitSpec, tasks: Sequence[Task], validation: Sequence[TrainingExample]
+) -> tuple[FitSpec, list[str]]:
+    """The wish with the metric that decides which weights are kept: the first one of the tasks unless one is named."""
+    if fit_spec.settings.metric is not None or not validation:
+        return fit_spec, []
+    firsts = dict.fromkeys(task.scoring.metrics[0].name for task in tasks if task.scoring.metrics)
+    validation_metric = {VALIDATION_METRIC_FOR.get(name) for name in firsts}
+    found = next(iter(validation_metric)) if len(validation_metric) == 1 else None
+    if found is not None and metric_unavailable_reason(found, validation) is None:
+        return replace(fit_spec, settings=replace(fit_spec.settings, metric=found)), []
+    names = ", ".join(firsts)
+    differ = f"the tasks' first metrics differ ({names})"
+    reason = differ if len(validation_metric) > 1 else f"{names} is not computed while training"
+    messages = [f"checkpoints are chosen by {ACCURACY}: {reason}"] if firsts else []
+    return replace(fit_spec, settings=replace(fit_spec.settings, metric=ACCURACY)), messages
+
+
+def _training_data(tasks: Sequence[Task], fit_spec: FitSpec, kinds: frozenset[str]) -> _TrainingData:
+    training_examples, validation, notices = [], [], []
+    evaluated = {
+        training_example
+        for task in tasks
+        if isinstance(task, ProvidesTrainingExamples)
+        for training_example in task.training_examples(_EVALUATED, kinds)
+    }
+    for task in tasks:
+        own, held, messages = _task_training_examples(task, fit_spec, kinds)
+        training_examples.append(own)
+        validation.extend(held)
+        notices.extend([*messages, *_overlap_notices(task.card.name, own, held, evaluated)])
+    counts = [
+        sum(training_example in evaluated for training_example in group)
+        for group in (itertools.chain(*training_examples), validation)
+    ]
+    if fit_spec.mix == BALANCED:
+        most = max(map(len, training_examples))
+        training_examples = [[own[place % len(own)] for place in range(most)] for own in training_examples]
+    every = tuple(training_example for own in training_examples for training_example in own)
+    return _TrainingData(every, tuple(validation), tuple(notices), (counts[0], counts[1]))
+
+
+def _overlap_notices(
+    task: str,
+    training_examples: Sequence[TrainingExample],
+    validation: Sequence[TrainingExample],
+    evaluated: Collection[TrainingExample],
+) -> Iterator[str]:
+    """A line where documents that training uses are evaluated, too."""
+    effects = {
+        _TRAINING: (training_examples, "a score on these is recall"),
+        _VALIDATION: (validation, "the weights that do best on these are kept, which flatters their score"),
+    }
+    for part, (own, effect) in effects.items():
+        count = sum(training_example in evaluated for training_example in own)
+        if count:
+            yield f"{task}: {part}: {count} of {len(own)} documents stand in the evaluated split, too: {effect}"
+
+
+def _task_training_examples(
+    task: Task, fit_spec: FitSpec, kinds: frozenset[str]
+) -> tuple[list[TrainingExample], list[TrainingExample], list[str]]:
+    """The lessons and validation lessons of a task.
+
+    Where it has no split to validate on besides the one that is evaluated, a share of the lessons is kept back.
+    """
+    name, settings = task.card.name, fit_spec.settings
+    if not isinstance(task, ProvidesTrainingExamples):
+        raise DataError(Fault(f"task {name}", "has no training documents: it is written in Python", "a task file"))
+    training_examples = list(task.training_examples(_TRAINING, kinds))
+    validation = list(task.training_examples(_VALIDATION, kinds))
+    notices = list(task.notices()) if isinstance(task, ReportsNotices) else []
+    generator = random.Random(f"{settings.seed} {name}")
+    if not validation and settings.holdout and len(training_examples) >= _FEWEST_TO_HOLD_OUT:
+        count = max(1, round(len(training_examples) * settings.holdout))
+        held = set(generator.sample(range(len(training_examples)), count))
+        validation = [training_example for place, training_example in enumerate(training_examples) if place in held]
+        training_examples = [
+            training_example for place, training_example in enumerate(training_examples) if place not in held
+        ]
+        notices.append(
+            f"{name}: {count} of {count + len(training_examples)} training documents are kept back for validation"
+        )
+    training_examples, validation = (
+        _sampled(training_examples, fit_spec.limit, generator),
+        _sampled(validation, fit_spec.check_limit, generator),
+    )
+    return training_examples, validation, notices
+
+
+def _sampled(
+    training_examples: list[TrainingExample], most: int | None, generator: random.Random
+) -> list[TrainingExample]:
+    if most is None or most >= len(training_examples):
+        return training_examples
+    kept = set(generator.sample(range(len(training_examples)), most))
+    return [training_example for place, training_example in enumerate(training_examples) if place in kept]

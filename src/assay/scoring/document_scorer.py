@@ -1,0 +1,490 @@
+"""Scores documents: runs the pipelines over a document's outputs and asks each metric for its value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from assay.core.documents import Document
+from assay.core.errors import Fault, LimitError, UserError, did_you_mean
+from assay.core.metric_names import expanded_specs, family_of, uses_all_draws
+from assay.core.protocols import Filter
+from assay.core.requests import Instance
+from assay.core.responses import Output, Text
+from assay.core.scores import Sample
+from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.guard.time_limit import ResourceLimit
+from assay.scoring.draw_metrics import DrawScorer, ScoredDraw, draw_scorer_spec, draw_vote, draws_view
+from assay.scoring.filters.custom import TaskFilter
+from assay.scoring.filters.text_filters import HASH_PATTERN
+from assay.scoring.metric_values import MetricValues
+from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.metrics.definitions import Value
+from assay.scoring.metrics.hf_evaluate import with_external_function
+from assay.scoring.provenance import (
+    Extractions,
+    TracingFilter,
+    TruncationFlags,
+    contains_fallback,
+    inferred_extractions,
+    merge_extractions,
+    truncation_after_step,
+    with_original_offsets,
+)
+from assay.scoring.registry import FILTERS, METRICS, SCORERS, View, make_filter, metric_definition
+from assay.scoring.scorers.generated_answer import text_pair
+from assay.scoring.task_code import (
+    ProcessFunction,
+    as_lm_eval,
+    function_value,
+    run_process_results,
+    task_code_error,
+    to_logprobs,
+)
+
+_EXTRACTING = {"regex": "[invalid]", "multi_choice_regex": "[invalid]", "regex_pos": "invalid"}
+_GENERATED, _TAKE_FIRST_K = "generate_until", "take_first_k"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A filter. Code of the task is shown outputs as lm-eval has them, and its errors are the user's to mend.
+
+    Attributes:
+        fallbacks: what it gives where it finds no answer; empty for a filter that looks for none.
+        pattern: of lm-eval's `regex`, the pattern and which match it takes.
+        tracer: the filter itself, where it tells where its answers come from.
+        searches: whether it searches texts by patterns of the task.
+    """
+
+    name: str
+    filter: Filter
+    is_task_code: bool
+    fallbacks: frozenset[str] = frozenset()
+    pattern: tuple[re.Pattern[str], int] | None = None
+    tracer: TracingFilter | None = None
+    searches_patterns: bool = False
+
+
+class _GroupedOutputs(NamedTuple):
+    """What was answered; one is made for every document.
+
+    Attributes:
+        questions: per question, its draws: texts as texts, other outputs as they are.
+        is_cut: per question and draw, whether the token limit cut the text off; empty where none was.
+    """
+
+    questions: list[list[Any]]
+    is_truncated: TruncationFlags
+
+    def draw(self, place: int) -> _GroupedOutputs:
+        """One draw of every question, as the only one."""
+        return _GroupedOutputs(
+            [[draws[place]] for draws in self.questions], tuple([(cut[place],) for cut in self.is_truncated])
+        )
+
+
+def _group_outputs(outputs: Sequence[Output], draws: int) -> _GroupedOutputs:
+    raw = [output.text if isinstance(output, Text) else output for output in outputs]
+    cut = [isinstance(output, Text) and output.is_cut_off for output in outputs] if raw != outputs else []
+    starts = range(0, len(raw), draws)
+    is_truncated = tuple([tuple(cut[start : start + draws]) for start in starts]) if any(cut) else ()
+    questions = [[value] for value in raw] if draws == 1 else [raw[start : start + draws] for start in starts]
+    return _GroupedOutputs(questions, is_truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipeline:
+    """A filter chain.
+
+    Attributes:
+        most_draws: how many draws `take_first_k` leaves; None for all.
+    """
+
+    name: str
+    steps: tuple[_Step, ...]
+    fallbacks: frozenset[str]
+    has_task_code: bool
+    max_draws: int | None = None
+
+    @property
+    def single_draw_steps(self) -> tuple[_Step, ...]:
+        """The steps that a draw by itself goes through; there is nothing to leave out of one draw."""
+        return tuple(step for step in self.steps if step.name != _TAKE_FIRST_K or step.is_task_code)
+
+    def comparable_instance(self, instance: Instance) -> Instance:
+        """The instance with right answers in the form in which this pipeline gives answers."""
+        gold = instance.gold
+        for step in self.steps:
+            if step.tracer is not None:
+                compare = step.tracer.comparable
+                gold = tuple(map(compare, gold)) if isinstance(gold, tuple) else compare(gold)
+        return instance if gold == instance.gold else replace(instance, gold=gold)
+
+    def found_no_answer(self, filtered: Sequence[Any], extractions: Extractions) -> bool:
+        """Whether an extracting step found no answer."""
+        if any(draws and all(draw.answer is None for draw in draws) for draws in extractions):
+            return True  # also where a later step, such as `map`, made something else of the fallback
+        return bool(self.fallbacks) and any(contains_fallback(item, self.fallbacks) for item in filtered)
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundMetric:
+    """A metric with its value function.
+
+    Attributes:
+        is_task_code: whether it is a function of the task or of the package `evaluate`, which may raise anything.
+        may_give_many: whether a value may be several, by name.
+    """
+
+    spec: MetricSpec
+    value: Value
+    is_task_code: bool = False
+    may_give_many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawMetrics:
+    """Metrics over draws that judge single draws alike.
+
+    Attributes:
+        judge: what judges a draw.
+        base: its value function; None where the task's own scoring judges.
+        measures: the metrics.
+    """
+
+    draw_scorer: DrawScorer
+    base: _BoundMetric | None
+    bound_metrics: tuple[_BoundMetric, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentScorer:
+    """A task's scoring, with every name resolved.
+
+    Attributes:
+        where: the task, for errors.
+        shape: the question's shape.
+        view: how metrics see a document.
+        measures: each metric with its value function; empty when the task scores by itself.
+        pipelines: the filter chains.
+        process: the task's own scoring, if it has one.
+        may_give_many: whether a metric may give a document several values.
+        drawn: metrics that look at all draws of a question.
+    """
+
+    where: str
+    shape: str
+    view: View
+    bound_metrics: tuple[_BoundMetric, ...]
+    pipelines: tuple[_Pipeline, ...]
+    process: ProcessFunction | None = None
+    may_give_many: bool = False
+    draw_metrics: tuple[_DrawMetrics, ...] = ()
+
+    def score(self, document: Document, instance: Instance, outputs: Sequence[Output]) -> list[Sample]:
+        """One sample per pipeline. All requests of the document were answered."""
+        grouped = _group_outputs(outputs, instance.draws)
+        try:
+            return [self._score(pipeline, document, instance, grouped) for pipeline in self.pipelines]
+        except LimitError as error:
+            raise error.at(f"{self.where}, document {document.id}") from error
+
+    def _score(self, pipeline: _Pipeline, document: Document, instance: Instance, grouped: _GroupedOutputs) -> Sample:
+        filtered, extractions = self._apply_steps(pipeline, pipeline.steps, document, instance, grouped)
+        changed: Mapping[str, Any] | None = None
+        if self.process is not None:
+            values, changed = run_process_results(self.process, document, as_lm_eval(filtered, instance), self.where)
+        elif pipeline.has_task_code:
+            values = self._values_after_code(pipeline, document, instance, filtered)
+        else:
+            values = self._values(pipeline, document, instance, filtered)
+        draw_scores: tuple[float | None, ...] = ()
+        if self.draw_metrics:
+            draw_metrics, draw_scores = self._draw_metric_values(pipeline, document, instance, grouped)
+            values.update(draw_metrics)
+        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, draw_scores, changed)
+
+    def _apply_steps(
+        self,
+        pipeline: _Pipeline,
+        steps: Sequence[_Step],
+        document: Document,
+        instance: Instance,
+        grouped: _GroupedOutputs,
+    ) -> tuple[list[Any], Extractions]:
+        """What the steps make of the questions, and where answers were found."""
+        filtered: list[Any] = grouped.questions
+        is_truncated = grouped.is_truncated
+        found: Extractions = ()
+        extractions: Extractions = ()
+        for step in steps:
+            given, found = filtered, ()
+            if step.is_task_code:
+                filtered = self._apply_task_filter(step, pipeline.name, document, as_lm_eval(filtered, instance))
+            elif step.searches_patterns:
+                filtered, found = self._search_step(step, pipeline.name, document, filtered, is_truncated)
+            else:
+                filtered = step.filter(filtered, document.fields)
+            if step.fallbacks:
+                found = found or inferred_extractions(step.name, None, given, filtered, step.fallbacks)
+                extractions = merge_extractions(extractions, with_original_offsets(found, given, grouped.questions))
+            is_truncated = truncation_after_step(given, filtered, is_truncated) if is_truncated else ()
+        return filtered, extractions
+
+    def _search_step(
+        self, step: _Step, pipeline: str, document: Document, given: list[Any], is_truncated: TruncationFlags
+    ) -> tuple[list[Any], Extractions]:
+        """What a step that searches by the task's patterns finds, and where; it may take no longer than any search."""
+        try:
+            with ResourceLimit():
+                if step.tracer is not None:
+                    return step.tracer.traced(given, document.fields, is_truncated)
+                found = step.filter(given, document.fields)
+                is_watched = bool(step.fallbacks)
+                return found, inferred_extractions(
+                    step.name, step.pattern, given, found, step.fallbacks
+                ) if is_watched else ()
+        except LimitError as error:
+            where = f"{self.where}, filter {pipeline}, document {document.id}"
+            raise error.at(f'{where}: filter "{step.name}"') from error
+
+    def _draw_metric_values(
+        self, pipeline: _Pipeline, document: Document, instance: Instance, grouped: _GroupedOutputs
+    ) -> tuple[dict[str, Any], tuple[float | None, ...]]:
+        """The metrics over draws, and what each draw is worth by the first judge.
+
+        Every draw goes through the pipeline by itself, as the only one: filters that choose among draws find one.
+        """
+        steps, count = pipeline.single_draw_steps, min(map(len, grouped.questions))
+        kept = []
+        for place in range(count if pipeline.max_draws is None else min(count, pipeline.max_draws)):
+            filtered, extractions = self._apply_steps(pipeline, steps, document, instance, grouped.draw(place))
+            kept.append((filtered, pipeline.found_no_answer(filtered, extractions)))
+        values: dict[str, Any] = {}
+        draw_scores: tuple[float | None, ...] = ()
+        comparable_instance = pipeline.comparable_instance(instance)
+        for group in self.draw_metrics:
+            draws = [
+                ScoredDraw(None, None)
+                if is_unparsed
+                else self._scored_draw(group, document, comparable_instance, filtered)
+                for filtered, is_unparsed in kept
+            ]
+            view = draws_view(draws, document.id)
+            values |= {
+                bound_metric.spec.name: bound_metric.value(view, bound_metric.spec.options)
+                for bound_metric in group.bound_metrics
+            }
+            draw_scores = draw_scores or tuple(draw.value for draw in draws)
+        return values, draw_scores
+
+    def _scored_draw(
+        self, group: _DrawMetrics, document: Document, instance: Instance, filtered: list[Any]
+    ) -> ScoredDraw:
+        where = f"{self.where}, document {document.id}"
+        if group.base is not None:
+            view = self.view(instance, filtered)
+            value = self._call_metric(group.base, view, document)
+            return ScoredDraw(group.draw_scorer.checked(value, where), draw_vote(group.draw_scorer, view, filtered))
+        assert self.process is not None
+        values = run_process_results(self.process, document, as_lm_eval(filtered, instance), self.where).values
+        return ScoredDraw(group.draw_scorer.found(values, where), draw_vote(group.draw_scorer, None, filtered))
+
+    def _apply_task_filter(self, step: _Step, pipeline: str, document: Document, responses: list[Any]) -> list[Any]:
+        try:
+            return step.filter(responses, document.fields)
+        except (Exception, SystemExit) as error:  # code of a task may raise anything
+            where = f"{self.where}, filter {pipeline}, document {document.id}"
+            raise task_code_error(where, f'filter "{step.name}"', error) from error
+
+    def _values(
+        self, pipeline: _Pipeline, document: Document, instance: Instance, filtered: list[Any]
+    ) -> dict[str, Any]:
+        if pipeline.has_task_code and self.shape != _GENERATED:
+            filtered = list(to_logprobs(filtered, f"{self.where}, filter {pipeline.name}, document {document.id}"))
+        view = self.view(pipeline.comparable_instance(instance), filtered)
+        if not self.may_give_many:  # the usual case, once per document: kept short
+            return {
+                bound_metric.spec.name: bound_metric.value(view, bound_metric.spec.options)
+                for bound_metric in self.bound_metrics
+            }
+        values = MetricValues()
+        for bound_metric in self.bound_metrics:
+            found = self._call_metric(bound_metric, view, document)
+            if bound_metric.may_give_many:
+                values.add(bound_metric.spec.name, found)
+            else:
+                values[bound_metric.spec.name] = found
+        return values
+
+    def _values_after_code(
+        self, pipeline: _Pipeline, document: Document, instance: Instance, filtered: list[Any]
+    ) -> dict[str, Any]:
+        """The same for what a filter of the task left: where no metric can read it, that is the filter's doing."""
+        try:
+            return self._values(pipeline, document, instance, filtered)
+        except Exception as error:  # a filter of a task may give anything
+            where = f"{self.where}, filter {pipeline.name}, document {document.id}"
+            raise task_code_error(where, f"scoring what it left, {_short(filtered)},", error) from error
+
+    def _call_metric(self, bound_metric: _BoundMetric, view: Any, document: Document) -> Any:
+        if not bound_metric.is_task_code:
+            return bound_metric.value(view, bound_metric.spec.options)
+        try:
+            return bound_metric.value(view, bound_metric.spec.options)
+        except (Exception, SystemExit) as error:  # code of a task, or of the package evaluate, may raise anything
+            where = f"{self.where}, document {document.id}"
+            raise task_code_error(where, f'metric "{bound_metric.spec.name}"', error) from error
+
+    def without_foreign_code(self) -> DocumentScorer:
+        """The part of this scoring that runs neither code of the task nor of plugins; it may score nothing."""
+        draw_metrics = tuple(
+            group for group in self.draw_metrics if group.base is not None and _is_builtin_metric(group.base)
+        )
+        return replace(
+            self,
+            pipelines=tuple(pipeline for pipeline in self.pipelines if all(map(_is_builtin_filter, pipeline.steps))),
+            bound_metrics=tuple(filter(_is_builtin_metric, self.bound_metrics)),
+            draw_metrics=draw_metrics,
+            process=None,
+            view=self.view if self.process is None else _no_view,
+        )
+
+    def is_unparsed(self, sample: Sample) -> bool:
+        """Whether a pipeline that extracts an answer found none."""
+        for pipeline in self.pipelines:
+            if pipeline.name == sample.filter:
+                return pipeline.found_no_answer(sample.filtered, sample.extractions)
+        return False
+
+    @property
+    def extracting_pipelines(self) -> tuple[str, ...]:
+        """Names of the pipelines that can fail to find an answer."""
+        return tuple(pipeline.name for pipeline in self.pipelines if pipeline.fallbacks)
+
+
+def _short(value: Any, most: int = 100) -> str:
+    text = repr(value)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _is_builtin_metric(bound_metric: _BoundMetric) -> bool:
+    return not bound_metric.is_task_code and family_of(bound_metric.spec.name) in METRICS.table
+
+
+def _is_builtin_filter(step: _Step) -> bool:
+    return not step.is_task_code and step.name in FILTERS.table
+
+
+def _no_view(instance: Instance, outputs: Sequence[Any]) -> None:
+    """What a metric sees where the task's own code scores: nothing, for there is none."""
+
+
+def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
+    """Resolves a task's scoring; errors name the task."""
+    if scoring.scorer not in SCORERS:
+        raise _unknown("scorer", scoring.scorer, SCORERS.names(), where)
+    specs = expanded_specs(scoring.metrics, where)
+    for spec in specs:
+        _check_aggregation(spec, where)
+    bound_metrics: tuple[_BoundMetric, ...] = ()
+    if scoring.process is None:
+        bound_metrics = tuple(_bind_metric(spec, scoring.scorer, where) for spec in specs if not _is_draw_metric(spec))
+    pipelines = tuple(_pipeline(spec, where) for spec in scoring.pipelines)
+    view: View = SCORERS.get(scoring.scorer, where)
+    gives_many = any(bound_metric.may_give_many for bound_metric in bound_metrics)
+    draw_metrics = _draw_metrics(scoring, specs, where)
+    return DocumentScorer(
+        where, scoring.scorer, view, bound_metrics, pipelines, scoring.process, gives_many, draw_metrics
+    )
+
+
+def _is_draw_metric(spec: MetricSpec) -> bool:
+    return spec.function is None and not spec.is_external and uses_all_draws(spec.name)
+
+
+def _draw_metrics(scoring: Scoring, specs: Sequence[MetricSpec], where: str) -> tuple[_DrawMetrics, ...]:
+    """The metrics over draws, by what judges a draw."""
+    groups: dict[DrawScorer, list[_BoundMetric]] = {}
+    bases: dict[DrawScorer, _BoundMetric | None] = {}
+    for spec in specs:
+        # A task's own scoring may give values of such names itself.
+        if not _is_draw_metric(spec) or (scoring.process is not None and "of" not in spec.options):
+            continue
+        bound_metric = _bind_metric(spec, scoring.scorer, where)
+        draw_scorer, base = draw_scorer_spec(spec, specs, scoring.process is not None, where)
+        groups.setdefault(draw_scorer, []).append(bound_metric)
+        if draw_scorer not in bases:
+            bases[draw_scorer] = None if base is None else _bind_metric(base, scoring.scorer, where)
+    return tuple(_DrawMetrics(draw_scorer, bases[draw_scorer], tuple(own)) for draw_scorer, own in groups.items())
+
+
+def _bind_metric(spec: MetricSpec, shape: str, where: str) -> _BoundMetric:
+    """A metric's value function for a shape.
+
+    Functions of tasks and of the package `evaluate` are for generated answers only: for the other shapes lm-eval goes
+    by the name alone, and so does this.
+    """
+    if shape == _GENERATED and spec.function is not None:
+        return _BoundMetric(spec, function_value(spec), is_task_code=True, may_give_many=True)
+    # lm-eval's exact_match is a copy of the one in `evaluate`; ours gives the same without a download.
+    is_external = spec.is_external and spec.name != "exact_match"
+    if shape == _GENERATED and (is_external or spec.name not in METRICS):
+        called = with_external_function(spec, METRICS.names(), where)
+        return _BoundMetric(called, function_value(called), is_task_code=True, may_give_many=True)
+    definition = metric_definition(spec.name, where)
+    if shape == _GENERATED and shape not in definition.values and callable(spec.aggregation):
+        return _BoundMetric(spec, text_pair)  # lm-eval hands such metrics' pairs on to the task's own aggregation
+    if shape not in definition.values:
+        fits = ", ".join(definition.values) or "a task with process_results"
+        raise UserError(Fault(where, f'metric "{spec.name}" cannot score {shape}', fits, "See: assay ls metrics"))
+    return _BoundMetric(spec, definition.values[shape], may_give_many=definition.gives_many)
+
+
+def _check_aggregation(spec: MetricSpec, where: str) -> None:
+    named = spec.aggregation
+    if named is None and spec.name in METRICS:
+        named = metric_definition(spec.name, where).aggregation
+    if not isinstance(named, str):
+        return
+    if named not in AGGREGATIONS:
+        raise _unknown("aggregation", named, list(AGGREGATIONS), where)
+
+
+def _unknown(noun: str, name: str, known: list[str], where: str) -> UserError:
+    return UserError(Fault(where, f'unknown {noun} "{name}"{did_you_mean(name, known)}', "one of " + ", ".join(known)))
+
+
+def _pipeline(spec: PipelineSpec, where: str) -> _Pipeline:
+    steps = tuple(_step(step, f"{where}, filter {spec.name}") for step in spec.steps)
+    fallbacks = frozenset().union(*(step.fallbacks for step in steps))
+    least = [step.options["k"] for step in spec.steps if step.name == _TAKE_FIRST_K and step.factory is None]
+    most = min(least, default=None)
+    return _Pipeline(spec.name, steps, fallbacks, any(step.is_task_code for step in steps), most)
+
+
+def _step(spec: FilterSpec, where: str) -> _Step:
+    is_task_code = spec.factory is not None or spec.name == "custom"
+    made = make_filter(spec, where)
+    pattern, which = None, spec.options.get("group_select", 0)
+    if spec.name == "regex" and not is_task_code and isinstance(which, int):
+        pattern = re.compile(spec.options.get("regex_pattern", HASH_PATTERN)), which
+    tracer = made if isinstance(made, TracingFilter) else None
+    searches_patterns = not is_task_code and (tracer is not None or spec.name in _EXTRACTING)
+    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer, searches_patterns)
+
+
+def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:
+    """What a filter gives when it finds no answer, if it is one that looks for answers."""
+    if isinstance(made, TracingFilter):
+        return [made.fallback]
+    if isinstance(made, TaskFilter):
+        found = spec.options.get("fallback", getattr(made.filter, "fallback", None))
+    else:
+        default = _EXTRACTING.get(spec.name)
+        found = default if default is None else spec.options.get("fallback", default)
+    parts = found if isinstance(found, (list, tuple)) else [found]
+    return [str(part) for part in parts if part is not None]

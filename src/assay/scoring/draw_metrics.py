@@ -1,0 +1,147 @@
+"""Metrics over several draws of a question: what judges a draw, what it votes for, and what is told of the draws.
+
+Every draw is judged by itself, by exact match or by the metric that `of` names; pass@k and the like then look at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from assay.core.errors import Fault, UserError, did_you_mean
+from assay.core.metric_names import family_of, uses_all_draws
+from assay.core.responses import Failure
+from assay.core.results import AnsweredDocument, TaskResult
+from assay.core.scores import DrawCounts, Sample
+from assay.core.specs import MetricSpec
+from assay.scoring.metrics.value_types import Unreadable, as_number
+from assay.scoring.registry import METRICS
+from assay.scoring.scorers.draws import DrawsView
+from assay.scoring.scorers.generated_answer import AnswerView, normalised
+
+_EXACT, _MEAN = "exact_match", "mean@k"
+_OWN_SETTINGS = ("k", "tau", "of")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredDraw:
+    """One draw, judged: its value and what it votes for; both None where no answer was found in it."""
+
+    value: float | None
+    vote: Hashable | None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawScorer:
+    """What judges a draw.
+
+    Attributes:
+        name: the metric.
+        settings: its options, as sorted pairs of name and shown value: two judges with the same are one.
+        takes_all: whether any number will do, as for mean@k; otherwise 0 or 1.
+        options: the options themselves.
+    """
+
+    name: str
+    settings: tuple[tuple[str, str], ...]
+    takes_any_number: bool
+    options: Mapping[str, Any] = field(compare=False)
+
+    def checked(self, value: Any, where: str) -> float:
+        """The value of a draw as a number."""
+        try:
+            number = as_number(value)
+        except Unreadable:
+            raise UserError(Fault(where, f'metric "{self.name}" gave {value!r} for a draw', "a number")) from None
+        if number in (0.0, 1.0) or self.takes_any_number:
+            return number
+        found = f'metric "{self.name}" gave {number:g} for a draw'
+        raise UserError(Fault(where, found, "0 or 1", f"Only {_MEAN} takes other numbers: of: {self.name}"))
+
+    def found(self, values: Mapping[str, Any], where: str) -> float:
+        """The value of a draw among those of the task's own scoring."""
+        if self.name not in values:
+            names = ", ".join(values) or "no metric"
+            raise UserError(Fault(where, f'process_results gave no "{self.name}"', f"of: one of {names}"))
+        return self.checked(values[self.name], where)
+
+
+def draw_scorer_spec(
+    spec: MetricSpec, listed: Sequence[MetricSpec], has_process: bool, where: str
+) -> tuple[DrawScorer, MetricSpec | None]:
+    """What judges a draw for a metric, and the metric to compute for that; None where the task's own scoring does.
+
+    Args:
+        spec: the metric over draws.
+        listed: all metrics of the task; one that `of` names is taken as listed, with its options or its code.
+        has_process: whether the task scores by itself; then `of` is one of its values.
+        where: the task, for errors.
+    """
+    name = spec.options.get("of", _EXACT)
+    if not isinstance(name, str) or uses_all_draws(name):
+        raise UserError(Fault(where, f'metric "{spec.name}" is of {name!r}', "of: a metric of a single answer"))
+    options = {key: value for key, value in spec.options.items() if key not in _OWN_SETTINGS}
+    takes_any_number = family_of(spec.name) == _MEAN
+    if has_process:
+        return _draw_scorer(name, {}, takes_any_number), None
+    own = next((item for item in listed if item.name == name), None)
+    if own is None and name not in METRICS:
+        found = f'metric "{spec.name}" is of "{name}", which is unknown{did_you_mean(name, METRICS.names())}'
+        raise UserError(
+            Fault(where, found, "a metric that the task lists, or one of the table", "See: assay ls metrics")
+        )
+    own = MetricSpec(name) if own is None else own
+    base = replace(own, options=options or own.options)
+    return _draw_scorer(name, base.options, takes_any_number), base
+
+
+def _draw_scorer(name: str, options: Mapping[str, Any], takes_any_number: bool) -> DrawScorer:
+    return DrawScorer(
+        name, tuple(sorted((key, repr(value)) for key, value in options.items())), takes_any_number, options
+    )
+
+
+def draw_vote(draw_scorer: DrawScorer, view: Any, filtered: Sequence[Any]) -> Hashable:
+    """What a draw votes for: its text after the pipeline, under exact match without what that ignores."""
+    if draw_scorer.name == _EXACT and isinstance(view, AnswerView):
+        return normalised(view, draw_scorer.options)
+    return tuple(map(str, filtered))
+
+
+def draws_view(draws: Sequence[ScoredDraw], document_id: int) -> DrawsView:
+    """The draws of a document as metrics see them. One without an answer is wrong, and votes for nothing."""
+    values = tuple(draw.value or 0.0 for draw in draws)
+    return DrawsView(values, tuple(draw.vote for draw in draws), document_id)
+
+
+def draw_counts(answered: Sequence[AnsweredDocument], samples: Sequence[Sample]) -> DrawCounts | None:
+    """What became of a task's draws; None where each question is asked once."""
+    most = max((item.instance.draws for item in answered), default=1)
+    if most < 2:
+        return None
+    unparsed: Counter[str] = Counter()
+    for sample in samples:
+        if sample.draws:
+            unparsed[sample.filter] += sample.draws.count(None)
+    failed = sum(isinstance(output, Failure) for item in answered for output in item.outputs)
+    return DrawCounts(most, sum(len(item.outputs) for item in answered), failed, dict(unparsed))
+
+
+def draw_notices(result: TaskResult) -> list[str]:
+    """What metrics over draws cannot tell: with fewer draws than they take, and of draws that are no draws."""
+    names = {metric.metric: metric for metric in result.metrics if uses_all_draws(metric.metric)}
+    if not names or not result.answered:
+        return []
+    notices = []
+    lacking = [name for name, metric in names.items() if metric.estimate.value is None]
+    most = max((len(sample.draws) for sample in result.samples), default=0)
+    if lacking and most:
+        message = f"{', '.join(lacking)} cannot be told from {most} draw{'s' * (most > 1)} of a question"
+        notices.append(f"{message}; ask for k or more: assay run --draws K, or repeats in the task file")
+    instance = result.answered[0].instance
+    if instance.draws > 1 and instance.requests[0] == instance.requests[1]:
+        message = f"answers are written greedily, so the {instance.draws} draws of a question are one and the same"
+        notices.append(f"{message}; sample them, as with --gen_kwargs do_sample=true,temperature=0.8")
+    return notices

@@ -1,0 +1,125 @@
+"""A question asked in several orders of its choices: values are means over the orders, picks may disagree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from assay.core.requests import Instance
+from assay.scoring.scorers.generated_answer import AnswerView, exact_match
+from assay.scoring.scorers.multiple_choice import ChoiceView, choice_view, predicted_choice
+
+Views = tuple[ChoiceView, ...]
+
+
+def rotated_view(instance: Instance, results: Sequence[Any]) -> Views:
+    """One view per order. In each the choices stand as in the document, whatever their place in the prompt was."""
+    size = len(results) // len(instance.orders)
+    views = []
+    for number, order in enumerate(instance.orders):
+        part = slice(number * size, (number + 1) * size)
+        view = choice_view(instance, results[part])
+        asked = instance.requests[part.start : part.start + len(order)]
+        views.append(_in_document_order(view._replace(choices=_scored_texts(instance, part.start), asked=asked), order))
+    return tuple(views)
+
+
+def _scored_texts(instance: Instance, start: int) -> Sequence[str]:
+    """What was scored of each choice in one order: a label may be another one there, of another length."""
+    continuations = [getattr(request, "continuation", "") for request in instance.requests]
+    delimiter = continuations[0][: len(continuations[0]) - len(instance.choices[0])]
+    return [text[len(delimiter) :] for text in continuations[start : start + len(instance.choices)]]
+
+
+def _in_document_order(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
+    """A view whose choices were shown in an order, in the document's own."""
+    places = sorted(range(len(order)), key=order.__getitem__)
+    logprobs = [view.logprobs[place] for place in places]
+    return view._replace(
+        logprobs=logprobs,
+        totals=[logprob.total for logprob in logprobs],
+        choices=[view.choices[place] for place in places],
+        alone={null: [found[place] for place in places] for null, found in view.alone.items()},
+        prompts=[view.prompts[place] for place in places] if view.prompts else (),
+        asked=[view.asked[place] for place in places],
+    )
+
+
+def mean_of(value: Callable[[ChoiceView, Mapping[str, Any]], float]) -> Callable[[Views, Mapping[str, Any]], float]:
+    """The mean of a value over the orders."""
+
+    def mean(views: Views, options: Mapping[str, Any]) -> float:
+        return sum(value(view, options) for view in views) / len(views)
+
+    return mean
+
+
+def agreement(views: Views, options: Mapping[str, Any]) -> float:
+    """Is the same choice picked in every order?"""
+    return float(len(set(map(predicted_choice, views))) == 1)
+
+
+def all_right(views: Views, options: Mapping[str, Any]) -> float:
+    """Is a right choice picked in every order?"""
+    return float(all(predicted_choice(view) in view.golds for view in views))
+
+
+def vote(views: Views, options: Mapping[str, Any]) -> float:
+    """Is the choice that is picked most often right?"""
+    return float(majority_choice(list(map(predicted_choice, views))) in views[0].golds)
+
+
+def majority_choice(picks: Sequence[int]) -> int:
+    """What is picked most often; of several the one with the first place."""
+    counts = Counter(picks)
+    most = max(counts.values())
+    return min(place for place, count in counts.items() if count == most)
+
+
+class RotatedAnswer(NamedTuple):
+    """A generated label under one order of the choices.
+
+    Attributes:
+        answer: what was said, and the label that the right choice had in this order.
+        picked: the choice that the label stands for, by its place in the document; -1 for no label.
+        golds: places of the right choices in the document.
+    """
+
+    answer: AnswerView
+    picked: int
+    golds: tuple[int, ...]
+
+
+def rotated_answers(instance: Instance, results: Sequence[Any]) -> tuple[RotatedAnswer, ...]:
+    """One answer per order; the instance's choices are the labels, its target is the place of the right choice."""
+    golds = instance.gold_indices
+    found = []
+    for order, result in zip(instance.orders, results, strict=True):
+        right = tuple(instance.choices[order.index(gold)] for gold in golds if gold in order)
+        said = "" if result is None else str(result)
+        picked = order[instance.choices.index(said)] if said in instance.choices else -1
+        found.append(RotatedAnswer(AnswerView((said,), right, result, len(right) > 1), picked, golds))
+    return tuple(found)
+
+
+def answers_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Share of orders in which the right label was said."""
+    return sum(exact_match(item.answer, options) for item in found) / len(found)
+
+
+def answers_agree(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Is the same choice meant in every order? Saying none of them every time is no agreement."""
+    picks = {item.picked for item in found}
+    return float(len(picks) == 1 and -1 not in picks)
+
+
+def answers_all_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Is the right label said in every order?"""
+    return float(all(exact_match(item.answer, options) for item in found))
+
+
+def answers_vote(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
+    """Is the choice that is meant most often right? Saying none of them is no vote."""
+    votes = [item.picked for item in found if item.picked >= 0]
+    return float(bool(votes) and majority_choice(votes) in found[0].golds)

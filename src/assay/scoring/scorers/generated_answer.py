@@ -1,0 +1,119 @@
+"""Generated answers: how they compare with the right one."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from assay.core.requests import Instance
+from assay.guard.regex import check_search_time
+from assay.guard.time_limit import ResourceLimit
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_DIGITS = str.maketrans("", "", string.digits)
+# Not an option of task files: white space at the ends is ignored, to count what it alone makes wrong.
+STRIPS = "strips"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """A generated answer and every answer that counts as right.
+
+    Attributes:
+        said: what was said, as texts; several draws may be left by a pipeline.
+        golds: the right answers.
+        result: what the pipeline left, untouched.
+        is_multiple: whether the task states a list of right answers.
+    """
+
+    said: tuple[str, ...]
+    golds: tuple[str, ...]
+    result: Any = None
+    is_multiple: bool = False
+
+
+def answer_view(instance: Instance, results: Sequence[Any]) -> AnswerView:
+    """The view of one document."""
+    result = results[0]
+    said = result if isinstance(result, (list, tuple)) else [result]
+    is_multiple = isinstance(instance.gold, tuple)
+    golds = instance.gold if is_multiple else (instance.gold,)
+    texts = tuple(["" if text is None else str(text) for text in said])
+    return AnswerView(texts, tuple(map(str, golds)), result, is_multiple)
+
+
+def without_patterns(patterns: Sequence[re.Pattern[str]], text: str) -> str:
+    """A text without what some patterns match."""
+    with ResourceLimit():
+        for pattern in patterns:
+            check_search_time(pattern, text)
+            text = pattern.sub("", text)
+    return text
+
+
+def cast_like(gold: str, result: Any) -> Any:
+    """The right answer in the result's type, so that "3" meets the 3 that a `map` filter made; as lm-eval does it."""
+    if isinstance(result, (str, list)) or result is None:
+        return gold
+    try:
+        return type(result)(gold)
+    except (TypeError, ValueError):
+        return gold
+
+
+def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """Is what was said equal to a right answer, after what the options ignore is taken away?"""
+    normalise = _chosen_normaliser(options)
+    if options.get("compares_lists"):
+        # lm-eval 0.4.13 with an empty `regexes_to_ignore` compares the list of copies with the list of right answers.
+        return float(all(list(view.said) == [gold] for gold in view.golds))
+    golds = {normalise(gold) for gold in view.golds}
+    hits = [normalise(text) in golds for text in view.said]
+    return sum(hits) / len(hits) if hits else 0.0
+
+
+def normalised(view: AnswerView, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was said, without what the options of `exact_match` ignore: equal ones are the same answer."""
+    return tuple(map(_chosen_normaliser(options), view.said))
+
+
+def label_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
+    """[right, said], for F1 and Matthews' correlation; of several right answers the one that was said, or the first."""
+    golds = [cast_like(gold, view.result) for gold in view.golds] or [""]
+    return [view.result if view.result in golds else golds[0], view.result]
+
+
+def text_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
+    """[right, said], for scores over the whole corpus.
+
+    Several right answers stay several references. lm-eval makes 1.0 of them, on which its corpus scores then break.
+    """
+    return [list(view.golds) if view.is_multiple else view.golds[0], view.result]
+
+
+def _chosen_normaliser(options: Mapping[str, Any]) -> Any:
+    return _normaliser(
+        tuple(options.get("regexes_to_ignore") or ()),
+        bool(options.get("ignore_case", False)),
+        bool(options.get("ignore_punctuation", False)),
+        bool(options.get("ignore_numbers", False)),
+        bool(options.get(STRIPS, False)),
+    )
+
+
+@lru_cache(maxsize=64)
+def _normaliser(regexes: tuple[str, ...], case: bool, punctuation: bool, numbers: bool, strips: bool) -> Any:
+    patterns = [re.compile(regex) for regex in regexes]
+
+    def normalise(text: str) -> str:
+        text = text.strip() if strips else text
+        text = without_patterns(patterns, text) if patterns else text
+        text = text.lower() if case else text
+        text = text.translate(_PUNCTUATION) if punctuation else text
+        return text.translate(_DIGITS) if numbers else text
+
+    return normalise

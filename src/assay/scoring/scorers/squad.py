@@ -1,0 +1,31 @@
+"""Answers that stand in a text, compared as SQuAD does: words without case, punctuation and articles.
+
+Rajpurkar et al. 2016 (section 6.1) and, for questions without an answer, Rajpurkar et al. 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assay.scoring.scorers.generated_answer import AnswerView
+from assay.stats.squad_tokens import normalised, word_f1
+
+
+def squad_em(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """Is what was said one of the right answers?"""
+    return _best(view, options, lambda said, gold: float(said == gold))
+
+
+def squad_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """F1 of the words that what was said shares with the right answer that is nearest to it."""
+    return _best(view, options, word_f1)
+
+
+def _best(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, str], float]) -> float:
+    """The best value over right answers; where there is none, saying nothing is right. Of several draws, the mean."""
+    nothing = normalised(str(options.get("no_answer") or ""))
+    golds = [normalised(gold) for gold in view.golds] or [""]
+    said = [normalised(text) for text in view.said]
+    values = [max(compare("" if text == nothing else text, gold) for gold in golds) for text in said]
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,272 @@
+"""Responses by key, and the writer that keeps each one as soon as it is there.
+
+Failures never come here: a resumed run asks them again.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from types import TracebackType
+from typing import Any
+
+from assay.core.fingerprints import Fingerprint
+from assay.core.interrupts import defer_signals
+from assay.core.requests import Request
+from assay.core.responses import Logprob, Output, Response
+from assay.core.secrets import without_known
+from assay.store.database import Database, decode_leniently
+from assay.store.response_rows import COLUMNS, SELECTED, WRONG_KIND, full_row, plain_row, read_output, row_fault
+
+# SQLite takes 32,766 values in a statement since version 3.32, and 999 before.
+_VALUES_PER_STATEMENT = 32_000 if sqlite3.sqlite_version_info >= (3, 32) else 990
+_ROWS_PER_COMMIT = 20_000
+# How long answers may wait for more of them, unless someone waits for the commit. Each commit takes the interpreter
+# lock from a fast model a dozen times.
+_SECONDS_TO_GATHER = 0.05
+_MOST_AT_HAND = 500_000
+# Rows per INSERT. Few sizes, because the connection keeps a statement of every size it has seen, and one of a
+# thousand rows takes half a megabyte.
+_STATEMENT_SIZES = tuple(size for size in (1, 8, 64, 512, 2048) if size * len(COLUMNS) <= _VALUES_PER_STATEMENT)
+
+
+class Responses:
+    """The table of responses. Satisfies the `ResponseStore` protocol."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._models: dict[str, int] = {}
+        self.unreadable: dict[bytes, str] = {}
+        self._mended: dict[bytes, str] = {}
+        self._at_hand: dict[bytes, Output] = {}
+
+    @property
+    def notices(self) -> list[str]:
+        """What was found wrong while reading, by count and reason."""
+        faults = {**self._mended, **self.unreadable}
+        if not faults:
+            return []
+        count, reasons = len(faults), Counter(faults.values())
+        reasons_text = "; ".join(f"{reason} ({number:,})" for reason, number in reasons.items())
+        noun = (
+            "1 stored answer cannot be read and counts"
+            if count == 1
+            else f"{count:,} stored answers cannot be read and count"
+        )
+        where = f"assay store check --store {self._database.path}"
+        return [f"{noun} as unknown, to be asked again: {reasons_text}. See: {where}"]
+
+    def known(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Which of these keys have a response that can be read.
+
+        Args:
+            keys: the keys; a mapping from keys to requests also has each answer's kind checked.
+        """
+        found: set[bytes] = set()
+        if not self._database.read("SELECT 1 FROM responses LIMIT 1"):
+            return found
+        requests: Mapping[bytes, Request] = keys if isinstance(keys, Mapping) else {}
+        for row in self._rows(list(keys)):
+            key = row[0]
+            if fault := row_fault(row, requests.get(key)):
+                self.unreadable[key] = fault
+            else:
+                found.add(key)
+                # Whoever asks what is known reads it next: rows are read and checked once.
+                if len(self._at_hand) < _MOST_AT_HAND:
+                    self._at_hand[key] = read_output(row[1:7])
+        return found
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Output]:
+        """The outputs of these keys; keys without a readable one are left out."""
+        found: dict[bytes, Output] = {}
+        if self._at_hand:
+            found = {key: self._at_hand.pop(key) for key in keys if key in self._at_hand}
+            keys = [key for key in keys if key not in found]
+        for row in self._rows(keys):
+            key = row[0]
+            if fault := row_fault(row):
+                self.unreadable[key] = fault
+            elif self.unreadable.get(key) != WRONG_KIND:
+                found[key] = read_output(row[1:7])
+        return found
+
+    def _rows(self, keys: Sequence[bytes]) -> Iterator[Any]:
+        for chunk in _chunks(keys):
+            marks = ",".join("?" * len(chunk))
+            yield from self._database.read(f"SELECT {SELECTED} FROM responses WHERE key IN ({marks})", chunk)
+
+    def put(self, responses: Sequence[Response], fingerprint: Fingerprint) -> None:
+        """Keeps responses of one model; the first response of a key stays, unless it cannot be read."""
+        model = self.model_id(fingerprint)
+        now = time.time()
+        plain: list[Any] = []
+        full: list[Any] = []
+        # In the order of their keys, which are hashes, the rows of a batch meet every page of the tree once.
+        for key, output in sorted(responses, key=itemgetter(0)):
+            if type(output) is Logprob and not output.notes and output.windows is None:
+                plain += plain_row(key, model, now, output)
+            else:
+                full += full_row(key, model, now, output)
+        broken = list({key for key, _ in responses if key in self.unreadable}) if self.unreadable else []
+        with self._database.write(len(responses)) as connection:
+            if broken:
+                _drop(connection, broken, self.unreadable)
+            _insert(connection, COLUMNS[:-1], plain)
+            _insert(connection, COLUMNS, full)
+        for key in broken:
+            self._mended[key] = self.unreadable.pop(key)
+
+    def remove(self, keys: Sequence[bytes]) -> None:
+        """Forgets the responses of these keys: they are asked again."""
+        for key in keys:
+            self._at_hand.pop(key, None)
+        with self._database.write(len(keys)) as connection:
+            connection.executemany("DELETE FROM responses WHERE key = ?", [(key,) for key in keys])
+
+    def model_id(self, fingerprint: Fingerprint) -> int:
+        """The number of a model in this file; it is added when new."""
+        digest = fingerprint.digest
+        if digest not in self._models:
+            text = without_known(json.dumps(fingerprint.to_json(), sort_keys=True, default=str))
+            with self._database.write() as connection:
+                connection.execute("INSERT OR IGNORE INTO models (digest, fingerprint) VALUES (?, ?)", (digest, text))
+            self._models[digest] = self._database.read("SELECT id FROM models WHERE digest = ?", (digest,))[0][0]
+        return self._models[digest]
+
+    def count(self) -> int:
+        """Responses in the file."""
+        return int(self._database.read("SELECT count(*) FROM responses")[0][0])
+
+
+def _drop(connection: sqlite3.Connection, keys: Sequence[bytes], faults: Mapping[bytes, str]) -> None:
+    """Drops rows that could not be read, so that new ones take their place; not what another process has mended."""
+    connection.text_factory = decode_leniently
+    for key in keys:
+        row = connection.execute(f"SELECT {SELECTED} FROM responses WHERE key = ?", (key,)).fetchone()
+        if row is not None and (row_fault(row) or faults[key] == WRONG_KIND):
+            connection.execute("DELETE FROM responses WHERE key = ?", (key,))
+    connection.text_factory = str
+
+
+def _insert(connection: sqlite3.Connection, columns: tuple[str, ...], values: list[Any]) -> None:
+    """Inserts rows whose values stand in one list.
+
+    Many rows per statement: the interpreter lock changes hands once per statement, not once per row. A statement with
+    room to spare repeats the last row, which the table then ignores.
+    """
+    width, most = len(columns), _STATEMENT_SIZES[-1]
+    for start in range(0, len(values), most * width):
+        part = values[start : start + most * width]
+        rows = len(part) // width
+        size = next(size for size in _STATEMENT_SIZES if size >= rows)
+        connection.execute(_statement(columns, size), part + part[-width:] * (size - rows))
+
+
+@lru_cache(maxsize=16)
+def _statement(columns: tuple[str, ...], rows: int) -> str:
+    marks = ",".join([f"({','.join('?' * len(columns))})"] * rows)
+    return f"INSERT OR IGNORE INTO responses ({','.join(columns)}) VALUES {marks}"
+
+
+def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(keys), _VALUES_PER_STATEMENT):
+        yield keys[start : start + _VALUES_PER_STATEMENT]
+
+
+class ResponseWriter:
+    """Commits responses from a thread of its own while the model goes on.
+
+    Whatever has gathered during one commit, or in a twentieth of a second, goes into the next, so a slow model's
+    answers are committed one by one, and a fast model's thousands at a time; `settle` does not wait for more. Use as
+    a context manager; leaving it waits for the last commit. An error of the thread is raised by the next `put` or
+    `settle`, or on leaving.
+    """
+
+    def __init__(self, responses: Responses, fingerprint: Fingerprint) -> None:
+        self._responses = responses
+        self._fingerprint = fingerprint
+        self._queue: queue.SimpleQueue[Sequence[Response] | threading.Event | None] = queue.SimpleQueue()
+        self._flush_requested = threading.Event()
+        self._error: Exception | None = None
+        self._submitted = 0
+        self._committed = 0
+        self._thread = threading.Thread(target=self._work, name="assay-store-writer", daemon=True)
+
+    def put(self, responses: Sequence[Response]) -> None:
+        """Hands responses over."""
+        if self._error is not None:
+            raise self._error
+        self._submitted += len(responses)
+        self._queue.put(responses)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything handed over so far is committed."""
+        return self._submitted == self._committed
+
+    def flush(self) -> None:
+        """Waits until everything handed over so far is committed."""
+        reached = threading.Event()
+        self._flush_requested.set()
+        self._queue.put(reached)
+        reached.wait()
+        if self._error is not None:
+            raise self._error
+
+    def discard(self, keys: Sequence[bytes]) -> None:
+        """Takes responses that were handed over out of the store again."""
+        self.flush()
+        self._responses.remove(keys)
+
+    def __enter__(self) -> ResponseWriter:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with defer_signals():  # what was answered is committed, however often Ctrl-C is pressed
+            self._flush_requested.set()
+            self._queue.put(None)
+            self._thread.join()
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def _work(self) -> None:
+        is_open = True
+        while is_open:
+            batch: list[Response] = []
+            mark = self._gather(batch)
+            is_open = mark is not None
+            if batch and self._error is None:
+                try:
+                    self._responses.put(batch, self._fingerprint)
+                except Exception as error:  # handed to the main thread, which raises it
+                    self._error = error
+            self._committed += len(batch)
+            if isinstance(mark, threading.Event):
+                self._flush_requested.clear()
+                mark.set()
+
+    def _gather(self, batch: list[Response]) -> threading.Event | bool | None:
+        """Waits for responses and takes all that are there, up to a mark to settle, which it gives.
+
+        True when there is more to come without a mark, None after the last one.
+        """
+        item = self._queue.get()
+        if item is not None and not isinstance(item, threading.Event):
+            self._flush_requested.wait(_SECONDS_TO_GATHER)
+        while item is not None and not isinstance(item, threading.Event):
+            batch.extend(item)
+            if len(batch) >= _ROWS_PER_COMMIT or self._queue.empty():
+                return True
+            item = self._queue.get()
+        return item

@@ -1,0 +1,221 @@
+"""Run records: created first, marked finished last, with the failures of a run beside them."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core.comparisons import DocumentValues
+from assay.core.errors import Fault, StoreError, UnknownName, unknown_name
+from assay.core.fingerprints import Fingerprint
+from assay.core.responses import Failure
+from assay.core.secrets import redacted, redacted_text, without_known
+from assay.store.database import Database
+from assay.store.response_table import Responses
+from assay.store.value_table import INSERT, make_row
+
+RUNNING, FINISHED, INCOMPLETE, INTERRUPTED, FAILED = "running", "finished", "incomplete", "interrupted", "failed"
+
+_LAST = re.compile(r"last(?:~(\d{1,9}))?")
+_RUNS_LOOKED_AT, _RUNS_MEASURED = 20, 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as the store remembers it.
+
+    Attributes:
+        status: `running` (or killed), `finished`, `incomplete` (some requests failed), `interrupted`, `failed`.
+        fingerprint: what the model was; its digest stands in the keys of the answers.
+        summary: results and measured speed; None until the run ends.
+    """
+
+    id: str
+    status: str
+    created: float
+    finished: float | None
+    fingerprint: Fingerprint
+    spec: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    summary: Mapping[str, Any] | None
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.fingerprint.name
+
+    @property
+    def parent(self) -> str | None:
+        """The run whose answers this one scored anew; None for a run that asked for itself."""
+        return self.manifest.get("parent")
+
+    @property
+    def tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """Task → what the manifest says of it."""
+        found: Mapping[str, Mapping[str, Any]] = self.manifest.get("tasks", {})
+        return found
+
+    def numbers(self, task: str) -> Mapping[str, Any]:
+        """A task's recorded numbers; empty for a run that did not get to its end."""
+        found: Mapping[str, Any] = (self.summary or {}).get("tasks", {}).get(task, {})
+        return found
+
+
+class Runs:
+    """The table of runs."""
+
+    def __init__(self, database: Database, responses: Responses) -> None:
+        self._database = database
+        self._responses = responses
+
+    def begin(self, fingerprint: Fingerprint, spec: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+        """Adds a record and gives its name, which sorts by time."""
+        model = self._responses.model_id(fingerprint)
+        now = time.time()
+        run_id = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + "-" + secrets.token_hex(3)
+        row = (run_id, RUNNING, now, None, model, _json(redacted(spec)), _json(manifest), None)
+        with self._database.write() as connection:
+            connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return run_id
+
+    def describe(self, run_id: str, manifest: Mapping[str, Any]) -> None:
+        """Changes what a record says of how to repeat the run: one that asks in laps knows its documents last."""
+        with self._database.write() as connection:
+            connection.execute("UPDATE runs SET manifest = ? WHERE id = ?", (_json(manifest), run_id))
+
+    def end(
+        self,
+        run_id: str,
+        status: str,
+        summary: Mapping[str, Any],
+        values: Sequence[DocumentValues] = (),
+    ) -> None:
+        """Marks a run as ended, and keeps its documents' values in the same moment."""
+        rows = [make_row(run_id, kept) for kept in values]
+        with self._database.write(1 + len(rows)) as connection:
+            connection.executemany(INSERT, rows)
+            connection.execute(
+                "UPDATE runs SET status = ?, finished = ?, summary = ? WHERE id = ?",
+                (status, time.time(), _json(summary), run_id),
+            )
+
+    def abandon(self, run_id: str, status: str) -> None:
+        """Marks a run that did not get to its end; one that did keeps what it found."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE runs SET status = ?, finished = ? WHERE id = ? AND status = ?",
+                (status, time.time(), run_id, RUNNING),
+            )
+
+    def add_failures(self, run_id: str, failures: Iterable[tuple[bytes, Failure]]) -> None:
+        """Keeps failed requests with the run."""
+        now = time.time()
+        rows = [(run_id, key, f.kind, redacted_text(f.message), int(f.retryable), now) for key, f in failures]
+        with self._database.write(len(rows)) as connection:
+            connection.executemany("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def all(self) -> list[RunRecord]:
+        """Every run that can be read, the one recorded last first."""
+        found, broken = [], []
+        for row in self._database.read(_SELECT + _NEWEST_FIRST):
+            try:
+                found.append(read_record(row))
+            except StoreError:
+                broken.append(str(row[0]))
+        if broken:
+            message = (
+                "1 run cannot be read and is" if len(broken) == 1 else f"{len(broken)} runs cannot be read and are"
+            )
+            self._database.notices.append(f"{message} left out: {', '.join(broken)}. See: assay store check")
+        return found
+
+    def get(self, run_id: str) -> RunRecord:
+        """The run of this name, or the only one whose name begins so; `last` was recorded last, `last~1` before it."""
+        if found := _LAST.fullmatch(run_id):
+            return self._newest(int(found.group(1) or 0))
+        rows = self._database.read(_SELECT + " WHERE substr(runs.id, 1, ?) = ?", (len(run_id), run_id))
+        exact = [row for row in rows if row[0] == run_id] or rows
+        if not exact:
+            raise unknown_name("run", run_id, [record.id for record in self.all()])
+        if len(exact) > 1:
+            raise UnknownName(
+                Fault(f"run {run_id}", f"stands for {len(exact)} runs", "more of its name", "See: assay ls runs")
+            )
+        return read_record(exact[0])
+
+    def _newest(self, back: int) -> RunRecord:
+        rows = self._database.read(f"{_SELECT}{_NEWEST_FIRST} LIMIT 1 OFFSET ?", (back,))
+        if not rows:
+            count = self._database.read("SELECT count(*) FROM runs")[0][0]
+            found = f"holds {count} runs" if count else "holds no run"
+            raise UnknownName(Fault(f"store {self._database.path}", found, next="See: assay ls runs"))
+        return read_record(rows[0])
+
+    def speed(self, fingerprint: Fingerprint, unit: str = "work") -> float | None:
+        """What this model has done per second in its latest runs; None when none of them counted in this unit.
+
+        Args:
+            fingerprint: the model.
+            unit: `work`, in characters, or `operations`.
+        """
+        rows = self._database.read(
+            "SELECT runs.summary FROM runs JOIN models ON models.id = runs.model"
+            f" WHERE models.digest = ? AND runs.summary IS NOT NULL{_NEWEST_FIRST} LIMIT ?",
+            (fingerprint.digest, _RUNS_LOOKED_AT),
+        )
+        measured = [_speed(row[0]) for row in rows]
+        # Runs that found every answer in the store measured nothing.
+        used = [item for item in measured if item.get(unit, 0) > 0 and item.get("seconds", 0) > 0][:_RUNS_MEASURED]
+        return sum(item[unit] for item in used) / sum(item["seconds"] for item in used) if used else None
+
+
+# By the order in which they were recorded: the clock of a machine may go back.
+_NEWEST_FIRST = " ORDER BY runs.rowid DESC"
+_SELECT = (
+    "SELECT runs.id, runs.status, runs.created, runs.finished, models.fingerprint, runs.spec, runs.manifest,"
+    " runs.summary FROM runs JOIN models ON models.id = runs.model"
+)
+
+
+def read_record(row: Any) -> RunRecord:
+    """A run from its row; a row that is damaged is an error that names the run."""
+    run_id, status, created, finished, fingerprint, spec, manifest, summary = row
+    try:
+        model, *parts = [_mapping(text) for text in (fingerprint, spec, manifest)]
+        return RunRecord(
+            str(run_id),
+            status,
+            float(created),
+            finished,
+            Fingerprint.from_json(model),
+            parts[0],
+            parts[1],
+            None if summary is None else _mapping(summary),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        advice = "Run: assay store check (with --repair to drop what cannot be read)"
+        raise StoreError(Fault(f"run {run_id}", f"its record cannot be read: {error}", next=advice)) from error
+
+
+def _speed(summary: Any) -> dict[str, Any]:
+    """What a run measured; nothing where its summary cannot be read."""
+    with suppress(ValueError, TypeError):
+        return dict(_mapping(summary).get("speed", {}))
+    return {}
+
+
+def _mapping(text: Any) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"a record is a {type(found).__name__}")
+    return found
+
+
+def _json(value: Any) -> str:
+    return without_known(json.dumps(value, ensure_ascii=True, default=str))

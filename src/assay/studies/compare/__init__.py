@@ -1,0 +1,1 @@
+"""Whether a run is better than another, on the same documents."""

@@ -1,0 +1,77 @@
+"""What only a reopened run tells of compared documents: the questions that score otherwise, the choices picked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from assay.core.comparisons import Agreement, PairedScore
+from assay.core.requests import Generation, Instance, Loglikelihood, untruncated_prompt
+from assay.run.predictions import gold_choices_of, predictions_of
+from assay.studies.paired.differences import label_agreement
+from assay.studies.paired.recorded_tasks import ReopenedTask
+
+# The question stands at the end, behind the few-shot examples.
+_LETTERS = 200
+
+
+def with_questions(score: PairedScore, reopened: ReopenedTask) -> PairedScore:
+    """The pair with the question of every listed document, or a remark that says why they are not shown."""
+    if not score.flips:
+        return score
+    if reopened.built is None:
+        return replace(score, remarks=(*score.remarks, f"questions cannot be shown: {reopened.explanation}"))
+    wanted = {flip.document for flip in score.flips}
+    known = {
+        document.id: _question(instance)
+        for document, instance in zip(reopened.built.documents, reopened.built.instances, strict=True)
+        if document.id in wanted
+    }
+    flips = tuple(replace(flip, question=known.get(flip.document, "")) for flip in score.flips)
+    return replace(score, flips=flips)
+
+
+def _question(instance: Instance) -> str:
+    request = instance.requests[0]
+    if isinstance(request, (Loglikelihood, Generation)):
+        whole = untruncated_prompt(request.prompt)
+        text = whole if isinstance(whole, str) else whole[-1].text if whole else ""
+    else:
+        text = request.text
+    line = " ".join(text.split())
+    return line if len(line) <= _LETTERS else "…" + line[-_LETTERS + 1 :]
+
+
+def prediction_agreement(
+    sides: tuple[ReopenedTask, ReopenedTask],
+    documents: Sequence[tuple[int, int]],
+    clusters: Sequence[str] | None,
+    score: PairedScore,
+    seed: int,
+) -> Agreement | str:
+    """How far two runs pick the same choices; or why that cannot be told.
+
+    Args:
+        sides: the task in both runs.
+        documents: the documents in common, as each run numbers them.
+        clusters: the cluster of each.
+        score: the pair, for its metric and pipeline.
+        seed: of the bootstrap.
+    """
+    predicted, right = [], []
+    for reopened in sides:
+        if reopened.built is None or reopened.result is None:
+            return reopened.explanation
+        picks = predictions_of(reopened.built.task, reopened.result, score.metric, score.filter)
+        if len(picks) != 1:
+            return f"{score.metric} of {reopened.name} picks no choice"
+        predicted.append(picks[0])
+        right.append(gold_choices_of(reopened.built.task, reopened.result))
+    found = [(predicted[0].get(one), predicted[1].get(two)) for one, two in documents]
+    known = [index for index, both in enumerate(found) if None not in both]
+    if not known:
+        return "no document has a pick in both runs"
+    if any(right[0][one] != right[1][two] for one, two in (documents[index] for index in known)):
+        return "the documents have other choices"
+    own = None if clusters is None else [clusters[index] for index in known]
+    return label_agreement([found[index][0] for index in known], [found[index][1] for index in known], own, seed)

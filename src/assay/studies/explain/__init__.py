@@ -1,0 +1,1 @@
+"""Why two recorded runs have different numbers, found step by step."""

@@ -1,0 +1,83 @@
+"""An explanation as text: for the terminal, as Markdown, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from assay.studies.explain.values import Cause, Explanation, Score, TaskExplanation, points_text
+
+
+def explanation_data(explanation: Explanation) -> dict[str, Any]:
+    """The explanation as JSON data."""
+    return asdict(explanation)
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """The explanation for a terminal."""
+    return "\n".join(_lines(explanation, "", "", "    "))
+
+
+def explanation_markdown(explanation: Explanation) -> str:
+    """The explanation as a Markdown page; evidence stands in code blocks, so that white space is kept."""
+    return "\n".join(_lines(explanation, "# ", "## ", None)) + "\n"
+
+
+def _lines(explanation: Explanation, title: str, heading: str, indent: str | None) -> Iterator[str]:
+    first, second = explanation.runs
+    yield f"{title}run {first} ({explanation.models[0]}) and run {second} ({explanation.models[1]})"
+    for task in explanation.tasks:
+        names = [task.first.task, task.second.task]
+        yield ""
+        yield f"{heading}{names[0] if names[0] == names[1] else ' and '.join(names)}"
+        yield ""
+        yield f"- first:  {_score(task.first)}"
+        yield f"- second: {_score(task.second)}"
+        yield from _difference(task)
+        for cause in task.causes:
+            yield ""
+            yield f"{cause.kind}: {cause.text}{_share(cause, task)}"
+            yield from _evidence(cause, indent)
+        for remark in task.remarks:
+            yield ""
+            yield f"note: {remark}"
+        yield ""
+        yield task.conclusion
+
+
+def _score(score: Score) -> str:
+    estimate = score.estimate
+    if estimate.value is None:
+        return f"{score.metric or 'no metric'}: no score"
+    interval = (
+        f" ({estimate.low:.4f} … {estimate.high:.4f})" if estimate.low is not None and estimate.high is not None else ""
+    )
+    pipeline = f" ({score.filter})" if score.filter != "none" else ""
+    return f"{score.metric}{pipeline} {estimate.value:.4f}{interval}, n = {estimate.n:,}"
+
+
+def _difference(task: TaskExplanation) -> Iterator[str]:
+    if task.difference is not None:
+        yield f"- difference: {points_text(task.difference, task.first, task.second)}"
+    if task.common is not None:
+        flips = f"{task.better:,} are better in the second, {task.worse:,} worse"
+        yield f"- of {task.common:,} documents that both scored, {flips}"
+
+
+def _share(cause: Cause, task: TaskExplanation) -> str:
+    if cause.points is None or task.difference is None:
+        return ""
+    return f" [{points_text(cause.points, task.first, task.second)}]"
+
+
+def _evidence(cause: Cause, indent: str | None) -> Iterator[str]:
+    if not cause.evidence:
+        return
+    if indent is not None:
+        yield from (indent + line for line in cause.evidence)
+        return
+    yield ""
+    yield "```diff"
+    yield from cause.evidence
+    yield "```"

@@ -1,0 +1,1 @@
+"""Several models on several tasks: scores, improvement over chance, ranks, correlations."""

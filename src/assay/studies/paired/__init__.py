@@ -1,0 +1,1 @@
+"""What the studies share: matching documents, paired tests, intervals, verdicts, reopened runs."""

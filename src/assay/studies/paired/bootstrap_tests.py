@@ -1,0 +1,247 @@
+"""Metrics that are no mean of documents, compared by redrawing: F1, calibration, perplexities, BLEU.
+
+Every redrawn set has the same documents for all systems, so each system is redrawn once, however many pairs there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.comparisons import Value
+from assay.core.scores import Estimate
+from assay.scoring.document_values import CORPUS_METRICS, MEAN_AGGREGATIONS
+from assay.scoring.metrics import resampled as resampling
+from assay.scoring.metrics import value_types as reading
+from assay.stats import absolute_gaps as gaps
+from assay.stats import agreement, bootstrap, confidence
+from assay.stats.means import LEVEL
+from assay.studies.paired.matching import MatchedPair, SystemEntry
+from assay.studies.paired.verdicts import REPLICATES
+
+Floats = NDArray[np.float64]
+# How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
+StatisticByCounts = Callable[[Floats], Floats]
+# Scoring a redrawn corpus takes long.
+_CORPUS_REPLICATES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapScore:
+    """A system's score on some documents, and on redrawn sets of them.
+
+    Attributes:
+        noise: where the score is a sum of gaps without their signs, what noise does to it in each set; None elsewhere.
+    """
+
+    value: float
+    replicates: Floats
+    noise: gaps.GapNoise | None = None
+
+
+def replicates_for(aggregation: str) -> int:
+    """How many sets are redrawn for a metric that is aggregated so."""
+    return _CORPUS_REPLICATES if aggregation in CORPUS_METRICS else REPLICATES
+
+
+def bootstrap_difference_test(
+    pair: tuple[BootstrapScore, BootstrapScore], match: MatchedPair, level: float = LEVEL
+) -> tuple[Estimate, float | None]:
+    """The second score less the first with its interval, and the two-sided p of no difference."""
+    first, second = pair
+    n, clusters = len(match.mine), match.cluster_count
+    with np.errstate(invalid="ignore"):  # the difference of two infinite perplexities is undefined
+        value, apart = second.value - first.value, second.replicates - first.replicates
+    found, p = bootstrap.replicate_test(value, apart, n, clusters, level)
+    if first.noise is None or second.noise is None or p is None:
+        return found, p
+    return gaps.bootstrap_difference_test(found, first.noise, second.noise)
+
+
+def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[tuple[BootstrapScore, BootstrapScore]]:
+    """Per pair, both systems' scores on the same redrawn sets of the documents in common."""
+    bootstrapped: dict[tuple[Hashable, ...], BootstrapScore] = {}
+    gathered: dict[tuple[int, tuple[str, ...] | None], dict[tuple[Hashable, ...], Sequence[Value]]] = {}
+    named = []
+    for match in matches:
+        clusters = match.clusters
+        own = None if clusters is None else tuple(clusters)
+        group = gathered.setdefault((len(match.mine), own), {})
+        names = _name(match.first, match.mine, own), _name(match.second, match.theirs, own)
+        for place, name in enumerate(names):
+            if name not in group:
+                group[name] = match.values[place]
+        named.append(names)
+    for (_, own), group in gathered.items():
+        found = _bootstrap_scores(list(group.values()), matches[0].first.recorded.aggregation, own, seed)
+        bootstrapped.update(zip(group, found, strict=True))
+    return [(bootstrapped[one], bootstrapped[other]) for one, other in named]
+
+
+def _name(entry: SystemEntry, places: Sequence[int], clusters: Hashable) -> tuple[Hashable, ...]:
+    """The same for the same documents of a system in the same clusters."""
+    return id(entry), places if isinstance(places, range) else tuple(places), clusters
+
+
+def _bootstrap_scores(
+    systems: Sequence[Sequence[Value]], aggregation: str, clusters: Sequence[str] | None, seed: int
+) -> list[BootstrapScore]:
+    n = len(systems[0])
+    if n == 0:
+        return [BootstrapScore(math.nan, np.empty(0)) for _ in systems]
+    if aggregation in _GAP_STATISTICS:
+        contributions = [_GAP_STATISTICS[aggregation](values) for values in systems]
+        drawn = gaps.bootstrap_gaps(contributions, clusters, seed, replicates_for(aggregation))
+        return [_absolute_gap_score(own, sets) for own, sets in drawn]
+    makers = [statistic_by_counts(aggregation, values) for values in systems]
+    with np.errstate(over="ignore", invalid="ignore"):  # scores that are infinite or undefined are told as such
+        own = [float(statistic(np.ones((1, n)))[0]) for statistic in makers]
+        units = None if clusters is None else bootstrap.cluster_indices(clusters, n)
+        count = n if units is None else int(units.max()) + 1
+        parts: list[list[Floats]] = [[np.empty(0)] for _ in systems]
+        if count >= bootstrap.MIN_UNITS:
+            for resample_counts in bootstrap.bootstrap_counts(count, replicates_for(aggregation), seed, n):
+                of_documents = resample_counts if units is None else resample_counts[:, units]
+                for part, statistic, value in zip(parts, makers, own, strict=True):
+                    part.append(
+                        statistic(of_documents) if math.isfinite(value) else np.full(len(resample_counts), np.nan)
+                    )
+    return [BootstrapScore(value, np.concatenate(part)) for value, part in zip(own, parts, strict=True)]
+
+
+def _absolute_gap_score(own: Floats, drawn: Floats) -> BootstrapScore:
+    """A sum of gaps without their signs, with what noise does to it."""
+    return BootstrapScore(float(np.abs(own).sum()), np.abs(drawn).sum(axis=1), gaps.gap_noise(own, drawn))
+
+
+def can_bootstrap(aggregation: str) -> bool:
+    """Whether scores that are aggregated so can be redrawn."""
+    return aggregation in CORPUS_METRICS or aggregation in _GAP_STATISTICS or aggregation in _STATISTICS
+
+
+def statistic_by_counts(aggregation: str, values: Sequence[Value]) -> StatisticByCounts:
+    """The score of sets in which each document comes so often.
+
+    Args:
+        aggregation: how the values become one number.
+        values: one per document; there is at least one.
+    """
+    if aggregation in CORPUS_METRICS:
+        from assay.scoring.metrics.corpus import Corpus
+
+        return Corpus(values, aggregation).scores_by_counts
+    if aggregation in _GAP_STATISTICS:
+        return _gaps(*_GAP_STATISTICS[aggregation](values))
+    return _STATISTICS[aggregation](values)
+
+
+def _mean(values: Sequence[Any]) -> StatisticByCounts:
+    numbers = np.asarray(values, dtype=np.float64)
+    return lambda resample_counts: np.asarray((resample_counts @ numbers) / resample_counts.sum(axis=1))
+
+
+def _perplexity(values: Sequence[Any]) -> StatisticByCounts:
+    numbers = np.asarray(values, dtype=np.float64)
+    return lambda resample_counts: np.asarray(np.exp(-(resample_counts @ numbers) / resample_counts.sum(axis=1)))
+
+
+def _median(values: Sequence[Any], is_upper: bool) -> StatisticByCounts:
+    """lm-eval's, the upper of the two middle values where there are two; or their mean."""
+    numbers = np.asarray(values, dtype=np.float64)
+    order = np.argsort(numbers, kind="stable")
+    rising = numbers[order]
+
+    def statistic(resample_counts: Floats) -> Floats:
+        reached, n = np.cumsum(resample_counts[:, order], axis=1), resample_counts.sum(axis=1)
+        upper = rising[np.argmax(reached > (n // 2)[:, None], axis=1)]
+        lower = upper if is_upper else rising[np.argmax(reached > ((n - 1) // 2)[:, None], axis=1)]
+        return np.asarray(np.where(lower == upper, upper, lower / 2 + upper / 2))
+
+    return statistic
+
+
+def _counted(values: Sequence[Any], of_counts: Callable[[Floats, Floats], Floats]) -> StatisticByCounts:
+    """Of pairs of labels: how often each pair comes is all that matters."""
+    pairs, groups = np.unique(np.asarray(values, dtype=np.float64), axis=0, return_inverse=True)
+    counted = bootstrap.group_sums(groups.reshape(-1))
+    return lambda resample_counts: of_counts(pairs, counted(resample_counts))
+
+
+def _matthews(values: Sequence[Any]) -> StatisticByCounts:
+    return _counted(reading.label_pairs(values), resampling.matthews_of_counts)
+
+
+def _gaps(parts: Floats, weights: Floats) -> StatisticByCounts:
+    """Σ|gap|, each Σparts/Σweights."""
+
+    def statistic(resample_counts: Floats) -> Floats:
+        weight = resample_counts @ weights
+        # Not by BLAS, whose threads get in each other's way on a busy machine, for so narrow a product.
+        whole = np.abs(np.einsum("ru,uk->rk", resample_counts, parts)).sum(axis=1)
+        return np.asarray(np.where(weight > 0, whole / np.maximum(weight, 1e-300), np.nan))
+
+    return statistic
+
+
+def _gaps_of(name: str, values: Sequence[Any]) -> tuple[Floats, Floats]:
+    return resampling.GAP_STATISTICS[name](np.asarray(values, dtype=np.float64))
+
+
+def _adaptive(values: Sequence[Any]) -> tuple[Floats, Floats]:
+    sure, hit = np.asarray(values, dtype=np.float64).T
+    return confidence.gap_contributions(sure, hit), np.ones(len(sure))
+
+
+def _by_confidence(measure: str, values: Sequence[Any]) -> StatisticByCounts:
+    columns = np.asarray(values, dtype=np.float64).T
+    coverage = float(columns[2][0]) if len(columns) > 2 else None
+    return confidence.measure_by_counts(columns[0], columns[1], measure, coverage)
+
+
+def _kappa(values: Sequence[Any]) -> StatisticByCounts:
+    return agreement.kappa_by_counts([right for right, _ in values], [picked for _, picked in values])
+
+
+def _ratio(values: Sequence[Any], scale: float = 1.0) -> StatisticByCounts:
+    """−Σa/Σb."""
+    top, bottom = np.asarray(values, dtype=np.float64).T
+
+    def statistic(resample_counts: Floats) -> Floats:
+        weight = resample_counts @ bottom
+        return np.asarray(np.where(weight > 0, -scale * (resample_counts @ top) / np.maximum(weight, 1e-300), np.nan))
+
+    return statistic
+
+
+def _ratio_perplexity(values: Sequence[Any]) -> StatisticByCounts:
+    nats = _ratio(values)
+    return lambda resample_counts: np.asarray(np.exp(nats(resample_counts)))
+
+
+# Sums of gaps without their signs → what every document brings to every gap, and to the whole.
+_GAP_STATISTICS: dict[str, Callable[[Sequence[Any]], tuple[Floats, Floats]]] = {
+    "ece": partial(_gaps_of, "ece"),
+    "ece_adaptive": _adaptive,
+    "position_bias": partial(_gaps_of, "position_bias"),
+}
+_STATISTICS: dict[str, Callable[[Sequence[Any]], StatisticByCounts]] = {
+    **dict.fromkeys(MEAN_AGGREGATIONS, _mean),
+    "perplexity": _perplexity,
+    "median": partial(_median, is_upper=True),
+    "median_of_known": partial(_median, is_upper=False),
+    "f1": partial(_counted, of_counts=resampling.f1_of_counts),
+    "matthews_corrcoef": _matthews,
+    "cohen_kappa": _kappa,
+    "auroc": partial(_by_confidence, "auroc"),
+    "aurc": partial(_by_confidence, "aurc"),
+    "selective_acc": partial(_by_confidence, "selective_acc"),
+    "weighted_perplexity": _ratio_perplexity,
+    "weighted_nats": _ratio,
+    "bits_per_byte": partial(_ratio, scale=1 / math.log(2)),
+}

@@ -1,0 +1,78 @@
+"""Sign-flip tests for all pairs of a task and metric at once.
+
+In: matched systems. Out: the test by pair, of those pairs that it judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay.core.comparisons import CompareOptions
+from assay.stats.sign_flip import SignFlipTest, sign_flip_table, sign_flip_test, sign_flip_tests
+from assay.studies.paired.matching import MatchedPair, cluster_sums
+
+# Fewer pairs than this are flipped one by one.
+_FEW_PAIRS = 3
+
+
+def sign_flip_pairs(matches: Sequence[MatchedPair], options: CompareOptions) -> dict[int, SignFlipTest]:
+    """The test of each pair, by the match's id: for many pairs one draw of flips serves all."""
+    if options.test == "bootstrap":
+        return {}
+    wanted = [match for match in matches if len(match.mine) and _uses_sign_flips(match, options)]
+    found, rest = _table_tests(wanted, options)
+    parts = [match.differences_and_weights for match in rest]
+    if len(rest) <= _FEW_PAIRS:
+        tests = [sign_flip_test(*own, np.random.default_rng(options.seed), max_alpha(options)) for own in parts]
+    else:
+        tests = sign_flip_tests(parts, np.random.default_rng(options.seed), max_alpha(options))
+    return found | {id(match): test for match, test in zip(rest, tests, strict=True)}
+
+
+def max_alpha(options: CompareOptions) -> float:
+    """The narrowest interval that is asked for is that of a margin, 1 − 2α."""
+    return min(1.0, 2 * options.alpha)
+
+
+def _uses_sign_flips(match: MatchedPair, options: CompareOptions) -> bool:
+    """Whether signs can be flipped, and no test of outcomes fits better."""
+    if options.test != "permutation" and match.clusters is None and match.is_binary:
+        return False
+    addends = match.addends
+    return addends is not None and bool(np.all(np.isfinite(addends)))
+
+
+def _table_tests(
+    matches: Sequence[MatchedPair], options: CompareOptions
+) -> tuple[dict[int, SignFlipTest], list[MatchedPair]]:
+    """The tests of pairs that have all documents, many of them alike, and the pairs that are left."""
+    groups: dict[object, list[MatchedPair]] = {}
+    for match in matches:
+        is_alike = isinstance(match.mine, range) and match.first.documents_key == match.second.documents_key
+        groups.setdefault((match.first.documents_key, _lengths(match)) if is_alike else None, []).append(match)
+    rest, found = groups.pop(None, []), {}
+    for own in groups.values():
+        if len(own) <= _FEW_PAIRS:
+            rest += own
+        else:
+            found.update(_table(own, options))
+    return found, rest
+
+
+def _lengths(match: MatchedPair) -> bytes | None:
+    return None if match.lengths is None else match.lengths.tobytes()
+
+
+def _table(matches: Sequence[MatchedPair], options: CompareOptions) -> dict[int, SignFlipTest]:
+    """The tests of pairs of systems that all have the same documents in the same order."""
+    entries = {id(entry): entry for match in matches for entry in (match.first, match.second)}
+    units, (_, weights) = matches[0].units, matches[0].differences_and_weights
+    values = [entry.addends for entry in entries.values()]
+    # A cluster's documents turn together: as many signs as clusters, of their sums.
+    rows = [own if units is None else cluster_sums(units, own) for own in values if own is not None]
+    order = {name: place for place, name in enumerate(entries)}
+    pairs = [(order[id(match.first)], order[id(match.second)]) for match in matches]
+    tests = sign_flip_table(rows, weights, pairs, np.random.default_rng(options.seed), max_alpha(options))
+    return {id(match): test for match, test in zip(matches, tests, strict=True)}

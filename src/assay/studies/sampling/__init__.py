@@ -1,0 +1,1 @@
+"""Evaluating part of a task: random subsamples, reference runs as control variates, early stopping."""

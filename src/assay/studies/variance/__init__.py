@@ -1,0 +1,1 @@
+"""How far a score moves with the prompt, the few-shot seed, the order of choices and the draw."""

@@ -1,0 +1,88 @@
+"""The tasks of a run that were asked in several prompts, each put together again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.core.prompt_axes import PromptAxis
+from assay.core.protocols import Task
+from assay.core.results import TaskResult
+from assay.core.scores import MetricResult
+from assay.run.build import split_indices
+from assay.tasks.lm_eval.task import LmEvalTask
+
+
+def prompt_axes(tasks: Sequence[Task], results: Sequence[TaskResult]) -> tuple[PromptAxis, ...]:
+    """An axis for every task in prompts and every metric, in the order of the run.
+
+    Args:
+        tasks: the tasks.
+        results: what they scored, task by task.
+    """
+    found: dict[tuple[str, str, str], list[_PromptScore]] = {}
+    lost: dict[str, list[_PromptScore]] = {}
+    for task, result in zip(tasks, results, strict=True):
+        prompt = result.card.config.get("prompt")
+        if not isinstance(task, LmEvalTask) or task.definition.prompt is None or not isinstance(prompt, dict):
+            continue
+        if not result.metrics:  # it could not be scored: a prompt without a score
+            entry = _PromptScore(prompt["name"], None, 0, len(task.left_out), frozenset())
+            lost.setdefault(prompt["task"], []).append(entry)
+        for metric in result.metrics:
+            if metric.metric != "bypass":
+                own = (
+                    metric.estimate.value,
+                    metric.estimate.n,
+                    len(task.left_out),
+                    _scored_indices(task, result, metric),
+                )
+                entry = _PromptScore(prompt["name"], *own)
+                found.setdefault((prompt["task"], metric.metric, metric.filter), []).append(entry)
+    for (base, _, _), entries in found.items():
+        entries.extend(lost.get(base, ()))
+    return tuple(
+        PromptAxis(
+            *key,
+            scores={
+                name: _mean([entry.score for entry in entries if entry.prompt == name])
+                for name in (entry.prompt for entry in entries)
+            },
+            documents={entry.prompt: entry.documents for entry in entries},
+            left_out={entry.prompt: entry.left_out for entry in entries},
+            shared=_shared(entries),
+        )
+        for key, entries in found.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PromptScore:
+    """One prompt, at one level of all else: its score, the documents that count, and where they stand in the split."""
+
+    prompt: str
+    score: float | None
+    documents: int
+    left_out: int
+    indices: frozenset[int]
+
+
+def _scored_indices(task: Task, result: TaskResult, metric: MetricResult) -> frozenset[int]:
+    own = [sample for sample in result.samples if sample.filter == metric.filter and metric.metric in sample.values]
+    indices = split_indices(task)
+    return frozenset(indices[sample.document_id] for sample in own if sample.values[metric.metric] is not None)
+
+
+def _shared(entries: Sequence[_PromptScore]) -> int | None:
+    """How many documents count with every prompt; None for metrics that do not count documents one by one."""
+    known = [entry for entry in entries if entry.score is not None]
+    if not known or any(len(entry.indices) != entry.documents for entry in known):
+        return None
+    return len(frozenset.intersection(*(entry.indices for entry in known)))
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    """The score of a prompt; over seeds and the like, where it was asked with several."""
+    known = [score for score in scores if score is not None]
+    return math.fsum(known) / len(known) if known else None

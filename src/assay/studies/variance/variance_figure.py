@@ -1,0 +1,47 @@
+"""The figure of a run in several ways: which of its numbers it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.core.errors import Fault, UserError
+from assay.core.variance_axes import TaskVariance
+from assay.report.figures.figure_data import PromptColumn
+from assay.report.figures.variance_plot import AxesRow, axes_chart
+from assay.report.variance_lines import effect_name
+
+
+def write_axes_figure(found: Sequence[TaskVariance], path: str | Path) -> Path:
+    """Draws a task's first metric from 0 to 1, for every task that was asked in several ways."""
+    shown: dict[str, TaskVariance] = {}
+    for item in found:
+        scores = [score for axis in item.axes for score in axis.known.values()]
+        if scores and all(0 <= score <= 1 for score in scores):
+            shown.setdefault(item.task, item)
+    if not shown:
+        reason = "no task of the run was asked in several ways with a score from 0 to 1"
+        raise UserError(Fault("--axes_figure", reason, "--seeds, --orders, --draws or --prompts"))
+    target = Path(path).expanduser()
+    axes_chart(list(map(_row, shown.values())), target, "Where the scores vary")
+    return target
+
+
+def _row(item: TaskVariance) -> AxesRow:
+    columns = tuple(PromptColumn(f"{axis.name} ({len(axis.known)})", axis.known) for axis in item.axes)
+    parts = item.parts.components if item.parts is not None else ()
+    one = {effect_name(part.effect): part.share or 0.0 for part in parts}
+    of_mean = {effect_name(part.effect): part.share_of_mean or 0.0 for part in parts}
+    return AxesRow(
+        f"{item.task} ({item.metric}{'' if item.filter == 'none' else f', {item.filter}'})",
+        columns,
+        {"variance of\none score": one, "squared error\nof the mean": of_mean} if parts else {},
+        _interval(item),
+    )
+
+
+def _interval(item: TaskVariance) -> tuple[float, float, float] | None:
+    parts = item.parts
+    if parts is None or parts.low is None or parts.high is None:
+        return None
+    return parts.mean, parts.low, parts.high

@@ -1,0 +1,235 @@
+"""Checks task files without their data: every fault of every file at once.
+
+Takes files or folders, gives how many files were looked at and all their faults, each with file, line and key.
+
+A check is stricter than a run. A run refuses what cannot work. A check also tells slips: what lm-eval accepts and its
+own tree contains, but nobody means, such as a key given twice or `high_is_better` among a metric's settings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import Fault, TaskFileError, UserError
+from assay.tasks.catalog import Catalog
+from assay.tasks.catalog_index import TaskEntry, task_files
+from assay.tasks.lm_eval.file.code_outline import missing_code_faults, registered_filters
+from assay.tasks.lm_eval.file.groups import GroupDefinition, Member, MemberOverrides, define_group, unknown_member
+from assay.tasks.lm_eval.file.schema import KnownNames, base_faults, column_faults, group_faults, task_faults
+from assay.tasks.lm_eval.file.value_checks import GENERATION_KEYS, gold_faults
+from assay.tasks.lm_eval.file.yaml_reader import TaskFile, read_task_file
+from assay.tasks.lm_eval.variants.prompt import templates_path
+from assay.tasks.promptsource import read_templates
+
+# Keys that the reader itself understands, and what becomes of every other one.
+_METRIC_KEYS = ("metric", "aggregation", "higher_is_better", "hf_evaluate"), "goes to the metric as it is"
+_GENERATION_KEYS = tuple(GENERATION_KEYS), "goes to the model as it is"
+_PIPELINE_KEYS = ("name", "filter"), "is ignored"
+# How alike a key and one of these must be to be a slip: `average` is no `aggregation`.
+_ALIKE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check found."""
+
+    files: int
+    tasks: int
+    groups: int
+    faults: tuple[Fault, ...]
+
+
+def folders_of(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The folders whose tasks the checked files may refer to."""
+    return tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in paths))
+
+
+def check_paths(
+    paths: Sequence[Path],
+    names: KnownNames,
+    columns: Collection[str] | None = None,
+    catalog: Catalog | None = None,
+) -> CheckReport:
+    """Checks files and folders.
+
+    Args:
+        paths: task files, or folders of them.
+        names: metrics, filters and aggregations that there are.
+        columns: columns of a sample document, to find names in templates that it lacks; None for no such check.
+        catalog: the index over their folders; made here when None.
+    """
+    files = [file for path in paths for file in _expanded(path)]
+    catalog = Catalog(folders_of(paths)) if catalog is None else catalog
+    faults: dict[Fault, None] = {}
+    kinds: Counter[str] = Counter()
+    lone: dict[Path, Fault] = {}
+    included: set[Path] = set()
+    for path in files:
+        try:
+            file = read_task_file(path)
+        except TaskFileError as error:
+            faults.update(dict.fromkeys(error.faults))
+            continue
+        kinds[_kind(file)] += 1
+        included |= {place.file for place in file.places.values()} - {path}
+        if _kind(file) == "base" and not path.name.startswith("_"):
+            lone[path.resolve()] = _nameless(file)
+        faults.update(dict.fromkeys(sorted(_file_faults(file, names, columns, catalog), key=_line)))
+    known = {path.resolve() for path in included} if lone else set()
+    faults.update((fault, None) for path, fault in lone.items() if path not in known)
+    return CheckReport(len(files), kinds["task"], kinds["group"], tuple(faults))
+
+
+def _line(fault: Fault) -> tuple[str, int]:
+    """File and line of a fault. What a file lacks comes last."""
+    match = re.match(r"(.*?):(\d+)(  |$)", fault.where)
+    return (match[1], int(match[2])) if match else (fault.where.partition("  ")[0], sys.maxsize)
+
+
+def _nameless(file: TaskFile) -> Fault:
+    found = "the file names neither a task nor a group, and no checked file includes it"
+    return Fault(str(file.path), found, "task: some_name", "A file that is only included begins with _ in its name")
+
+
+def _file_faults(file: TaskFile, names: KnownNames, columns: Collection[str] | None, catalog: Catalog) -> list[Fault]:
+    kind = _kind(file)
+    if kind == "group":
+        return [*_group_faults(file, catalog), *file.repeated]
+    if kind == "templates":
+        return _template_faults(file.path)
+    names = replace(names, filters=names.filters | registered_filters(file))
+    found = task_faults(file, names) if kind == "task" else base_faults(file, names)
+    found = [
+        *found,
+        *missing_code_faults(file),
+        *_misspelt_keys(file),
+        *_unreachable_golds(file),
+        *_named_template_faults(file),
+    ]
+    found += file.repeated
+    return found if columns is None else [*found, *column_faults(file, columns)]
+
+
+def _template_faults(path: Path) -> list[Fault]:
+    """Faults of a file of PromptSource's templates."""
+    try:
+        read_templates(path)
+    except UserError as error:
+        return list(error.faults)
+    return []
+
+
+def _named_template_faults(file: TaskFile) -> list[Fault]:
+    """The same for the file that a task names."""
+    if not isinstance(file.data.get("prompts"), str):
+        return []
+    try:
+        return _template_faults(templates_path(file))
+    except UserError as error:
+        return list(error.faults)
+
+
+def _misspelt_keys(file: TaskFile) -> Iterator[Fault]:
+    """Keys that code would get, but that are surely a misspelt key of the dialect."""
+    generation = file.data.get("generation_kwargs")
+    places: list[tuple[tuple[Any, ...], Any, tuple[tuple[str, ...], str]]] = [
+        (("generation_kwargs",), generation, _GENERATION_KEYS)
+    ]
+    for listing, rule in (("metric_list", _METRIC_KEYS), ("filter_list", _PIPELINE_KEYS)):
+        listed = file.data.get(listing)
+        for number, entry in enumerate(listed if isinstance(listed, list) else ()):
+            places.append(((listing, number), entry, rule))
+    for path, data, (own, fate) in places:
+        for key in data if isinstance(data, dict) else ():
+            near = difflib.get_close_matches(key, own, 1, _ALIKE) if isinstance(key, str) and key not in own else []
+            if near:
+                yield Fault(file.where(*path, key), f'unknown key "{key}" {fate} (did you mean "{near[0]}"?)')
+
+
+def _unreachable_golds(file: TaskFile) -> list[Fault]:
+    """Right answers that can be none of the choices, of the documents and of the examples."""
+    inner = file.data.get("fewshot_config")
+    own = list(gold_faults(file, file.data, ()))
+    return own + (list(gold_faults(file, inner, ("fewshot_config",))) if isinstance(inner, dict) else [])
+
+
+def _expanded(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = [Path(file) for file in sorted(task_files(str(path)))]
+        if not found:
+            others = sorted(other.name for other in path.rglob("*.yml"))
+            advice = f"Rename {others[0]} to {others[0].removesuffix('.yml')}.yaml" if others else ""
+            raise UserError(Fault(str(path), "holds no task files", "files that end in .yaml", advice))
+        return found
+    if not path.exists():
+        raise UserError(Fault(str(path), "no such file or folder", "a task file or a folder of them"))
+    return [path]
+
+
+def _kind(file: TaskFile) -> str:
+    if "group" in file.data and "class" not in file.data:
+        return "group"
+    if "task" in file.data:
+        return "task"
+    return "templates" if isinstance(file.data.get("templates"), dict) else "base"
+
+
+def _group_faults(file: TaskFile, catalog: Catalog) -> list[Fault]:
+    faults = group_faults(file)
+    if faults:
+        return [*faults, *_unknown_names(file, catalog)]
+    try:
+        group = define_group(file, file.data, str(file.data["group"]))
+    except TaskFileError as error:
+        return list(error.faults)
+    faults = [
+        unknown_member(file, member, catalog.entries)
+        for member in group.members
+        if member.name not in catalog.entries and not _is_inline(group, member)
+    ]
+    for member in group.members:
+        chain = _member_path(member.name, group.name, catalog.entries)
+        if chain:
+            found = f"group cycle: {' → '.join((group.name, *chain))}"
+            faults.append(Fault(file.where(*member.place), found, next="Remove one of these members"))
+    return faults
+
+
+def _unknown_names(file: TaskFile, catalog: Catalog) -> list[Fault]:
+    """Members that are unknown names, of a group that is too faulty to be defined."""
+    listed = file.data.get("task")
+    members = [
+        Member(name, False, MemberOverrides(), ("task", number))
+        for number, name in enumerate(listed if isinstance(listed, list) else ())
+        if isinstance(name, str) and name not in catalog.entries
+    ]
+    return [unknown_member(file, member, catalog.entries) for member in members]
+
+
+def _member_path(start: str, goal: str, entries: Mapping[str, TaskEntry]) -> tuple[str, ...]:
+    """Names from one group down to another through its members; empty when there is no way."""
+    waiting: list[tuple[str, ...]] = [(start,)]
+    seen: set[str] = set()
+    while waiting:
+        names = waiting.pop()
+        if names[-1] == goal:
+            return names
+        entry = entries.get(names[-1])
+        if names[-1] not in seen and entry is not None and entry.kind == "group":
+            seen.add(names[-1])
+            waiting += [(*names, member) for member in entry.members]
+    return ()
+
+
+def _is_inline(group: GroupDefinition, member: Member) -> bool:
+    """Whether a member is defined in place; what the group says to all its members counts too."""
+    if member.is_group:
+        return "task" in member.changes.data
+    return "dataset_path" in member.changes.data or "dataset_path" in group.changes.data

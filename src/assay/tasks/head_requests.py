@@ -1,0 +1,182 @@
+"""Tasks as a model with a head is asked: one request per document, made of its format instead of a prompt.
+
+Takes a task that tells its questions, gives a task that poses requests for heads and is scored by what they answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault
+from assay.core.formats import LabelledText, MultipleChoice, Question, SpanQuestion, TextToText, as_multiple_choice
+from assay.core.metric_names import family_of
+from assay.core.protocols import HasFormat, ProvidesTrainingExamples, ReportsNotices, Task
+from assay.core.requests import ChoiceSelection, Classification, Instance, Request, SpanExtraction
+from assay.core.specs import MetricSpec, Scoring, TaskCard
+from assay.core.training import TrainingExample
+
+# The key of a task's recorded definition that tells which requests a head was asked.
+HEAD_KEY = "head"
+# The shapes of what heads answer, in the scoring room's words.
+_SCORES, _TEXT = "label_scores", "generate_until"
+_NAMES = {
+    LabelledText: "texts with classes",
+    MultipleChoice: "multiple-choice questions",
+    SpanQuestion: "questions whose answer stands in a text",
+    TextToText: "texts to be turned into others",
+}
+_SQUAD = ("squad_em", "squad_f1")
+
+
+def head_request_kind(question: Question, kinds: Collection[str]) -> str | None:
+    """The kind of request, of those that a model answers, by which a head is asked a question; None for none."""
+    if isinstance(question, SpanQuestion):
+        wanted: tuple[str, ...] = (SpanExtraction.kind,)
+    elif isinstance(question, LabelledText):
+        wanted = (Classification.kind, ChoiceSelection.kind)
+    else:
+        wanted = (ChoiceSelection.kind,) if isinstance(question, MultipleChoice) else ()
+    return next((kind for kind in wanted if kind in kinds), None)
+
+
+def head_request(question: Question, kind: str) -> Request | None:
+    """A question as a request of a kind; None where it is of another format."""
+    if isinstance(question, SpanQuestion) and kind == SpanExtraction.kind:
+        return SpanExtraction(question.question, question.context, question.may_lack)
+    if isinstance(question, LabelledText) and kind == Classification.kind:
+        return Classification(question.text, _stripped(question.labels), question.pair)
+    chosen = as_multiple_choice(question)
+    if chosen is None or kind != ChoiceSelection.kind:
+        return None
+    return ChoiceSelection(f"{chosen.context}\n{chosen.question}".strip(), _stripped(chosen.choices))
+
+
+def _stripped(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text.strip() for text in texts)
+
+
+def as_head_task(task: Task, kinds: Collection[str], metrics: Mapping[str, Collection[str]]) -> HeadTask | None:
+    """A task as a head is asked; None where it tells no format, or none of these kinds fits it.
+
+    Args:
+        task: the task. Its first document tells the format of all.
+        kinds: request kinds that the model answers.
+        metrics: metric → shapes that it scores.
+    """
+    question = _first_question(task)
+    kind = None if question is None else head_request_kind(question, kinds)
+    if question is None or kind is None:
+        return None
+    labels = _stripped(question.labels) if isinstance(question, LabelledText) else ()
+    scoring, caveats = _scoring(task.scoring, kind, metrics)
+    if task.card.num_fewshot:
+        caveats += (f"a head is shown no few-shot examples ({task.card.num_fewshot} were meant)",)
+    return HeadTask(task, kind, labels, scoring, caveats)
+
+
+def why_no_head_fits(task: Task, kinds: Collection[str]) -> str:
+    """Why no head of these kinds can be asked about a task."""
+    question = _first_question(task)
+    if question is None:
+        return "no format is stated in the task, and none was found in its prompts, by which its head could be asked"
+    heads = ", ".join(sorted(kinds))
+    return f"the task's documents are {_NAMES[type(question)]}, which a head for {heads} cannot be asked"
+
+
+def _first_question(task: Task) -> Question | None:
+    documents = task.documents() if isinstance(task, HasFormat) else ()
+    return task.question(documents[0]) if isinstance(task, HasFormat) and documents else None
+
+
+def _scoring(own: Scoring, kind: str, metrics: Mapping[str, Collection[str]]) -> tuple[Scoring, tuple[str, ...]]:
+    """How a head's answers are scored, and what the user must know of it."""
+    if kind == SpanExtraction.kind:
+        return _span_scoring(own), ()
+    if own.process is not None:
+        caveat = "its own scoring (process_results) cannot read a head's scores; acc is reported instead"
+        return Scoring(_SCORES, (MetricSpec("acc"),)), (caveat,)
+    kept = tuple(
+        spec for spec in own.metrics if spec.function is None and _SCORES in metrics.get(family_of(spec.name), ())
+    )
+    lost = [spec.name for spec in own.metrics if spec not in kept]
+    message = f"a head's scores have no {', '.join(lost)}: left out{'' if kept else ', acc is reported instead'}"
+    return Scoring(_SCORES, kept or (MetricSpec("acc"),)), (message,) if lost else ()
+
+
+def _span_scoring(own: Scoring) -> Scoring:
+    is_text = own.scorer == _TEXT and own.process is None
+    names = {spec.name for spec in own.metrics}
+    if is_text and not names.isdisjoint((*_SQUAD, "bypass")):
+        return Scoring(_TEXT, own.metrics)
+    return Scoring(_TEXT, tuple(map(MetricSpec, _SQUAD)))
+
+
+@dataclass(frozen=True, slots=True)
+class HeadTask:
+    """A task whose documents are posed to a head. Satisfies the `Task` protocol.
+
+    Attributes:
+        task: the task as language models are asked.
+        kind: kind of its requests.
+        labels: names of its classes; empty for another format.
+        scoring: how the head's answers are scored.
+        remarks: what the user must know.
+    """
+
+    task: Task
+    kind: str
+    labels: tuple[str, ...]
+    scoring: Scoring
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def card(self) -> TaskCard:
+        card = self.task.card
+        config = {**card.config, "num_fewshot": 0, HEAD_KEY: self.kind}
+        return replace(card, kind=self.kind, num_fewshot=0, config=config)
+
+    def documents(self) -> Sequence[Document]:
+        return self.task.documents()
+
+    def build(self, document: Document) -> Instance:
+        """One request, made of the document's question."""
+        question = self.question(document)
+        request = None if question is None else head_request(question, self.kind)
+        if question is None or request is None:
+            where = f"task {document.task}, document {document.id}"
+            found = f"no question that can be put as {self.kind} was found in it"
+            raise DataError(Fault(where, found, "the same format in all documents", "State it with a key format:"))
+        gold, target = _right(question)
+        choices = () if isinstance(request, SpanExtraction) else _choices(request)
+        return Instance(document.task, document.id, (request,), choices=choices, target=target, gold=gold)
+
+    def question(self, document: Document) -> Question | None:
+        return self.task.question(document) if isinstance(self.task, HasFormat) else None
+
+    def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
+        if isinstance(self.task, ProvidesTrainingExamples):
+            return self.task.training_examples(part, kinds)
+        raise DataError(Fault(f"task {self.task.card.name}", "has no documents to learn from", "a task file"))
+
+    def notices(self) -> list[str]:
+        own = list(self.task.notices()) if isinstance(self.task, ReportsNotices) else []
+        return own + [f"{self.task.card.name}: {caveat}" for caveat in self.caveats]
+
+
+def _choices(request: Request) -> tuple[str, ...]:
+    if isinstance(request, Classification):
+        return request.labels
+    return request.choices if isinstance(request, ChoiceSelection) else ()
+
+
+def _right(question: Question) -> tuple[Any, Any]:
+    """The right answer as scorers read it, and as the sample log shows it."""
+    if isinstance(question, SpanQuestion):
+        return question.answers, list(question.answers)
+    if isinstance(question, TextToText):
+        return question.targets, list(question.targets)
+    answer = question.answer
+    return answer, list(answer) if isinstance(answer, tuple) else answer

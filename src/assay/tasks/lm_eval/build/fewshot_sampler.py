@@ -1,0 +1,142 @@
+"""Which examples a task of the lm-eval dialect shows: the sampler that its file or the run names, its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from assay.core.errors import DataError, Fault, UserError
+from assay.core.specs import TaskOptions
+from assay.tasks.fewshot import (
+    BALANCED,
+    DEFAULT,
+    LM_EVAL_SAMPLERS,
+    CodeSampler,
+    SamplerSettings,
+    FewshotLabel,
+    ListedSampler,
+    Sampler,
+    make_sampler,
+)
+from assay.tasks.lm_eval.file.definition import FewshotDefinition, TaskDefinition
+from assay.tasks.lm_eval.build.fields import Row
+from assay.tasks.lm_eval.build.instances import Readers, field_locations
+
+# Whole texts are read without examples, whatever the run says.
+_NO_EXAMPLES = "loglikelihood_rolling"
+
+
+def with_sampler(definition: TaskDefinition, options: TaskOptions) -> TaskDefinition:
+    """A definition with the sampler that the run names, or its own; one that cannot be balanced is an error."""
+    name = options.fewshot_sampler
+    own = definition.fewshot
+    if name is not None:
+        # A profile's seed and labels are those of its own sampler.
+        kept = own if name == own.sampler else replace(own, sampler=name, seed=None, label=None)
+        kept = replace(kept, listed=())
+        excludes = kept.excludes or (name != DEFAULT and shares_split(definition, kept))
+        definition = replace(definition, fewshot=replace(kept, excludes=excludes))
+    elif isinstance(own.sampler, str) and own.sampler not in LM_EVAL_SAMPLERS and not own.excludes:
+        definition = replace(definition, fewshot=replace(own, excludes=shares_split(definition, own)))
+    if definition.fewshot.sampler == BALANCED and options.shots(definition.fewshot_count):
+        _check_labels(definition)
+    return definition
+
+
+def shares_split(definition: TaskDefinition, fewshot: FewshotDefinition) -> bool:
+    """Whether the examples come from the split that is asked about."""
+    if fewshot.split is None and fewshot.samples is not None:
+        return False
+    splits = (fewshot.split, definition.training_split, definition.validation_split, definition.test_split)
+    return next((split for split in splits if split), None) == definition.evaluated_split
+
+
+def _check_labels(definition: TaskDefinition) -> None:
+    has_label = definition.fewshot.label is not None or definition.fewshot.rendering.target not in (None, "")
+    if has_label or definition.output_type == _NO_EXAMPLES:
+        return
+    found = f'the task "{definition.name}" states no right answer, which balanced examples go by'
+    advice = "Take another sampler: --fewshot_sampler per_document"
+    raise UserError(Fault(definition.file.where("fewshot_config", "sampler"), found, "a key doc_to_target", advice))
+
+
+def sampler_of(definition: TaskDefinition, pool: list[Row], settings: SamplerSettings) -> Sampler:
+    """The sampler of a task."""
+    fewshot = definition.fewshot
+    places = listed_indices(fewshot, pool, settings.count)
+    if places is not None and None not in places:
+        return ListedSampler([place for place in places if place is not None])
+    if not isinstance(fewshot.sampler, str):
+        return CodeSampler(fewshot.sampler, pool, settings.count, settings.seed, settings.excluded, settings.where)
+    label = None
+    if fewshot.sampler == BALANCED:
+        label = fewshot.label or _shown_labels(definition, pool, settings.where)
+    return make_sampler(fewshot.sampler, pool, settings, label)
+
+
+def listed_indices(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> list[int | None] | None:
+    """Places in the pool of the first examples that a profile lists, None for one that the pool lacks.
+
+    None where the profile lists none, or where they could hold the answer of a document that is asked about.
+    """
+    if not fewshot.listed or fewshot.excludes:
+        return None
+    wanted: list[Mapping[str, Any]] = [*fewshot.listed[:count], *([{}] * (count - len(fewshot.listed)))]
+    return [
+        next((place for place, row in enumerate(pool) if _holds(row, columns)), None) if columns else None
+        for columns in wanted
+    ]
+
+
+def _holds(row: Row, columns: Mapping[str, Any]) -> bool:
+    return all(key in row and row[key] == value for key, value in columns.items())
+
+
+def listed_notice(fewshot: FewshotDefinition, pool: Sequence[Row], count: int) -> str:
+    """What users must know where a profile's own examples are not shown; empty where they are."""
+    if fewshot.listed and fewshot.excludes:
+        return f"examples come from the evaluated split, so {fewshot.sampler} chooses them, not the tool's list"
+    places = listed_indices(fewshot, pool, count)
+    if places is None or None not in places:
+        return ""
+    if count > len(fewshot.listed):
+        return (
+            f"the tool shows {len(fewshot.listed)} examples and the run wants {count}, so {fewshot.sampler} chooses all"
+        )
+    found = sum(place is not None for place in places)
+    return f"the split holds {found} of the {count} examples that the tool shows; {fewshot.sampler} chooses instead"
+
+
+def _shown_labels(definition: TaskDefinition, pool: Sequence[Row], where: str) -> FewshotLabel:
+    """Reads the right answer of a row as an example shows it; a pool without any is an error."""
+    if not pool:
+        return lambda row: None
+    columns = list(pool[0])
+    readers = Readers(definition.fewshot.rendering, columns, field_locations(definition, ("fewshot_config",)))
+
+    def label(row: Row) -> str | None:
+        try:
+            return _answer(readers, deepcopy(row) if readers.has_code else row)
+        except DataError:
+            return None  # without an answer, it comes last; should it be shown, its fault is told then
+
+    if all(label(row) is None for row in pool):
+        found = f"none of the {len(pool)} rows that examples come from has a right answer, which balanced ones go by"
+        raise DataError(Fault(where, found, "labelled examples", "Take another sampler, or another fewshot_split"))
+    return label
+
+
+def _answer(readers: Readers, row: Row) -> str | None:
+    """The text of a row's right answer: the choice that it names, or what stands there itself."""
+    choices = readers.choices(row) if readers.choices is not None else []
+    # Where there is one prompt per choice, the place of the right one stands in its text.
+    answer: Any = readers.text(row) if choices else None
+    if not isinstance(answer, int):
+        answer = readers.target(row)
+    if isinstance(answer, (list, tuple)):
+        answer = answer[0] if answer else None
+    if choices and isinstance(answer, int) and not isinstance(answer, bool):
+        return choices[answer] if 0 <= answer < len(choices) else None
+    return None if answer is None or answer == "" else str(answer)

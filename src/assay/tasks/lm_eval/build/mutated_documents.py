@@ -1,0 +1,45 @@
+"""Documents that task code changes in place, as lm-eval logs them.
+
+lm-eval reads every row twice. It makes the prompt from the first copy (`doc_to_text`, `doc_to_choice`, `doc_to_target`,
+in this order) and writes the hash of that copy as `doc_hash`. It scores with the second copy and writes it as `doc`:
+with what `process_results` has changed in it (or lm-eval's own scoring, by reading choices and target), and with what
+`doc_to_target` has changed, which is called once more for the log.
+
+Takes a task's readers and a row as it was; gives both copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from assay.core.documents import ChangedDocument, is_changed
+from assay.tasks.lm_eval.build.random_state import seeded
+
+Reader = Callable[[Any], Any]
+
+
+def changed_document(row: Mapping[str, Any], prompt_readers: Sequence[Reader], log_readers: Sequence[Reader]) -> ChangedDocument:
+    """What a task's code makes of a row.
+
+    Args:
+        row: the row as it was; it is not changed.
+        asking: what lm-eval calls to make the prompt, in its order.
+        logging: what it calls on the row that it logs, besides the task's own `process_results`.
+    """
+    after_prompt, logged = _after(row, prompt_readers), _after(row, log_readers)
+    own = {name: value for name, value in logged.items() if name not in row or is_changed(value, row[name])}
+    return ChangedDocument(after_prompt, own)
+
+
+def _after(row: Mapping[str, Any], readers: Sequence[Reader]) -> dict[str, Any]:
+    """A copy of the row after code has read it. The global random generators are left as they were."""
+    own = deepcopy(dict(row))
+    try:
+        with seeded(None, None):
+            for read in readers:
+                read(own)
+    except Exception:  # one that leans on what another has changed: the prompt was made, the log is not worth the run
+        return deepcopy(dict(row))
+    return own

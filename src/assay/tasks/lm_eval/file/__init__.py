@@ -1,0 +1,1 @@
+"""What a task file says: YAML, keys, schema, Python code, defaults."""

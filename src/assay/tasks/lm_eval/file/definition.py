@@ -1,0 +1,275 @@
+"""A task file that passed the schema, as a typed value with every default filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.core.formats import Question
+from assay.core.metric_names import expanded_entries
+from assay.core.requests import LONGEST_WINDOWS, Windows
+from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.data.sources import SourceSpec
+from assay.tasks.lm_eval.file.format_key import stated_format, usual_output_type
+from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
+from assay.tasks.prompts import Delimiters
+
+DEFAULT_METRICS = {
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+    "multiple_choice": ("acc", "acc_norm"),
+    "generate_until": ("exact_match",),
+}
+_METRIC_OWN_KEYS = {"metric", "aggregation", "higher_is_better", "hf_evaluate"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How a document becomes question, answer and choices; the examples may have their own."""
+
+    text: Any
+    target: Any
+    choice: Any
+    prefix: str | None
+    delimiters: Delimiters
+
+
+@dataclass(frozen=True, slots=True)
+class FewshotDefinition:
+    """Where examples come from and how they look.
+
+    Attributes:
+        sampler: a name of `SAMPLERS` in tasks/fewshot.py, or a class of task code.
+        split: the split they are taken from.
+        samples: the examples themselves, or a function that gives them.
+        rendering: how they are written.
+        process: makes the split's rows; the task's own unless the file says otherwise.
+        seed: start of their random stream; None for the run's.
+        label: the text of a row's right answer, None where it has none: what `balanced` goes by, in place of the
+            answer that an example shows.
+        excludes: whether a document is never its own example. lm-eval's rule decides where this is false.
+        listed: the examples of a profile's tool in order, each as columns and their values; the sampler chooses where
+            the split lacks one of them.
+    """
+
+    sampler: Any
+    split: str | None
+    samples: Sequence[Mapping[str, Any]] | Callable[[], Any] | None
+    rendering: Rendering
+    process: Callable[..., Any] | None
+    seed: int | None = None
+    label: Callable[[Mapping[str, Any]], str | None] | None = None
+    excludes: bool = False
+    listed: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefinition:
+    """A task as its file defines it.
+
+    Attributes:
+        file: the merged file, for places in errors.
+        fewshot_count: the file's own number of examples; None when it names none.
+        generation: the file's generation settings, in lm-eval's names; None when it has none.
+        process: task code that makes the documents of a split.
+        custom_dataset: task code that gives the whole dataset.
+        metadata: the file's free notes, which go to `custom_dataset`.
+        may_draw: whether its code may draw at random.
+        format: the parts of a format, as the file states them; None where it leaves them to its templates.
+        style: the prompt style that the definition was put in; None for the file's own.
+        rotates: whether every question is asked in all rotations of its choices.
+        questions: reads the question of a row, where the definition was put in a style.
+        prompt: the prompt that the definition was put in, of several, for the record: `task` and `name` at least.
+        passes_over: why the prompt cannot put a row; None for a row that it puts. None where every row is asked.
+        windows: how whole texts are cut.
+        example_limit: most tokens of an example, or of the question with its longest choice; None for no cut.
+        variant: axis → level, for one of several ways in which a run asks the task: `{"seed": 1234, "order": 1}`.
+        order: which of all orders of the choices is listed; 0 for their own.
+    """
+
+    file: TaskFile
+    name: str
+    alias: str
+    tags: tuple[str, ...]
+    version: Any
+    output_type: str
+    source: SourceSpec
+    training_split: str | None
+    validation_split: str | None
+    test_split: str | None
+    rendering: Rendering
+    description: str | None
+    fewshot: FewshotDefinition
+    fewshot_count: int | None
+    generation: Mapping[str, Any] | None
+    repeats: int
+    scoring: Scoring
+    unsafe_code: bool
+    process: Callable[..., Any] | None
+    custom_dataset: Callable[..., Any] | None
+    metadata: Mapping[str, Any]
+    may_draw: bool = True
+    format: Mapping[str, Any] | None = None
+    style: str | None = None
+    rotates: bool = False
+    questions: Callable[[Mapping[str, Any]], Question] | None = None
+    prompt: Mapping[str, Any] | None = None
+    skip_reason: Callable[[Mapping[str, Any]], str | None] | None = None
+    windows: Windows = LONGEST_WINDOWS
+    example_limit: int | None = None
+    variant: Mapping[str, int] = field(default_factory=dict)
+    order: int = 0
+
+    @property
+    def evaluated_split(self) -> str:
+        """The split that is asked about: test, else validation. The schema has seen to it that one exists."""
+        return self.test_split or self.validation_split or ""
+
+
+def define(file: TaskFile, bound: Mapping[str, Any] | None = None, may_draw: bool = True) -> TaskDefinition:
+    """The definition in a task file without faults.
+
+    Args:
+        file: the file.
+        bound: its mapping with the code that it names in place of the references; None for a file without any.
+        may_draw: whether that code may draw at random.
+    """
+    data = {key: value for key, value in (bound or file.data).items() if value is not None}
+    metadata = data.get("metadata", {})
+    output_type = data.get("output_type", usual_output_type(data))
+    rendering = _rendering(data, None)
+    tags = data.get("tag", [])
+    return TaskDefinition(
+        file=file,
+        name=data["task"],
+        alias=data.get("task_alias", data["task"]),
+        tags=(tags,) if isinstance(tags, str) else tuple(tags),
+        version=version_of(data),
+        output_type=output_type,
+        source=_source(data, file),
+        training_split=data.get("training_split"),
+        validation_split=data.get("validation_split"),
+        test_split=data.get("test_split"),
+        rendering=rendering,
+        description=data.get("description"),
+        fewshot=_fewshot(data, rendering),
+        fewshot_count=data.get("num_fewshot"),
+        generation=data.get("generation_kwargs"),
+        repeats=data.get("repeats", 1),
+        scoring=scoring_of(data, output_type),
+        unsafe_code=data.get("unsafe_code", False),
+        process=data.get("process_docs"),
+        custom_dataset=data.get("custom_dataset"),
+        metadata=metadata if isinstance(metadata, Mapping) else {"_metadata": metadata},
+        may_draw=may_draw,
+        format=stated_format(data),
+        windows=_windows(data),
+    )
+
+
+def _windows(data: Mapping[str, Any]) -> Windows:
+    given = data.get("perplexity", {})
+    return Windows(given.get("window"), given.get("stride"))
+
+
+def version_of(data: Mapping[str, Any]) -> Any:
+    """`metadata.version`, or lm-eval's word for a file without one."""
+    metadata = data.get("metadata")
+    return metadata.get("version", "Yaml") if isinstance(metadata, dict) else "Yaml"
+
+
+def _source(data: Mapping[str, Any], file: TaskFile) -> SourceSpec:
+    # A relative path means the folder of the file that says it, which may be an included one.
+    place = file.places.get(("dataset_kwargs",)) or file.places.get(("dataset_path",))
+    folder = (place.file if place is not None else file.path).parent
+    options = data.get("dataset_kwargs", {})
+    return SourceSpec(
+        data.get("dataset_path", ""), data.get("dataset_name"), options, folder, file.where("dataset_path")
+    )
+
+
+def _rendering(data: Mapping[str, Any], base: Rendering | None) -> Rendering:
+    """A rendering; what the mapping leaves out comes from the base or from lm-eval's defaults."""
+    delimiters = base.delimiters if base is not None else Delimiters()
+    return Rendering(
+        text=data.get("doc_to_text", base.text if base else ""),
+        target=data.get("doc_to_target", base.target if base else None),
+        choice=data.get("doc_to_choice", base.choice if base else None),
+        prefix=data.get("gen_prefix", base.prefix if base else None),
+        delimiters=Delimiters(
+            data.get("target_delimiter", delimiters.target), data.get("fewshot_delimiter", delimiters.example)
+        ),
+    )
+
+
+_NULLABLE = ("process_docs", "split", "gen_prefix", "doc_to_choice")
+
+
+def _fewshot(data: Mapping[str, Any], rendering: Rendering) -> FewshotDefinition:
+    given = data.get("fewshot_config", {}).items()
+    # Most empty keys mean the task's own value; these four mean "none" for the examples.
+    inner = {key: value for key, value in given if value is not None or key in _NULLABLE}
+    return FewshotDefinition(
+        sampler=inner.get("sampler", "default"),
+        split=inner.get("split", data.get("fewshot_split")),
+        samples=inner.get("samples"),
+        rendering=_rendering(inner, rendering),
+        process=inner.get("process_docs", data.get("process_docs")),
+    )
+
+
+def scoring_of(data: Mapping[str, Any], output_type: str) -> Scoring:
+    """What a file's `metric_list`, `filter_list` and `process_results` say."""
+    listed = data.get("metric_list")
+    metrics = (
+        tuple(map(_metric, expanded_entries(listed)))
+        if listed
+        else tuple(map(MetricSpec, DEFAULT_METRICS[output_type]))
+    )
+    pipelines = tuple(map(_pipeline, data.get("filter_list", ())))
+    return Scoring(output_type, metrics, pipelines or PLAIN_PIPELINES, data.get("process_results"))
+
+
+def _metric(entry: Mapping[str, Any]) -> MetricSpec:
+    metric = entry["metric"]
+    is_code = not isinstance(metric, str)
+    return MetricSpec(
+        name=code_name(metric) if is_code else metric,
+        aggregation=entry.get("aggregation"),
+        higher_is_better=entry.get("higher_is_better"),
+        options={key: value for key, value in entry.items() if key not in _METRIC_OWN_KEYS},
+        function=metric if is_code else None,
+        is_external=entry.get("hf_evaluate") is True,
+    )
+
+
+def code_name(code: Any) -> str:
+    """What a function or class of task code is called; a partial function has the name of the whole one."""
+    named = getattr(code, "func", code)
+    return str(getattr(named, "__name__", type(named).__name__))
+
+
+def _pipeline(entry: Mapping[str, Any]) -> PipelineSpec:
+    return PipelineSpec(str(entry["name"]), tuple(map(_step, entry["filter"])))
+
+
+def _step(step: Mapping[str, Any]) -> FilterSpec:
+    function = step["function"]
+    options = {key: value for key, value in step.items() if key != "function"}
+    if isinstance(function, str):
+        return FilterSpec(function, options)
+    return FilterSpec(code_name(function), options, function)
+
+
+def plain_config(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A task file's mapping as JSON data, for the record."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, FunctionReference):
+            return str(value)
+        if isinstance(value, Mapping):
+            return {str(key): plain(item) for key, item in value.items()}
+        return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return {key: plain(value) for key, value in data.items() if value is not None}

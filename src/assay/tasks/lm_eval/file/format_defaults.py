@@ -1,0 +1,110 @@
+"""Tasks whose answer is written and that only state a format: the prompts, settings and metrics that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from assay.core.errors import DataError, Fault
+from assay.core.formats import Question, SpanQuestion, TextToText
+from assay.core.specs import PLAIN_PIPELINES, FilterSpec, MetricSpec, PipelineSpec, Scoring
+from assay.tasks.lm_eval.build.fields import Derived, Row
+from assay.tasks.lm_eval.build.questions import QuestionReader
+from assay.tasks.lm_eval.file.definition import Rendering, TaskDefinition
+from assay.tasks.lm_eval.file.format_key import SPAN, format_kind
+from assay.tasks.prompts import with_separator
+from assay.tasks.styles import Style
+from assay.tasks.templates import render
+
+# What a model is told to say where the text holds no answer; the metrics read it as none.
+UNANSWERABLE = "unanswerable"
+_INSTRUCTION = f'If the text does not answer the question, say "{UNANSWERABLE}".\n'
+_SPAN_SETTINGS = {"until": ["\n"], "max_gen_toks": 50, "do_sample": False}
+_STRIPPED = (PipelineSpec("stripped", (FilterSpec("remove_whitespace"), FilterSpec("take_first"))),)
+
+
+def as_written(definition: TaskDefinition, style: Style | None = None) -> TaskDefinition:
+    """The task with the prompts of its format, or of a style that puts questions whose answer stands in a text."""
+    is_span = format_kind(definition.format) == SPAN
+    questions = QuestionReader(definition, definition.rendering, ())
+    fewshot = definition.fewshot
+    shown = QuestionReader(definition, fewshot.rendering, ("fewshot_config",))
+    settings = definition.generation if definition.generation is not None or not is_span else _SPAN_SETTINGS
+    return replace(
+        definition,
+        output_type="generate_until",
+        description=separated_description(definition),
+        rendering=_rendering(definition.rendering, questions, _right_answers, style),
+        fewshot=replace(fewshot, rendering=_rendering(fewshot.rendering, shown, _shown_answer, style)),
+        generation=settings,
+        scoring=_scoring(definition, is_span),
+        questions=questions.question,
+    )
+
+
+def separated_description(definition: TaskDefinition) -> str | None:
+    """The description before prompts that are not the file's: an example's delimiter parts it from them."""
+    own = definition.description
+    return None if own is None else with_separator(own, definition.rendering.delimiters.example)
+
+
+def _rendering(
+    own: Rendering, questions: QuestionReader, answer: Callable[[Question], Any], style: Style | None
+) -> Rendering:
+    def text(row: Row) -> str:
+        question = questions.question(row)
+        return _prompt(question) if style is None else _styled_prompt(question, style)
+
+    def target(row: Row) -> Any:
+        return answer(questions.question(row))
+
+    # What is written ends with its line, so that it begins on the prompt's, whatever a style has before choices.
+    made = replace(own, text=Derived(text), target=Derived(target), choice=None)
+    return made if style is None else replace(made, prefix=None)
+
+
+def _styled_prompt(question: Question, style: Style) -> str:
+    assert isinstance(question, SpanQuestion), "a style puts no other format that is written"
+    parts = {"question": question.question, "context": question.context}
+    return render(style.spans, parts, f"style {style.name}, spans")
+
+
+def _prompt(question: Question) -> str:
+    if isinstance(question, SpanQuestion):
+        instruction = _INSTRUCTION if question.may_lack else ""
+        return f"{question.context}\n\nQuestion: {question.question}\n{instruction}Answer:"
+    assert isinstance(question, TextToText), "no other format is written"
+    return question.source
+
+
+def _right_answers(question: Question) -> list[str]:
+    return list(question.answers if isinstance(question, SpanQuestion) else _targets(question))
+
+
+def _shown_answer(question: Question) -> str:
+    """The answer that an example shows."""
+    found = _right_answers(question)
+    if found:
+        return found[0]
+    if isinstance(question, SpanQuestion) and question.may_lack:
+        return UNANSWERABLE
+    raise DataError(Fault("a few-shot example", "has no right answer", "answered examples", "Take another split"))
+
+
+def _targets(question: Question) -> tuple[str, ...]:
+    assert isinstance(question, TextToText), "no other format is written"
+    return question.targets
+
+
+def _scoring(definition: TaskDefinition, is_span: bool) -> Scoring:
+    """What the file says; else SQuAD's metrics for spans, and equal texts for others."""
+    own, data = definition.scoring, definition.file.data
+    metrics, pipelines = own.metrics, own.pipelines
+    if is_span and not data.get("metric_list"):
+        may_lack = (definition.format or {}).get("may_lack", False)
+        options = {"no_answer": UNANSWERABLE} if may_lack else {}
+        metrics = tuple(MetricSpec(name, options=options) for name in ("squad_em", "squad_f1"))
+    if not data.get("filter_list"):
+        pipelines = PLAIN_PIPELINES if is_span else _STRIPPED
+    return replace(own, metrics=metrics, pipelines=pipelines)

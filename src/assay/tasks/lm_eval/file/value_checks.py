@@ -1,0 +1,266 @@
+"""What stands inside a key of a task file: choices, generation settings, patterns, members of groups.
+
+Takes a merged task file, gives the faults of such values, and advice for values of the wrong kind.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from assay.core.errors import Fault, closest, did_you_mean
+from assay.tasks.lm_eval.build.generation_settings import LENGTH_NAMES
+from assay.tasks.lm_eval.file.groups import AGGREGATE_KEYS, MEMBER
+from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
+
+_NO_BOOLEANS = "Quote it: without quotes yes, no, on, off, true and false are booleans in YAML"
+_PATTERN_FILTERS = ("regex", "multi_choice_regex")
+_TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}", re.DOTALL)
+_BARE_NAME = re.compile(r"\s*\{\{\s*[\w.]+\s*\}\}\s*")
+_ONE_BRACE = re.compile(r"(?<!\{)\{\s*([A-Za-z_]\w*)\s*\}(?!\})")
+
+
+def show(value: Any) -> str:
+    """A value and its type, shortened."""
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
+
+
+def nearest(value: Any, expected: str) -> str:
+    """The nearest of the words that were expected, for keys that take one of a few words."""
+    words = re.split(r", | or ", expected.removeprefix("one of "))
+    is_word = isinstance(value, str) and (expected.startswith("one of ") or expected == "default or first_n")
+    return did_you_mean(value, words) if is_word else ""
+
+
+def advice(value: Any, expected: str) -> str:
+    """What to do about a value of the wrong kind, where its kind tells what was meant."""
+    if isinstance(value, dict) and expected.startswith(("text", "a column")):
+        is_template = bool(value) and all(item is None for item in value.values())
+        return "Put a template in quotes: without them braces mean a mapping in YAML" if is_template else ""
+    if expected.startswith("text") and isinstance(value, (bool, int, float, date)):
+        return _quote(value)
+    if isinstance(value, str) and expected.startswith(("a whole number", "true or false")):
+        is_quoted = value.isdecimal() or value.lower() in ("true", "false")
+        return f"Remove the quotes: {value.lower()}" if is_quoted else ""
+    if expected.startswith("a list") and isinstance(value, dict):
+        return 'Begin each item with a dash: "- "'
+    return "Remove the dashes" if expected == "a mapping" and isinstance(value, list) else ""
+
+
+def key_fault(where: str, key: Any) -> Fault:
+    """The fault of a key that is no text: a bare `yes` is True."""
+    return Fault(where, f"the key is {show(key)}", "text", _quote(key))
+
+
+def _quote(value: Any) -> str:
+    return _NO_BOOLEANS if isinstance(value, bool) else f'Quote it: "{value}"'
+
+
+def choice_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
+    """Choices that are no text: a bare `yes` is True."""
+    choices = data.get("doc_to_choice")
+    path = (*above, "doc_to_choice")
+    if not isinstance(choices, (list, dict)):
+        return
+    if not choices:
+        yield Fault(file.where(*path), f"is {show(choices)}", "one choice at least")
+    for key, choice in choices.items() if isinstance(choices, dict) else enumerate(choices):
+        if not isinstance(choice, str):
+            is_plain = not isinstance(choice, (dict, list, FunctionReference)) and choice is not None
+            yield Fault(file.where(*path, key), f"is {show(choice)}", "text", _quote(choice) if is_plain else "")
+
+
+def listed_choices(choices: Any) -> list[Any]:
+    """The choices that a task file lists; none where it gives a template or a column."""
+    return list(choices.values()) if isinstance(choices, dict) else choices if isinstance(choices, list) else []
+
+
+def template_choices(choices: Any) -> list[str]:
+    """Choices of a list that are templates; a list is taken as it is, so they are not filled in."""
+    return [choice for choice in listed_choices(choices) if isinstance(choice, str) and _TEMPLATE.search(choice)]
+
+
+def gold_faults(file: TaskFile, data: Mapping[Any, Any], above: tuple[Any, ...]) -> Iterator[Fault]:
+    """Choices and targets by which no answer can be right, as far as the file alone tells."""
+    choices, target, where = data.get("doc_to_choice"), data.get("doc_to_target"), file.where
+    for choice in template_choices(choices)[:1]:
+        found = f"lists the choice {choice!r}: in a list a template is not filled in"
+        yield Fault(where(*above, "doc_to_choice"), found, "one template for all choices", 'Write "{{[A, B]}}"')
+    if not isinstance(choices, (dict, list)) or isinstance(target, bool):
+        return
+    listed = listed_choices(choices)
+    if isinstance(target, int) and not -len(listed) <= target < len(listed):
+        yield Fault(where(*above, "doc_to_target"), f"is {target}", f"a place among {len(listed)} choices, from 0")
+    is_bare = isinstance(target, str) and bool(_BARE_NAME.fullmatch(target))
+    are_digits = bool(listed) and all(isinstance(item, str) and item.isdecimal() for item in listed)
+    if is_bare and are_digits and any(int(item) != place for place, item in enumerate(listed)):
+        found = f"is {target!r}: a template's digits are read as a place, counted from 0, and the choices are digits"
+        yield Fault(where(*above, "doc_to_target"), found, "a column's name alone", "Leave out the braces")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether lm-eval's `float(…)` takes it: `1e-3` is a text in YAML 1.1."""
+    try:
+        return not isinstance(value, bool) and math.isfinite(float(value)) and float(value) >= 0
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _is_length(value: Any) -> bool:
+    return _is_number(value) and not isinstance(value, str) and value >= 1 and float(value).is_integer()
+
+
+def is_texts(value: Any) -> bool:
+    """Whether a value is a text or a list of texts."""
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be written as JSON and read again."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return isinstance(value, (str, int)) or value is None or (isinstance(value, float) and math.isfinite(value))
+
+
+GENERATION_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "until": ("text or a list of texts", is_texts),
+    "temperature": ("a number, 0 or more", _is_number),
+    "do_sample": ("true or false", lambda value: isinstance(value, bool)),
+    **dict.fromkeys(LENGTH_NAMES, ("a whole number, 1 or more", _is_length)),
+}
+
+
+def generation_faults(file: TaskFile) -> Iterator[Fault]:
+    """Generation settings with values that no generation can have."""
+    settings = file.data.get("generation_kwargs")
+    if not isinstance(settings, dict):
+        return
+    for key, value in settings.items():
+        where = file.where("generation_kwargs", key)
+        expected, accepts = GENERATION_KEYS.get(key, ("plain data", _is_plain))
+        if not isinstance(key, str):
+            yield key_fault(where, key)
+        elif isinstance(value, FunctionReference) or value is None:
+            continue
+        elif not accepts(value):
+            yield Fault(where, f"is {show(value)}", expected, advice(value, expected))
+
+
+def key_text_faults(file: TaskFile, *path: Any) -> Iterator[Fault]:
+    """Keys of a mapping that are no text; such a mapping becomes keyword arguments."""
+    inner = file.data
+    for key in path:
+        inner = inner.get(key) if isinstance(inner, dict) else None  # type: ignore[assignment]
+    for key in inner if isinstance(inner, dict) else ():
+        if not isinstance(key, str):
+            yield key_fault(file.where(*path, key), key)
+
+
+def pattern_faults(file: TaskFile) -> Iterator[Fault]:
+    """Patterns of the filters that take one, where they are no regular expression."""
+    pipelines = file.data.get("filter_list")
+    for number, entry in enumerate(pipelines if isinstance(pipelines, list) else ()):
+        steps = entry.get("filter") if isinstance(entry, dict) else None
+        for place, step in enumerate(steps if isinstance(steps, list) else ()):
+            if not isinstance(step, dict) or step.get("function") not in _PATTERN_FILTERS:
+                continue
+            problem = _pattern_problem(step.get("regex_pattern", ""))
+            if problem:
+                yield Fault(file.where("filter_list", number, "filter", place, "regex_pattern"), *problem)
+
+
+def _pattern_problem(pattern: Any) -> tuple[str, str, str] | None:
+    if not isinstance(pattern, str):
+        return f"is {show(pattern)}", "a regular expression", advice(pattern, "text")
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"{show(pattern)} does not compile: {error}", "a regular expression", ""
+    return None
+
+
+def entry_fault(where: str, entry: Any, needed: tuple[str, ...], expected: str) -> Fault:
+    """The fault of a list's entry that lacks one of its needed keys."""
+    if not isinstance(entry, dict):
+        write = f"Write {needed[0]}: {entry}" if isinstance(entry, str) and len(needed) == 1 else ""
+        return Fault(where, f"is {show(entry)}", expected, write)
+    for key in needed:
+        if entry.get(key) is None:
+            spelt = [name for name in entry if isinstance(name, str) and name not in needed and closest(name, [key])]
+            near = f' (is "{spelt[0]}" meant to be it?)' if spelt else ""
+            return Fault(where, f'the key "{key}" is missing{near}', expected)
+    key = needed[-1]
+    return Fault(where, f'the value of "{key}" is {show(entry[key])}', expected)
+
+
+def metric_value_faults(file: TaskFile) -> Iterator[Fault]:
+    """Settings of metrics that cannot be."""
+    listed = file.data.get("metric_list")
+    for number, entry in enumerate(listed if isinstance(listed, list) else ()):
+        for key, value in entry.items() if isinstance(entry, dict) else ():
+            where = file.where("metric_list", number, key)
+            if not isinstance(key, str):
+                yield key_fault(where, key)
+            elif key in ("higher_is_better", "hf_evaluate") and value is not None and not isinstance(value, bool):
+                yield Fault(where, f"is {show(value)}", "true or false", advice(value, "true or false"))
+
+
+def plain_text_faults(where: str, key: str, text: str, columns: Collection[str]) -> Iterator[Fault]:
+    """Text that was surely meant to be a column: `lable`, or `{label}` with one pair of braces."""
+    if key in ("doc_to_choice", "cluster") and "{" not in text:
+        expected = "one of: " + ", ".join(columns)
+        yield Fault(where, f'"{text}" is no column of the sample document{did_you_mean(text, columns)}', expected)
+    elif key in ("doc_to_text", "doc_to_target") and text.isidentifier() and closest(text, columns):
+        found = f'"{text}" is no column of the sample document, so it is the text itself{did_you_mean(text, columns)}'
+        yield Fault(where, found, "a column, or a template such as {{column}}")
+    for name in dict.fromkeys(_ONE_BRACE.findall(text)):
+        if name in columns:
+            yield Fault(where, f"{{{name}}} stays as it is: a column needs two pairs of braces", f"{{{{{name}}}}}")
+
+
+def group_part_faults(file: TaskFile) -> Iterator[Fault]:
+    """Members and aggregates of a group that are not as they should be."""
+    group, members = file.data.get("group"), file.data.get("task")
+    if isinstance(group, list):
+        hint = "For tasks that belong to several collections, list those below tag in each task's file"
+        yield Fault(file.where("group"), f"is {show(group)}", "one name", hint)
+    elif group is None:
+        yield Fault(file.where("group"), "has no name", "group: some_name")
+    if isinstance(members, str):
+        hint = f"A task that belongs to {group} has tag: {group} in place of group: {group}"
+        yield Fault(file.where("task"), f"is {show(members)}", "a list of members", hint)
+    elif not isinstance(members, list) or not members:
+        found = "is missing" if members is None else f"is {show(members)}"
+        yield Fault(file.where("task"), found, "a list of members")
+    for number, member in enumerate(members if isinstance(members, list) else ()):
+        if isinstance(member, str):
+            continue
+        names = [member.get("group"), member.get("task")] if isinstance(member, dict) else []
+        if not any(isinstance(name, str) for name in names):
+            keys = [key for key in member if isinstance(key, str)] if isinstance(member, dict) else []
+            near = next((hint for key in keys if (hint := did_you_mean(key, ("task", "group")))), "")
+            found = f"has no name{near}" if isinstance(member, dict) else f"is {show(member)}"
+            yield Fault(file.where("task", number), found, MEMBER)
+    yield from _aggregate_faults(file)
+
+
+def _aggregate_faults(file: TaskFile) -> Iterator[Fault]:
+    listed = file.data.get("aggregate_metric_list")
+    entries = [listed] if isinstance(listed, dict) else listed if isinstance(listed, list) else []
+    for number, entry in enumerate(entries):
+        path = ("aggregate_metric_list",) if isinstance(listed, dict) else ("aggregate_metric_list", number)
+        if not isinstance(entry, dict) or not isinstance(entry.get("metric"), (str, FunctionReference)):
+            yield Fault(file.where(*path), f"is {show(entry)}", "a mapping such as {metric: acc}")
+            continue
+        for key in entry:
+            if key not in AGGREGATE_KEYS:
+                yield Fault(file.where(*path, key), f'unknown key "{key}"{did_you_mean(str(key), AGGREGATE_KEYS)}')
+        filters = entry.get("filter_list")
+        if filters is not None and not is_texts(filters):
+            yield Fault(file.where(*path, "filter_list"), f"is {show(filters)}", "text or a list of texts")

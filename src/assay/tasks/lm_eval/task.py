@@ -1,0 +1,384 @@
+"""A task of the lm-eval dialect: loads its data once and poses its documents.
+
+Takes a definition and the run's options, satisfies the `Task` protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from assay.core.documents import Document
+from assay.core.errors import DataError, Fault, UserError
+from assay.core.formats import Question
+from assay.core.protocols import FewShotExample
+from assay.core.requests import LONGEST_WINDOWS, Instance, Loglikelihood
+from assay.core.specs import LM_EVAL, MetricSpec, Scoring, TaskCard, TaskOptions, TextOptions, named_sampler
+from assay.core.training import TrainingExample
+from assay.core.variance_axes import base_name
+from assay.data.sources import CustomDatasetSource, Source, open_source, processed_rows, split_rows
+from assay.tasks.corpora import KIND, resolve_windows
+from assay.tasks.fewshot import BALANCED, FIRST, SamplerSettings
+from assay.tasks.fewshot_overlap import CheckedSampler, LeakPolicy
+from assay.tasks.head_requests import head_request_kind
+from assay.tasks.lm_eval.build.fewshot_sampler import listed_notice, sampler_of, shares_split, with_sampler
+from assay.tasks.lm_eval.build.fields import called
+from assay.tasks.lm_eval.build.generation_settings import GenerationSettings, effective_settings, generation_settings
+from assay.tasks.lm_eval.build.instances import InstanceBuilder
+from assay.tasks.lm_eval.build.questions import question_reader
+from assay.tasks.lm_eval.build.random_state import seeded
+from assay.tasks.lm_eval.build.training_examples import head_example, language_model_example, separate_skipped
+from assay.tasks.lm_eval.file.definition import TaskDefinition, plain_config
+
+Row = Mapping[str, Any]
+Process = Callable[..., Any]
+TRAINING, EVALUATED = "training", "evaluated"
+
+
+class LmEvalTask:
+    """One task file in one run."""
+
+    def __init__(self, definition: TaskDefinition, options: TaskOptions, source: Source | None = None) -> None:
+        if definition.output_type == KIND and options.texts != TextOptions():
+            definition = replace(definition, windows=resolve_windows(options.texts, definition.windows))
+        if definition.example_limit is not None and options.chat.apply:
+            found = f"the style {definition.style} cuts examples to {definition.example_limit} tokens in plain text"
+            advice = "Leave out --apply_chat_template, or the style"
+            raise UserError(Fault(f"task {definition.name}", found, "a plain prompt", advice))
+        self.definition = with_sampler(definition, options)
+        self.options = options
+        self._given_source = source
+        self._read_splits: dict[tuple[str, Process | None], list[dict[str, Any]]] = {}
+        self._left_out: tuple[tuple[int, str], ...] = ()
+        self._skip_notices: dict[str, list[str]] = {}
+
+    def share_rows_with(self, other: LmEvalTask) -> LmEvalTask:
+        """This task, which reads the rows of another one of the same dataset only once with it."""
+        self._read_splits = other._read_splits
+        return self
+
+    @cached_property
+    def card(self) -> TaskCard:
+        definition = self.definition
+        config = plain_config({key: value for key, value in definition.file.data.items() if key != "tag"})
+        config["num_fewshot"] = self.num_fewshot
+        sampler = definition.fewshot.sampler
+        if self.num_fewshot and isinstance(sampler, str) and sampler != named_sampler(config):
+            config["fewshot_sampler"] = sampler
+        if self.num_fewshot and definition.fewshot.listed:
+            config["fewshot_rows"] = [dict(row) for row in definition.fewshot.listed[: self.num_fewshot]]
+        if definition.style is not None:
+            config["style"] = definition.style
+        if definition.example_limit is not None:
+            config["example_limit"] = definition.example_limit
+        if definition.prompt is not None:
+            config["prompt"] = dict(definition.prompt)
+        if definition.variant:
+            config["variant"] = {"task": base_name(definition.name), **definition.variant}
+        if definition.windows != LONGEST_WINDOWS:
+            config["perplexity"] = {"window": definition.windows.length, "stride": definition.windows.stride}
+        if definition.output_type == "generate_until":
+            config["generation_kwargs"] = plain_config(self._generation_kwargs)
+        return TaskCard(
+            name=definition.name,
+            version=definition.version,
+            alias=definition.alias,
+            kind=definition.output_type,
+            num_fewshot=self.num_fewshot,
+            config=config,
+            source=str(definition.file.path),
+        )
+
+    @property
+    def scoring(self) -> Scoring:
+        """How outputs are scored; with `predict_only` they are filtered and recorded, as in lm-eval."""
+        if not self.options.predict_only:
+            return like_lm_eval(self.definition.scoring) if self._is_like_lm_eval else self.definition.scoring
+        return Scoring(self.definition.output_type, (MetricSpec("bypass"),), self.definition.scoring.pipelines)
+
+    @property
+    def num_fewshot(self) -> int:
+        """Examples per prompt."""
+        return self.options.shots(self.definition.fewshot_count)
+
+    @property
+    def _is_like_lm_eval(self) -> bool:
+        return self.options.like == LM_EVAL
+
+    def documents(self) -> Sequence[Document]:
+        return self._documents
+
+    @property
+    def left_out(self) -> Sequence[tuple[int, str]]:
+        """Rows of the split that the prompt cannot put: their places, and why."""
+        self.documents()
+        return self._left_out
+
+    def notices(self) -> list[str]:
+        """What is left out of documents, examples and lessons, and why."""
+        messages = [line for lines in self._skip_notices.values() for line in lines]
+        if self.num_fewshot and self.definition.fewshot.listed:
+            lack = listed_notice(self.definition.fewshot, self._all_examples(), self.num_fewshot)
+            messages += [f"{self.definition.name}: {lack}"] if lack else []
+        if self.definition.skip_reason is None:
+            return messages
+        return [*left_out_notices(self.definition.name, self.left_out, len(self._documents)), *messages]
+
+    def build(self, document: Document) -> Instance:
+        return self._instance_builder.build(document)
+
+    def question(self, document: Document) -> Question | None:
+        """The document as a question of its format; None where none can be found in it."""
+        try:
+            return None if self._question_reader is None else self._question_reader(document.fields)
+        except DataError:
+            return None
+
+    @cached_property
+    def _question_reader(self) -> Callable[[Row], Question] | None:
+        return question_reader(self.definition)
+
+    def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
+        """The lessons of a part of the documents, see `ProvidesTrainingExamples`. `notices` tells what gave none."""
+        if part == EVALUATED:
+            return [
+                training_example
+                for training_example in self._examples_or_reasons(self._documents, kinds)
+                if isinstance(training_example, TrainingExample)
+            ]
+        key = self._training_split_key(part)
+        if key is None and part == TRAINING:
+            raise self._no_training_split_error()
+        rows = [] if key is None else self._training_rows(getattr(self.definition, key), key)
+        documents = [Document(self.definition.name, place, row) for place, row in enumerate(rows)]
+        where = f"{self.definition.name}: {part}"
+        found, self._skip_notices[part] = separate_skipped(self._examples_or_reasons(documents, kinds), where)
+        if documents and not found:
+            reasons = "; ".join(self._skip_notices[part])
+            raise DataError(Fault(f"task {self.definition.name}", reasons, "documents with a right answer"))
+        return found
+
+    def _training_split_key(self, part: str) -> str | None:
+        """The key of the split that lessons come from; never the evaluated one, nor one for both parts."""
+        keys: dict[str | None, str] = {}
+        for key in ("training_split", "validation_split"):
+            keys.setdefault(getattr(self.definition, key), key)
+        free = [key for split, key in keys.items() if split not in (None, self.definition.evaluated_split)]
+        return next(iter(free if part == TRAINING else free[1:]), None)
+
+    def _no_training_split_error(self) -> DataError:
+        definition = self.definition
+        found = f'names no split to learn from besides "{definition.evaluated_split}", which is evaluated'
+        splits = [split for split in self._source.splits() if split != definition.evaluated_split]
+        expected = f"one of: {', '.join(splits)}" if splits else "a dataset with a split for training"
+        advice = "Add training_split: to the task file" if splits else "Add rows to learn from to the dataset"
+        return DataError(Fault(definition.file.where("training_split"), found, expected, advice))
+
+    def _training_rows(self, split: str, key: str) -> Sequence[Row]:
+        if self.definition.process is None:
+            return self._rows(split, None, key)
+        with seeded(self.options.python_seed, self.options.numpy_seed):
+            return self._rows(split, self.definition.process, key)
+
+    def _examples_or_reasons(
+        self, documents: Sequence[Document], kinds: frozenset[str]
+    ) -> Iterator[TrainingExample | str]:
+        if not documents:
+            return
+        make_example = (
+            self._language_example_maker(documents)
+            if Loglikelihood.kind in kinds
+            else self._head_example_maker(documents, kinds)
+        )
+        skip_reason = self.definition.skip_reason or (lambda row: None)
+        for document in documents:
+            yield skip_reason(document.fields) or make_example(document)
+
+    def _language_example_maker(self, documents: Sequence[Document]) -> Callable[[Document], TrainingExample | str]:
+        builder = self._make_instance_builder(documents[0].fields, [], None)
+        may_lack = bool((self.definition.format or {}).get("may_lack", False))
+        return lambda document: language_model_example(builder.build(document), builder.delimiter, may_lack)
+
+    def _head_example_maker(
+        self, documents: Sequence[Document], kinds: frozenset[str]
+    ) -> Callable[[Document], TrainingExample | str]:
+        asked = (self.question(document) for document in documents)
+        first = next((question for question in asked if question is not None), None)
+        kind = None if first is None else head_request_kind(first, kinds)
+        if kind is None:
+            found = f"has no question that a model can learn which learns {', '.join(sorted(kinds))} requests"
+            advice = "State one with a key format: (docs/formats.md)"
+            raise DataError(Fault(f"task {self.definition.name}", found, "a format that fits the model's head", advice))
+        return lambda document: head_example(self.question(document), kind)
+
+    def examples(self, document: Document) -> Sequence[FewShotExample]:
+        """The examples before a document, in prompt order."""
+        origin = self._pool_origin()
+        return [FewShotExample(origin, place, row) for place, row in self._instance_builder.examples(document.id)]
+
+    @cached_property
+    def _source(self) -> Source:
+        definition = self.definition
+        if self._given_source is not None:
+            return self._given_source
+        if definition.custom_dataset is not None:
+            return self._custom_source(definition.custom_dataset)
+        sees_code = definition.process is not None or definition.fewshot.process is not None
+        return open_source(definition.source, sees_code or self._is_like_lm_eval)
+
+    def _custom_source(self, make: Process) -> Source:
+        """The dataset that task code makes from the task's and the run's notes."""
+        where = self.definition.file.where("custom_dataset")
+        notes = {
+            **self.definition.metadata,
+            **self.options.metadata,
+            "config_source": str(self.definition.file.path),
+            **self.definition.source.options,
+        }
+        with seeded(self.options.python_seed, self.options.numpy_seed):
+            made = called(make, where)(**notes)
+        if not isinstance(made, Mapping):
+            raise DataError(Fault(where, f"its function gave a {type(made).__name__}", "a mapping of splits"))
+        return CustomDatasetSource(made)
+
+    @cached_property
+    def _documents(self) -> list[Document]:
+        key = "test_split" if self.definition.test_split else "validation_split"
+        split, process = self.definition.evaluated_split, self.definition.process
+        rows = self._rows(split, None, key) if process is None else self._made_rows(split, process, key)
+        skip_reason, kept = self.definition.skip_reason, rows
+        if skip_reason is not None:
+            reasons = [skip_reason(row) for row in rows]
+            kept = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+            self._left_out = tuple((place, reason) for place, reason in enumerate(reasons) if reason is not None)
+        return [Document(self.definition.name, place, row) for place, row in enumerate(kept)]
+
+    def _made_rows(self, split: str, process: Process, key: str) -> list[dict[str, Any]]:
+        with seeded(self.options.python_seed, self.options.numpy_seed) as chance:
+            rows = self._rows(split, process, key)
+            if chance.was_used:
+                # lm-eval makes the examples' pool first. Where the documents are drawn at random, the order counts.
+                chance.start()
+                self._read_splits.clear()
+                self._pool()
+                rows = self._rows(split, process, key)
+        return rows
+
+    def _rows(self, split: str, process: Process | None, *key: str) -> list[dict[str, Any]]:
+        """The rows of a split; one that serves for documents and examples alike is read once."""
+        if (split, process) not in self._read_splits:
+            where = self.definition.file.where(*key)
+            if process is None:
+                rows = split_rows(self._source, split, where)
+            else:
+                named = called(process, self.definition.file.where("process_docs"))
+                rows = processed_rows(self._source, split, named, where, may_cache=not self.definition.may_draw)
+            self._read_splits[split, process] = rows
+        return self._read_splits[split, process]
+
+    @cached_property
+    def _generation_kwargs(self) -> dict[str, Any]:
+        delimiter = self.definition.rendering.delimiters.example
+        return effective_settings(self.definition.generation, self.options.generation, delimiter)
+
+    @cached_property
+    def _instance_builder(self) -> InstanceBuilder:
+        skip_reason = self.definition.skip_reason
+        pool = self._all_examples() if self.num_fewshot else []
+        if skip_reason is not None:
+            pool = [row for row in pool if skip_reason(row) is None]
+        return self._make_instance_builder(
+            self._documents[0].fields, pool, self._sampler(pool) if self.num_fewshot else None
+        )
+
+    def _make_instance_builder(
+        self, first: Row, pool: Sequence[Row], sampler: CheckedSampler | None
+    ) -> InstanceBuilder:
+        definition = self.definition
+        settings: GenerationSettings | None = None
+        if definition.output_type == "generate_until":
+            where = definition.file.where("generation_kwargs")
+            settings = generation_settings(self._generation_kwargs, self.options.sampling_seed, where)
+        return InstanceBuilder(definition, first, pool, sampler, self.options.chat, settings)
+
+    def _all_examples(self) -> list[Row]:
+        if self.definition.process is None and self.definition.fewshot.process is None:
+            return list(self._pool())
+        with seeded(self.options.python_seed, self.options.numpy_seed):
+            return list(self._pool())
+
+    def _pool(self) -> Sequence[Row]:
+        """Rows that examples may come from; the order of the sources is lm-eval's."""
+        definition = self.definition
+        if definition.fewshot.split is not None:
+            inner = ("fewshot_config", "split")
+            place = inner if inner in definition.file.places else ("fewshot_split",)
+            return self._rows(definition.fewshot.split, definition.fewshot.process, *place)
+        samples = definition.fewshot.samples
+        if callable(samples):
+            return list(called(samples, definition.file.where("fewshot_config", "samples"))())
+        if samples is not None:
+            return samples
+        for key in ("training_split", "validation_split", "test_split"):
+            split = getattr(definition, key)
+            if split is not None:
+                return self._rows(split, definition.process, key)
+        return []
+
+    def _pool_origin(self) -> str:
+        """Where the pool's rows are from, in the same order of preference."""
+        definition = self.definition
+        if definition.fewshot.split is None and definition.fewshot.samples is not None:
+            return "fewshot_config.samples"
+        splits = (definition.training_split, definition.validation_split, definition.test_split)
+        return f"split {definition.fewshot.split or next((split for split in splits if split), None)}"
+
+    def _sampler(self, pool: list[Row]) -> CheckedSampler:
+        # lm-eval keeps a document out of its own examples when the two splits have the same name, and None
+        # equals None: a task with neither draws one more example. Equal prompts need the same draws; what is left of
+        # documents that are drawn for themselves is replaced afterwards.
+        fewshot = self.definition.fewshot
+        # Balanced examples are drawn anew without the document, whatever its split, so that they stay balanced.
+        is_excluding = fewshot.excludes or fewshot.split == self.definition.test_split or fewshot.sampler == BALANCED
+        excluded: Callable[[int], Row] | None = self._row if is_excluding else None
+        where = self.definition.file.where("num_fewshot")
+        seed = self.options.fewshot_seed if fewshot.seed is None else fewshot.seed
+        # lm-eval's generator walks over the chosen documents only.
+        name = base_name(self.definition.name)
+        chosen = (self.options.samples or {}).get(name) if self._is_like_lm_eval else None
+        order = sorted(set(chosen)) if chosen is not None else None
+        drawing = SamplerSettings(self.num_fewshot, seed, excluded, where, self._row, order)
+        is_own_split, is_made_alike = shares_split(self.definition, fewshot), fewshot.process is self.definition.process
+        by_index = is_own_split and not is_made_alike and len(pool) == len(self._documents)
+        leak_policy = LeakPolicy(not self.options.allows_self_example, is_own_split, fewshot.sampler == FIRST, by_index)
+        return CheckedSampler(sampler_of(self.definition, pool, drawing), pool, drawing, leak_policy)
+
+    def _row(self, place: int) -> Row:
+        return self._documents[place].fields
+
+
+def left_out_notices(task: str, left_out: Sequence[tuple[int, str]], kept: int) -> list[str]:
+    """A line for every reason: how many documents, of how many, and the first of them."""
+    found: dict[str, list[int]] = {}
+    for place, reason in left_out:
+        found.setdefault(reason, []).append(place)
+    total = kept + len(left_out)
+    return [
+        f"{task}: {len(places)} of {total} documents are left out: {reason} (the first: document {places[0]})"
+        for reason, places in found.items()
+    ]
+
+
+def like_lm_eval(scoring: Scoring) -> Scoring:
+    """The same scoring with lm-eval's slip: an empty list of regexes makes `exact_match` compare whole lists."""
+    return replace(scoring, metrics=tuple(map(_with_lm_eval_bug, scoring.metrics)))
+
+
+def _with_lm_eval_bug(metric: MetricSpec) -> MetricSpec:
+    options = metric.options
+    changes = ("ignore_case", "ignore_punctuation", "ignore_numbers")
+    if metric.name != "exact_match" or options.get("regexes_to_ignore") != [] or any(map(options.get, changes)):
+        return metric
+    return replace(metric, options={**options, "compares_lists": True})

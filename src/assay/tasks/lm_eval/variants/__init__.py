@@ -1,0 +1,1 @@
+"""The same task asked another way: style, prompt, seed, order, draw, other metrics."""

@@ -1,0 +1,109 @@
+"""A task in every combination of what a run varies: few-shot seeds, orders of the choices, draws.
+
+Takes a definition and the run's options, gives one definition per combination, named `task#seed=3#order=2`. Draws are
+repeats of one task: what is made of several draws is then a metric's or a filter's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from assay.core.errors import Fault, UserError
+from assay.core.specs import TaskOptions, VariationAxes
+from assay.core.variance_axes import ORDER, SEED, base_name, variant_suffix
+from assay.tasks.fewshot import CATWALK, FIRST
+from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
+from assay.tasks.lm_eval.build.generation_settings import effective_settings, generation_settings
+from assay.tasks.lm_eval.file.definition import TaskDefinition
+from assay.tasks.lm_eval.variants.style import has_choices
+from assay.tasks.styles import find_style
+
+_NOTHING = VariationAxes()
+_GENERATED = "generate_until"
+_LISTING = "a prompt style that lists the choices"
+
+
+def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinition]:
+    """The task in every combination; the task itself where nothing is varied. What cannot vary is an error."""
+    axes = options.axes
+    if axes == _NOTHING:
+        return [definition]
+    faults = list(_faults(definition, options))
+    if faults:
+        raise UserError(*faults)
+    if axes.draws is not None:
+        definition = replace(definition, repeats=axes.draws)
+    if axes.seeds:
+        # The sampler that the run names would bring its own seed.
+        definition = with_sampler(definition, options)
+    orders = range(axes.orders) if axes.orders > 1 else (None,)
+    return [_variant(definition, seed, order) for seed, order in product(axes.seeds or (None,), orders)]
+
+
+def _variant(definition: TaskDefinition, seed: int | None, order: int | None) -> TaskDefinition:
+    levels = {} if seed is None else {SEED: seed}
+    levels |= {} if order is None else {ORDER: order + 1}
+    mark = variant_suffix(levels)
+    own = definition.fewshot
+    return replace(
+        definition,
+        name=definition.name + mark,
+        alias=definition.alias + mark,
+        fewshot=own if seed is None else replace(own, seed=seed),
+        variant=levels,
+        order=order or 0,
+    )
+
+
+def _faults(definition: TaskDefinition, options: TaskOptions) -> Iterator[Fault]:
+    axes, named = options.axes, f'the task "{definition.name}"'
+    if axes.seeds and not options.shots(definition.fewshot_count):
+        advice = "Add --num_fewshot N" if definition.fewshot_count is None else "Its file says num_fewshot: 0"
+        yield Fault("--seeds", f"{named} shows no examples, so there is nothing to draw", "few-shot examples", advice)
+    sampler = options.fewshot_sampler or definition.fewshot.sampler
+    if axes.seeds and sampler in (FIRST, CATWALK):
+        found = f"{named} takes its examples by the sampler {sampler}, which knows no seed"
+        yield Fault("--seeds", found, "a sampler that draws", "Add --fewshot_sampler fixed, or leave --seeds out")
+    if axes.orders > 1:
+        yield from _order_faults(definition, named)
+    if axes.draws is not None:
+        yield from _draw_faults(definition, options, named)
+
+
+def _order_faults(definition: TaskDefinition, named: str) -> Iterator[Fault]:
+    advice = "Add --style letters, or write TASK@letters"
+    if definition.prompt is not None:
+        found = f"{named} is asked in prompts of its own, whose choices cannot be moved"
+        yield Fault("--orders", found, _LISTING, "Leave --orders or the prompts out")
+    elif not has_choices(definition):
+        yield Fault("--orders", f"{named} has no choices", _LISTING, "Leave --orders or the task out")
+    elif definition.style is None:
+        yield Fault("--orders", f"{named} is asked in its own prompt, whose choices cannot be moved", _LISTING, advice)
+    elif definition.rotates:
+        found = f"{named} is asked in all rotations of its choices already"
+        yield Fault("--orders", found, "one of the two", "Leave --orders or the rotations out")
+    elif not find_style(definition.style).shows_options:
+        yield Fault("--orders", f"{named} is asked in the style {definition.style}, which lists no choices", _LISTING)
+
+
+def _draw_faults(definition: TaskDefinition, options: TaskOptions, named: str) -> Iterator[Fault]:
+    if definition.output_type != _GENERATED:
+        found = f"{named} asks for likelihoods, which are the same every time"
+        yield Fault("--draws", found, "tasks whose answers are written", "Leave --draws or the task out")
+        return
+    own = effective_settings(definition.generation, options.generation, definition.rendering.delimiters.example)
+    where = definition.file.where("generation_kwargs")
+    if generation_settings(own, options.sampling_seed, where).sampling.is_greedy:
+        found = f"{named} is answered greedily, so all draws are equal"
+        yield Fault("--draws", found, "a temperature above 0", "Add --gen_kwargs temperature=0.8,do_sample=true")
+
+
+def by_variant(names: Sequence[str]) -> dict[str, list[str]]:
+    """Names without their mark, by mark: the members of one group of every combination."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        bare = base_name(name)
+        found.setdefault(name.removeprefix(bare), []).append(bare)
+    return found
