@@ -42,7 +42,6 @@ from assay.report.terminal import ProgressView, make_console, show_notices, show
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import ModelRow, make_spec, model_rows
 from assay.studies.variance.prompt_figure import write_prompt_figure
-from assay.tasks.lm_eval.task import LmEvalTask
 
 # The options that make axes of a run; prompts may also stand in task files.
 _AXES = ("seeds", "orders", "draws", "prompts")
@@ -92,8 +91,8 @@ def _check_prompts(rows: Sequence[tuple[ModelRow, list[str]]], flag: str, least:
     for row, names in rows:
         spec = make_spec(row.name, names, **row.settings)
         tasks = resolve_tasks(spec, names, open_catalog(spec.include_path)).tasks
-        prompts = [task.definition.prompt for task in tasks if isinstance(task, LmEvalTask)]
-        counts = Counter(prompt["task"] for prompt in prompts if prompt is not None)
+        variants = [task.card.variant for task in tasks]
+        counts = Counter(variant.task for variant in variants if variant is not None and variant.prompt is not None)
         if max(counts.values(), default=0) < least:
             found = "no task of the run is asked in several ways"
             varied = "--seeds, --orders, --draws or --prompts"

@@ -8,6 +8,7 @@ from typing import Any
 
 from assay.core.call_checks import checked_dataclass
 from assay.core.subsampling import SubsamplingOptions
+from assay.core.task_variants import TaskVariant
 
 
 @checked_dataclass
@@ -323,6 +324,7 @@ class TaskCard:
         num_fewshot: examples per prompt.
         config: the whole definition as plain data.
         source: the file that defines it, or where it came from.
+        variant: the variant of a task file that this task is; None for tasks that a run cannot vary.
     """
 
     name: str
@@ -332,6 +334,7 @@ class TaskCard:
     num_fewshot: int
     config: Mapping[str, Any]
     source: str
+    variant: TaskVariant | None = None
 
 
 def named_sampler(config: Mapping[str, Any]) -> str:

@@ -17,11 +17,6 @@ Effect = tuple[str, ...]
 _MEAN_FIELDS = ("mean", "stderr", "low", "high", "degrees")
 
 
-def variant_suffix(levels: Mapping[str, int]) -> str:
-    """What stands behind the name of a task that was asked at these levels: `#seed=3#order=2`."""
-    return "".join(f"#{axis}={level}" for axis, level in levels.items())
-
-
 def base_name(name: str) -> str:
     """The name of a task without the levels at which it was asked."""
     return _LEVELS.sub("", name)

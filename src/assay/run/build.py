@@ -10,7 +10,7 @@ from assay.core.annotations import shown
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.identity import digest_all
-from assay.core.protocols import Task
+from assay.core.protocols import SkipsRows, Task
 from assay.core.requests import Instance
 from assay.core.specs import RunSpec
 from assay.core.variance_axes import base_name
@@ -18,7 +18,6 @@ from assay.guard.time_limit import keep_limit_timer
 from assay.run.plan import RequestKeys, find_keys
 from assay.tasks.clusters import cluster_reader
 from assay.tasks.corpora import TextTask
-from assay.tasks.lm_eval.task import LmEvalTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +56,7 @@ def build_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fi
     """Poses some documents of a task; arguments as in `build_task`."""
     everything = task.documents()
     cluster_of = cluster_reader(task.card, everything, spec.cluster)
-    built: Iterable[Instance] = map(task.build, documents)
-    if not isinstance(task, LmEvalTask):
-        built = _instances(task.card.name, built)
+    built: Iterable[Instance] = _instances(task.card.name, map(task.build, documents))
     with keep_limit_timer():
         if cluster_of is not None:
             own = map(cluster_of, documents)
@@ -113,7 +110,7 @@ def split_indices(task: Task) -> Sequence[int]:
 
 
 def _left_out(task: Task) -> frozenset[int]:
-    return frozenset(index for index, _ in task.left_out) if isinstance(task, LmEvalTask) else frozenset()
+    return frozenset(index for index, _ in task.skipped_rows()) if isinstance(task, SkipsRows) else frozenset()
 
 
 def left_out_count(task: Task) -> int:

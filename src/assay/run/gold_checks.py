@@ -12,14 +12,13 @@ from typing import Any
 
 from assay.core.comparisons import BYPASS
 from assay.core.errors import DataError, Fault
+from assay.core.protocols import LocatesAnswers
 from assay.core.requests import Instance
 from assay.core.results import TaskResult
 from assay.core.specs import LM_EVAL, RunSpec, Scoring
 from assay.run.build import BuiltTask
 from assay.tasks.lm_eval.build.instances import INVALID_GOLD
-from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.file.value_checks import listed_choices, template_choices
-from assay.tasks.lm_eval.task import LmEvalTask
+from assay.tasks.lm_eval.file.value_checks import template_choices
 
 # Shapes whose scorers look for the place of the right choice, and that of a choice's label that is written.
 _SHAPES = ("multiple_choice", "rotated_choice", "label_scores", "generate_until")
@@ -56,25 +55,23 @@ def _reads_golds(scoring: Scoring) -> bool:
 
 def _faults(built: BuiltTask) -> Iterator[Fault]:
     task = built.task
-    choices = _written_choices(task.definition) if isinstance(task, LmEvalTask) else []
-    if isinstance(task, LmEvalTask) and (found := template_choices(choices)):
-        where, message = task.definition.file.where("doc_to_choice"), f"lists the choice {found[0]!r}, a template"
-        yield Fault(where, f"{message} that is not filled in", "the choices as one template", _as_template(choices))
+    choices = task.written_choices() if isinstance(task, LocatesAnswers) else ()
+    if isinstance(task, LocatesAnswers) and (found := template_choices(choices)):
+        message = f"lists the choice {found[0]!r}, a template"
+        yield Fault(
+            task.where_choices(),
+            f"{message} that is not filled in",
+            "the choices as one template",
+            _as_template(choices),
+        )
     elif built.instances and _has_no_valid_target(built):
         where = f"task {task.card.name}"
-        if isinstance(task, LmEvalTask):
-            keys = ("doc_to_target",) if task.definition.format is None else ("format",)
-            where = f"{task.definition.file.where(*keys)}, {where}"
+        if isinstance(task, LocatesAnswers):
+            where = f"{task.where_answer()}, {where}"
         message = "no document has a right answer among its choices, so every model scores 0"
         found_text = f"{message}: {_example(built)} and the choices {_shown(list(built.instances[0].choices))}"
         expected = "the text of a choice, or its place counted from 0"
         yield Fault(where, found_text, expected, _advice(task, built.instances[0]))
-
-
-def _written_choices(definition: TaskDefinition) -> list[Any]:
-    """The choices that the task file lists, also where a style reads them."""
-    is_read = definition.style is not None and definition.format is None
-    return listed_choices(definition.file.data.get("doc_to_choice") if is_read else definition.rendering.choice)
 
 
 def _example(built: BuiltTask) -> str:

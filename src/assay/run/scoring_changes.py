@@ -14,7 +14,6 @@ from assay.core.protocols import FewShotExample, HasFormat, ProvidesFewShotExamp
 from assay.core.requests import LONGEST_WINDOWS, Instance, RollingLoglikelihood, Windows
 from assay.core.specs import MetricSpec, Scoring, TaskCard, TextOptions
 from assay.tasks.corpora import KIND, TextTask, resolve_windows
-from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.lm_eval.variants.metrics import ALL, changed_scoring
 
 
@@ -83,7 +82,9 @@ def windowed_tasks(tasks: Sequence[Task], texts: TextOptions) -> tuple[Task, ...
         flag = "--stride" if texts.window is None else "--window"
         raise UserError(Fault(flag, "no task of this run reads whole texts", f"a task with output_type: {KIND}"))
     return tuple(
-        task if isinstance(task, (LmEvalTask, TextTask)) or task.card.kind != KIND else WindowedTask(task, windows)
+        task
+        if isinstance(task, TextTask) or task.card.variant is not None or task.card.kind != KIND
+        else WindowedTask(task, windows)
         for task in tasks
     )
 
@@ -96,7 +97,7 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
         changes: `metric_list` and the like, as `tasks.changes` makes them.
         metrics: metric → shapes that it scores.
     """
-    is_done = isinstance(task, LmEvalTask) or changes.get("where_fitting")
+    is_done = task.card.variant is not None or changes.get("where_fitting")
     if is_done or not changes or task.scoring.process is not None:
         return task
     scoring = changed_scoring(task.scoring, task.scoring.scorer, changes, metrics)

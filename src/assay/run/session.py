@@ -40,7 +40,6 @@ from assay.store.response_table import ResponseWriter
 from assay.store.run_records import FAILED, FINISHED, INCOMPLETE, INTERRUPTED
 from assay.store.store import Store
 from assay.studies.variance.prompts import prompt_axes
-from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
 
 
@@ -291,7 +290,8 @@ def _notices(
 def _variance(session: Session, setup: Setup, results: tuple[TaskResult, ...]) -> tuple[TaskVariance, ...]:
     """Where scores vary, of tasks that were asked in several ways; most runs have none and pay nothing."""
     is_varied = session.spec.options.axes != VariationAxes()
-    if not is_varied and not any(isinstance(t, LmEvalTask) and t.definition.prompt for t in setup.tasks):
+    variants = [task.card.variant for task in setup.tasks]
+    if not is_varied and not any(variant is not None and variant.prompt for variant in variants):
         return ()
     from assay.studies.variance.decomposition import task_variances
 

@@ -136,7 +136,8 @@ class HeadTask:
     def card(self) -> TaskCard:
         card = self.task.card
         config = {**card.config, "num_fewshot": 0, HEAD_KEY: self.kind}
-        return replace(card, kind=self.kind, num_fewshot=0, config=config)
+        # A head reads the document's fields: no style, prompt, seed or order of the task reaches it.
+        return replace(card, kind=self.kind, num_fewshot=0, config=config, variant=None)
 
     def documents(self) -> Sequence[Document]:
         return self.task.documents()

@@ -383,7 +383,7 @@ class _Builder:
 
     def _add_task(self, task: Task, changes: Mapping[str, Any]) -> list[str]:
         name = task.card.name
-        is_styled = isinstance(task, LmEvalTask) and task.definition.style is not None
+        is_styled = task.card.variant is not None and task.card.variant.style is not None
         if self._style is not None and not is_styled:
             found = f'is written in Python, so the style "{self._style.name}" cannot be put over its questions'
             raise UserError(Fault(f"task {name}", found, "a task file", "Leave the style out"))

@@ -10,7 +10,7 @@ from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_multiple_choice
 from assay.core.matrices import CheckpointStep
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import Model, Task
+from assay.core.protocols import HasFormat, Model, Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
@@ -30,7 +30,6 @@ from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
 from assay.studies.methods import analysis as study
-from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
 
@@ -228,7 +227,9 @@ def _questions(result: TaskResult, task: Task, known: Mapping[str, ChoiceQuestio
         key = _document_key(result, item)
         if not item.instance.choices or key in known:
             continue
-        read = task.question(item.document) if isinstance(task, LmEvalTask) else None
+        # The choices of a task in a style may be letters; its question has their texts.
+        is_varied = task.card.variant is not None
+        read = task.question(item.document) if is_varied and isinstance(task, HasFormat) else None
         asked = as_multiple_choice(read) if read is not None else None
         texts = asked.choices if asked is not None else item.instance.choices
         found[key] = ChoiceQuestion(item.instance.gold_indices, tuple(map(len, texts)))

@@ -150,7 +150,7 @@ def _in_variant(
         label = f"{profile.name}-{variant.name}" if variant.name else profile.name
     if style is None:
         plain = in_style(changed, None)
-        styled = replace(plain, name=f"{definition.name}@{label}", alias=f"{definition.alias}@{label}")
+        styled = replace(plain, variant=replace(definition.variant, profile=label))
     else:
         styled = restyle(changed, replace(style, name=label))
     scored = _scored(styled, variant, metrics, overrides.is_styled)

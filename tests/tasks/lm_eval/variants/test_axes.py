@@ -10,7 +10,8 @@ import pytest
 from assay import evaluate
 from assay.core.errors import DataError, UserError
 from assay.core.specs import RunSpec, TaskOptions, VariationAxes
-from assay.core.variance_axes import base_name, is_variant, variant_suffix
+from assay.core.task_variants import TaskVariant
+from assay.core.variance_axes import base_name, is_variant
 from assay.tasks.lm_eval.build.instances import listed_order
 from assay.tasks.lm_eval.variants.axes import by_variant
 
@@ -38,7 +39,7 @@ def test_a_single_choice_has_one_order_that_stands_for_all() -> None:
 
 
 def test_a_name_holds_its_levels_and_gives_them_back() -> None:
-    name = "arc@letters" + variant_suffix({"seed": 3, "order": 2})
+    name = str(TaskVariant("arc", style="letters", levels={"seed": 3, "order": 2}))
     assert (name, base_name(name)) == ("arc@letters#seed=3#order=2", "arc@letters")
     assert is_variant(name) and not is_variant("arc@letters")
 

@@ -12,7 +12,7 @@ from itertools import product
 
 from assay.core.errors import Fault, UserError
 from assay.core.specs import TaskOptions, VariationAxes
-from assay.core.variance_axes import ORDER, SEED, base_name, variant_suffix
+from assay.core.variance_axes import ORDER, SEED, base_name
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
 from assay.tasks.lm_eval.build.generation_settings import effective_settings, generation_settings
@@ -34,7 +34,8 @@ def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinit
     if faults:
         raise UserError(*faults)
     if axes.draws is not None:
-        definition = replace(definition, repeats=axes.draws)
+        drawn = replace(definition.variant, draws=axes.draws)
+        definition = replace(definition, variant=drawn, repeats=axes.draws)
     if axes.seeds:
         # The sampler that the run names would bring its own seed.
         definition = with_sampler(definition, options)
@@ -45,15 +46,11 @@ def varied(definition: TaskDefinition, options: TaskOptions) -> list[TaskDefinit
 def _variant(definition: TaskDefinition, seed: int | None, order: int | None) -> TaskDefinition:
     levels = {} if seed is None else {SEED: seed}
     levels |= {} if order is None else {ORDER: order + 1}
-    mark = variant_suffix(levels)
     own = definition.fewshot
     return replace(
         definition,
-        name=definition.name + mark,
-        alias=definition.alias + mark,
+        variant=replace(definition.variant, levels=levels),
         fewshot=own if seed is None else replace(own, seed=seed),
-        variant=levels,
-        order=order or 0,
     )
 
 
