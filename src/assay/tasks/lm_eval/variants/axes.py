@@ -6,13 +6,13 @@ repeats of one task: what is made of several draws is then a metric's or a filte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
 from assay.core.errors import Fault, UserError
 from assay.core.specs import TaskOptions, VariationAxes
-from assay.core.variance_axes import ORDER, SEED, base_name
+from assay.core.variance_axes import ORDER, SEED
 from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
 from assay.tasks.lm_eval.build.generation_settings import effective_settings, generation_settings
@@ -95,12 +95,3 @@ def _draw_faults(definition: TaskDefinition, options: TaskOptions, named: str) -
     if generation_settings(own, options.sampling_seed, where).sampling.is_greedy:
         found = f"{named} is answered greedily, so all draws are equal"
         yield Fault("--draws", found, "a temperature above 0", "Add --gen_kwargs temperature=0.8,do_sample=true")
-
-
-def by_variant(names: Sequence[str]) -> dict[str, list[str]]:
-    """Names without their mark, by mark: the members of one group of every combination."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        bare = base_name(name)
-        found.setdefault(name.removeprefix(bare), []).append(bare)
-    return found
