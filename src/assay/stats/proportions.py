@@ -1,4 +1,4 @@
-"""The exact interval for a proportion; Wilson's stands with the means."""
+"""Clopper-Pearson interval for a proportion; the Wilson interval is in `means`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from assay.stats.means import LEVEL
 
 
 def exact_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
-    """Clopper and Pearson's interval: covers at least at its level everywhere, and mostly well above it.
+    """Clopper-Pearson (exact) interval: coverage is at least its level everywhere, and mostly well above it.
 
-    Numbers need not be whole, as those of weighted documents are not.
+    Counts need not be whole numbers, since those of weighted documents are not.
     """
     from scipy.special import betaincinv
 

@@ -1,12 +1,12 @@
 """Paired sign-flip permutation test of a mean difference, and the interval that inverts it.
 
-In: per document (or cluster) what it adds to a sum of differences, and its weight. Out: the p of no difference, and the
-interval of every difference that the same test does not reject.
+In: per document (or cluster) its contribution to a sum of differences, and its weight. Out: the p-value of no
+difference, and the interval of all differences that the same test does not reject.
 
-The statistic is |Σe|/√Σe², where e is what a document adds beyond a supposed difference μ times its weight: Student's
-t, but for a monotone change. Its critical value is that of the flips of the differences themselves, so the test of
-μ = 0 is the permutation test, and the other μ that are not rejected lie between the roots of a quadratic, as in
-Fieller's interval.
+The statistic is |Σe|/√Σe², where e is a document's contribution minus a hypothesised difference μ times its weight: a
+monotone transformation of Student's t. Its critical value is that of the sign flips of the differences themselves, so
+the test of μ = 0 is the permutation test, and the other μ that are not rejected lie between the roots of a quadratic,
+as in Fieller's interval.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 SIGN_FLIPS = 10_000
 MAX_ENUMERATED = 12
 _CELLS_AT_ONCE = 2_000_000
-# What rounding leaves of a difference between two sums, beside what they are made of.
+# Rounding error of a difference between two sums, relative to their terms.
 _TOLERANCE = 1e-12
-# Pairs whose flipped sums are kept at once.
+# Pairs whose flipped sums are in memory at once.
 _PAIRS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What the statistic of any supposed difference is made of.
+    """The sums that the statistic of any hypothesised difference is computed from.
 
     Attributes:
-        scale: unit of differences and residuals: squares of very large or small numbers are none.
+        scale: unit of differences and residuals: squares of very large or small numbers would overflow or vanish.
         weight: Σw.
         weight_squares: Σw².
-        squares: Σr² of the residuals, of what is left of a difference beyond the mean one.
-        mixed: Σrw.
+        squares: Σr² of the residuals from the mean difference.
+        cross_products: Σrw.
         whole: Σd² of the differences.
     """
 
@@ -57,7 +57,7 @@ class Moments:
     whole: float
 
     def reach(self, critical: float) -> tuple[float, float]:
-        """How far below and above the mean difference the squared statistic is no larger than a critical value."""
+        """How far below and above the mean difference the squared statistic stays within a critical value."""
         first = self.weight * self.weight - critical * self.weight_squares
         if first <= 0:
             return math.inf, math.inf
@@ -71,17 +71,17 @@ class SignFlipTest:
     """The test of one pair.
 
     Attributes:
-        p: two-sided, of no difference.
+        p: two-sided p-value of no difference.
         value: Σ differences / Σ weights.
-        total: |Σ differences|, less what rounding may add to it.
-        hair: what rounding leaves between equal sums.
-        flips: how many were looked at.
-        more: 1 where they were drawn, as the data itself counts as one more; 0 where there are no others.
-        sums: their |Σ|, largest first, as many as the intervals need that are asked for.
+        total: |Σ differences|, minus its rounding error.
+        tolerance: rounding error between equal sums.
+        flips: number of sign flips evaluated.
+        plus_one: 1 if flips were drawn at random, since the observed data count as one more; 0 if enumerated.
+        sums: their |Σ|, largest first, as many as the requested intervals need.
         moments: of differences and weights.
-        units: how many differences there are.
-        differing: how many of them are not 0.
-        share: the part of all weight that these have.
+        units: number of differences.
+        nonzero_count: number of nonzero differences.
+        nonzero_share: the share of the total weight that these have.
     """
 
     p: float
@@ -97,10 +97,10 @@ class SignFlipTest:
     nonzero_share: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Every difference that is not rejected at 1 − level; never narrower than that of a lower level.
+        """All differences that are not rejected at 1 − level; never narrower than the interval of a lower level.
 
-        Where so few differ that no flip rejects anything, it is Student's interval, extended to 0. It is infinite where
-        that has no end either, and at levels beyond what Hoeffding's bound shows of drawn flips.
+        If there are too few nonzero differences for any flip to reject, it is Student's t interval, extended to 0. It
+        is infinite if that has no end either, and at levels beyond what Hoeffding's bound shows for drawn flips.
         """
         ends = self._ends(self._critical(1 - level))
         if math.isfinite(ends[0]) or self.plus_one or self.units < 2:
@@ -110,11 +110,11 @@ class SignFlipTest:
         return min(0.0, low), max(0.0, high)
 
     def widest_interval(self) -> tuple[float, float]:
-        """The interval of the highest level at which a flip rejects anything; the value alone where none does."""
+        """The interval of the highest level at which a flip rejects anything; the value itself if none does."""
         return self._ends(self._largest())
 
     def rejects_any(self, level: float) -> bool:
-        """Whether any difference could be rejected at this level, or flips were drawn, which has a bound for it."""
+        """Whether any difference can be rejected at this level; always if flips were drawn, by Hoeffding's bound."""
         return bool(self.plus_one) or math.isfinite(self._ends(self._critical(1 - level))[0])
 
     def _ends(self, critical: float) -> tuple[float, float]:
@@ -122,10 +122,10 @@ class SignFlipTest:
         return self.value - below, self.value + above
 
     def _critical(self, alpha: float) -> float:
-        """Critical value of the squared statistic: halfway between what is just not rejected and what just is.
+        """Critical value of the squared statistic: halfway between the last value not rejected and the first rejected.
 
-        Halfway, because the sums of few differences, or of outcomes, lie far apart, and any value between two of them
-        gives the same test.
+        Halfway, because the sums of few differences, or of 0/1 outcomes, are far apart, and any value between two of
+        them gives the same test.
         """
         bound = 2 * math.log(2 / alpha) if self.plus_one else math.inf  # of `hoeffding_bound`
         fewest = math.ceil(alpha * (self.flips + self.plus_one) - self.plus_one - 1e-9)
@@ -138,7 +138,7 @@ class SignFlipTest:
         return min(bound, ((last + first) / 2) ** 2 / whole)
 
     def _largest(self) -> float:
-        """Of all flips, the largest critical value that leaves an interval with ends; 0 where none does."""
+        """The largest critical value among all flips that leaves a finite interval; 0 if none does."""
         import numpy as np
 
         if not self._whole:
@@ -156,15 +156,15 @@ class SignFlipTest:
 def sign_flip_test(
     differences: Floats, weights: Floats | None, generator: np.random.Generator, max_alpha: float = 1.0
 ) -> SignFlipTest:
-    """The test of one pair. Every flip is tried up to 12 differences other than 0, 10,000 are drawn above that.
+    """The test of one pair. Enumerates all flips of up to 12 nonzero differences, otherwise draws 10,000.
 
-    Where the share of all flips is below what so many draws can show, it is bounded instead, see `hoeffding_bound`.
+    If the p-value is below the resolution of the draws, it is bounded instead, see `hoeffding_bound`.
 
     Args:
-        differences: what each document, or cluster, adds to the sum of differences.
-        weights: what each adds to that which the sum is divided by; None for 1.
-        generator: of the flips.
-        most_alpha: no interval of a lower level than 1 − this is asked for.
+        differences: contribution of each document, or cluster, to the sum of differences.
+        weights: contribution of each to the denominator; None for 1.
+        generator: random generator of the flips.
+        max_alpha: no interval of a level below 1 − this will be requested.
     """
     return sign_flip_tests([(differences, weights)], generator, max_alpha)[0]
 
@@ -172,7 +172,7 @@ def sign_flip_test(
 def sign_flip_tests(
     pairs: Sequence[tuple[Floats, Floats | None]], generator: np.random.Generator, max_alpha: float = 1.0
 ) -> list[SignFlipTest]:
-    """As `sign_flip_test` of each pair; one draw of flips serves all pairs, whatever documents they have.
+    """`sign_flip_test` of several pairs; one draw of flips serves all pairs, whatever documents they have.
 
     A flip is a fair coin per difference, so it does not matter which document a coin belongs to in which pair.
     """
@@ -195,14 +195,14 @@ def sign_flip_table(
     generator: np.random.Generator,
     max_alpha: float = 1.0,
 ) -> list[SignFlipTest]:
-    """Sign-flip tests of pairs of systems on the same documents, second less first: as `sign_flip_tests`, much faster.
+    """Sign-flip tests of pairs of systems on the same documents, second minus first; much faster than one by one.
 
     Args:
-        systems: per system, what each document adds to its sum, documents in the same order.
-        weights: what each document adds to that which sums are divided by, the same for all; None for 1.
-        pairs: places of systems.
-        generator: of the flips, one draw of which serves all pairs.
-        most_alpha: no interval of a lower level than 1 − this is asked for.
+        systems: per system, each document's contribution to its sum, documents in the same order.
+        weights: contribution of each document to the common denominator; None for 1.
+        pairs: indices of systems.
+        generator: random generator of the flips, one draw of which serves all pairs.
+        max_alpha: no interval of a level below 1 − this will be requested.
     """
 
     for place, system in enumerate(systems, 1):
@@ -220,24 +220,24 @@ def sign_flip_table(
 
 
 def hoeffding_bound(differences: Floats) -> float:
-    """What the share of all flips, of any differences, is at most: 2·exp(−(Σd)²/2Σd²), by Hoeffding's inequality.
+    """Upper bound of the permutation p-value for any differences: 2·exp(−(Σd)²/2Σd²), by Hoeffding's inequality.
 
-    Without it a hundred systems could not be told apart, however far they are: the smallest share that 10,000 draws
-    show is not small enough for a correction over thousands of pairs.
+    Without it a hundred systems could not be separated, however far apart: the smallest p-value of 10,000 draws is not
+    small enough for a correction over thousands of pairs.
     """
     import numpy as np
 
     most = float(np.abs(differences).max(initial=0.0))
     if most == 0:
         return 1.0
-    scaled = differences / most  # squares of very large or small numbers are none
+    scaled = differences / most  # squares of very large or small numbers would overflow or vanish
     bound = 2 * math.exp(-(float(scaled.sum()) ** 2) / (2 * float((scaled * scaled).sum())))
     return min(1.0, max(bound, SMALLEST_P))
 
 
 @dataclass(frozen=True, slots=True)
 class _WeightedDifferences:
-    """A pair's differences with their weights, and those other than 0, which alone are worth a flip."""
+    """A pair's differences with their weights, and the nonzero ones, which alone matter for flips."""
 
     differences: Floats
     weights: Floats
@@ -252,11 +252,11 @@ class _WeightedDifferences:
 
     @property
     def can_enumerate(self) -> bool:
-        """Whether every flip can be tried."""
+        """Whether all flips can be enumerated."""
         return len(self.nonzero) <= MAX_ENUMERATED
 
     def enumerated(self, max_alpha: float) -> SignFlipTest:
-        """By every flip."""
+        """The test by enumeration of all flips."""
         import numpy as np
 
         count = len(self.nonzero)
@@ -264,7 +264,7 @@ class _WeightedDifferences:
         return self.test(every @ self.nonzero, 0, max_alpha)
 
     def test(self, sums: Floats, plus_one: int, max_alpha: float) -> SignFlipTest:
-        """From the sums of flipped differences."""
+        """The test from the sums of flipped differences."""
         import numpy as np
 
         total, whole, count = float(self.differences.sum()), float(self.weights.sum()), len(sums)
@@ -295,7 +295,7 @@ class _WeightedDifferences:
 
 
 def _flipped_sums(systems: Sequence[Floats], size: int, generator: np.random.Generator) -> Floats:
-    """10,000 sums of each by the same draw of so many fair signs; signs beyond its documents turn nothing."""
+    """10,000 sums per system from the same draw of random signs; signs beyond a system's documents have no effect."""
     import numpy as np
 
     values = np.zeros((size, len(systems)))
