@@ -91,7 +91,7 @@ def _rate(name: str, pipeline: str, shares: Mapping[int, float], clusters: Mappi
     if clusters is not None and values:
         from assay.stats.clustered import clustered_mean  # few tasks have clusters
 
-        estimate = clustered_mean(values, [clusters[place] for place in shares]).estimate
+        estimate = clustered_mean(values, [clusters[document_id] for document_id in shares]).estimate
     else:
         estimate = mean_estimate(values) if values else empty_estimate("wilson")
     return MetricResult(name, pipeline, estimate, higher_is_better=False)

@@ -79,10 +79,10 @@ class _GroupedOutputs(NamedTuple):
     questions: list[list[Any]]
     is_truncated: TruncationFlags
 
-    def draw(self, place: int) -> _GroupedOutputs:
+    def draw(self, index: int) -> _GroupedOutputs:
         """One draw of every question, as the only one."""
         return _GroupedOutputs(
-            [[draws[place]] for draws in self.questions], tuple([(cut[place],) for cut in self.is_truncated])
+            [[draws[index]] for draws in self.questions], tuple([(cut[index],) for cut in self.is_truncated])
         )
 
 
@@ -259,10 +259,10 @@ class DocumentScorer:
         Every draw goes through the pipeline by itself, as the only one: filters that choose among draws find one.
         """
         steps, count = pipeline.single_draw_steps, min(map(len, grouped.questions))
-        kept = []
-        for place in range(count if pipeline.max_draws is None else min(count, pipeline.max_draws)):
-            filtered, extractions = self._apply_steps(pipeline, steps, document, instance, grouped.draw(place))
-            kept.append((filtered, pipeline.found_no_answer(filtered, extractions)))
+        filtered_draws = []
+        for index in range(count if pipeline.max_draws is None else min(count, pipeline.max_draws)):
+            filtered, extractions = self._apply_steps(pipeline, steps, document, instance, grouped.draw(index))
+            filtered_draws.append((filtered, pipeline.found_no_answer(filtered, extractions)))
         values: dict[str, Any] = {}
         draw_scores: tuple[float | None, ...] = ()
         comparable_instance = pipeline.comparable_instance(instance)
@@ -271,7 +271,7 @@ class DocumentScorer:
                 ScoredDraw(None, None)
                 if is_unparsed
                 else self._scored_draw(group, document, comparable_instance, filtered)
-                for filtered, is_unparsed in kept
+                for filtered, is_unparsed in filtered_draws
             ]
             view = draws_view(draws, document.id)
             values |= {

@@ -42,10 +42,12 @@ def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = Fal
         aggregation = names[metric.metric]
         values = _readable([sample.values[metric.metric] for sample in own], aggregation, with_texts)
         if values is not None:
-            places = [sample.document_id for sample in own]
-            own_clusters = None if clusters is None else [clusters[place] for place in places]
+            document_ids = [sample.document_id for sample in own]
+            own_clusters = None if clusters is None else [clusters[document_id] for document_id in document_ids]
             found.append(
-                DocumentValues(result.name, metric.metric, metric.filter, aggregation, places, values, own_clusters)
+                DocumentValues(
+                    result.name, metric.metric, metric.filter, aggregation, document_ids, values, own_clusters
+                )
             )
     return found
 

@@ -55,8 +55,8 @@ def _truncated_draws(given: Any, made: Any, is_truncated: tuple[bool, ...]) -> t
         return is_truncated[:1]  # of one text, as `take_first` leaves it
     if len(given) == len(made) or made == given[: len(made)]:
         return is_truncated[: len(made)]
-    places = [given.index(draw) if draw in given else len(given) for draw in made]
-    return tuple([place < len(is_truncated) and is_truncated[place] for place in places])
+    origins = [given.index(draw) if draw in given else len(given) for draw in made]
+    return tuple([index < len(is_truncated) and is_truncated[index] for index in origins])
 
 
 def inferred_extractions(
@@ -89,7 +89,9 @@ def _draw(
     if contains_fallback(made, nothing):
         return NOTHING
     start, end = (
-        _place(*pattern, draw) if pattern is not None and isinstance(draw, str) else (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+        _match_span(*pattern, draw)
+        if pattern is not None and isinstance(draw, str)
+        else (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
     )
     return Extraction(made if isinstance(made, str) else str(made), name, start, end)
 
@@ -101,7 +103,7 @@ def contains_fallback(item: Any, nothing: frozenset[str]) -> bool:
     return isinstance(item, str) and item in nothing
 
 
-def _place(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
+def _match_span(pattern: re.Pattern[str], which: int, text: str) -> tuple[int, int]:
     """Where the match lies that lm-eval's `regex` takes: its first filled group, without white space at its ends."""
     matches = list(pattern.finditer(text))
     if not -len(matches) <= which < len(matches):
@@ -141,8 +143,8 @@ def _shift(seen: Any, written: Any) -> int | None:
         return None
     if seen.lower() == written.lower() and len(seen) == len(written):
         return 0
-    place = written.find(seen) if seen else UNKNOWN_OFFSET
-    return None if place < 0 or written.find(seen, place + 1) >= 0 else place
+    offset = written.find(seen) if seen else UNKNOWN_OFFSET
+    return None if offset < 0 or written.find(seen, offset + 1) >= 0 else offset
 
 
 def _shifted(extraction: Extraction, shift: int | None) -> Extraction:

@@ -96,7 +96,7 @@ def percent_agreement(
     pairs = np.array([math.comb(sum(own.values()), 2) for own in rated.kinds])
     alike = np.array([sum(math.comb(count, 2) for count in own.values()) for own in rated.kinds])
     return _bootstrap_estimate(
-        rated.places, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters
+        rated.item_kinds, lambda counts: counts @ (alike / pairs) / counts.sum(axis=1), seed, rated.clusters
     )
 
 
@@ -120,16 +120,16 @@ def cohen_kappa(
         raise length_error("second rater", len(second), len(first))
     if not first:
         return empty_estimate("bootstrap")
-    kappas, places = _kappas(first, second, weights)
-    return _bootstrap_estimate(places, kappas, seed, clusters)
+    kappas, item_cells = _kappas(first, second, weights)
+    return _bootstrap_estimate(item_cells, kappas, seed, clusters)
 
 
 def kappa_by_counts(first: Sequence[Hashable], second: Sequence[Hashable]) -> Callable[[Floats], Floats]:
     """Cohen's κ of resamples given as item counts, one row per resample; NaN if chance agreement is 1."""
     from assay.stats.bootstrap import group_sums
 
-    kappas, places = _kappas(first, second, "none")
-    counted = group_sums(places)
+    kappas, item_cells = _kappas(first, second, "none")
+    counted = group_sums(item_cells)
     return lambda resample_counts: kappas(counted(resample_counts))
 
 
@@ -142,8 +142,8 @@ def _kappas(
     values = _values([first, second], is_sorted=weights != "none")
     size = len(values)
     cells = np.array([values[a] * size + values[b] for a, b in zip(first, second, strict=True)])
-    known, places = np.unique(cells, return_inverse=True)
-    return _Kappas(size, known, weights), places
+    known, item_cells = np.unique(cells, return_inverse=True)
+    return _Kappas(size, known, weights), item_cells
 
 
 def kappa_of_table(table: Sequence[Sequence[int]]) -> Estimate:
@@ -157,21 +157,21 @@ def kappa_of_table(table: Sequence[Sequence[int]]) -> Estimate:
     n = sum(map(sum, table))
     if not n:
         return empty_estimate("delta")
-    places = range(len(table))
+    labels = range(len(table))
     shares = [[count / n for count in row] for row in table]
     first, second = [sum(row) for row in shares], [sum(column) for column in zip(*shares, strict=True)]
-    seen, chance = sum(shares[i][i] for i in places), sum(first[i] * second[i] for i in places)
+    seen, chance = sum(shares[i][i] for i in labels), sum(first[i] * second[i] for i in labels)
     if chance >= 1:
         return Estimate(None, None, None, None, n, "delta", LEVEL)
-    agreed = sum(shares[i][i] * ((1 - chance) - (second[i] + first[i]) * (1 - seen)) ** 2 for i in places)
-    differing = sum(shares[i][j] * (second[i] + first[j]) ** 2 for i in places for j in places if i != j)
-    whole = agreed + (1 - seen) ** 2 * differing
+    agreed = sum(shares[i][i] * ((1 - chance) - (second[i] + first[i]) * (1 - seen)) ** 2 for i in labels)
+    off_diagonal = sum(shares[i][j] * (second[i] + first[j]) ** 2 for i in labels for j in labels if i != j)
+    whole = agreed + (1 - seen) ** 2 * off_diagonal
     spread = whole - (seen * chance - 2 * chance + seen) ** 2
     value, error = (seen - chance) / (1 - chance), math.sqrt(max(0.0, spread) / n) / (1 - chance) ** 2
     if spread <= _TOLERANCE * whole:  # all items agree, or a rater gives one rating to all: the variance is unknown
         return Estimate(value, None, None, None, n, "delta", LEVEL)
-    reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
-    return Estimate(value, error, max(-1.0, value - reach), min(1.0, value + reach), n, "delta", LEVEL)
+    half_width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
+    return Estimate(value, error, max(-1.0, value - half_width), min(1.0, value + half_width), n, "delta", LEVEL)
 
 
 def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> Estimate:
@@ -202,8 +202,8 @@ def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> 
     if clusters < 2 or spread <= _TOLERANCE * n:  # all items agree, or clusters are alike: the variance is unknown
         return Estimate(value, None, None, None, n, "clustered-delta", LEVEL, clusters)
     error = math.sqrt(clusters / (clusters - 1) * spread) / n
-    reach = t_quantile(clusters - 1) * error
-    ends = max(-1.0, value - reach), min(1.0, value + reach)
+    half_width = t_quantile(clusters - 1) * error
+    ends = max(-1.0, value - half_width), min(1.0, value + half_width)
     return Estimate(value, error, *ends, n, "clustered-delta", LEVEL, clusters)
 
 
@@ -270,10 +270,10 @@ def krippendorff_alpha(
     if not rated.kinds:
         return empty_estimate("bootstrap")
     if scale == "interval":
-        return _bootstrap_estimate(rated.places, _interval_alpha(rated.kinds), seed, rated.clusters)
+        return _bootstrap_estimate(rated.item_kinds, _interval_alpha(rated.kinds), seed, rated.clusters)
     used = _Used(rated.kinds, _values(list(map(list, rated.kinds)), is_sorted=scale == "ordinal"))
     alphas = used.ordinal_alphas if scale == "ordinal" else used.nominal_alphas
-    return _bootstrap_estimate(rated.places, alphas, seed, rated.clusters, len(used.kinds))
+    return _bootstrap_estimate(rated.item_kinds, alphas, seed, rated.clusters, len(used.kinds))
 
 
 class _Used:
@@ -283,7 +283,7 @@ class _Used:
     def __init__(self, kinds: Sequence[Counter[Hashable]], values: dict[Hashable, int]) -> None:
         import numpy as np
 
-        entries = [(values[v], place, often) for place, own in enumerate(kinds) for v, often in own.items()]
+        entries = [(values[v], index, often) for index, own in enumerate(kinds) for v, often in own.items()]
         found = np.array(sorted(entries), dtype=np.int64)
         self.values, self.kinds, self.often = found[:, 0], found[:, 1], found[:, 2].astype(np.float64)
         self.starts = np.flatnonzero(np.diff(self.values, prepend=-1))
@@ -399,8 +399,8 @@ def _bootstrap_counts(kinds: NDArray[np.int64], seed: int, cells: int) -> Iterat
         if prefers_multinomial(size, n):
             yield generator.multinomial(n, counts / n, size=rows).astype(np.float64)
         else:
-            places = np.take(kinds, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
-            yield np.bincount(places.reshape(-1), minlength=rows * size).reshape(rows, size).astype(np.float64)
+            codes = np.take(kinds, generator.integers(0, n, size=(rows, n))) + size * np.arange(rows)[:, None]
+            yield np.bincount(codes.reshape(-1), minlength=rows * size).reshape(rows, size).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,12 +409,12 @@ class _Rated:
 
     Attributes:
         kinds: value → frequency, once for all items with the same ratings.
-        places: the kind of each item.
+        item_kinds: the kind of each item.
         clusters: the cluster of each item, if known.
     """
 
     kinds: list[Counter[Hashable]]
-    places: NDArray[np.int64]
+    item_kinds: NDArray[np.int64]
     clusters: list[Hashable] | None
 
 
@@ -424,11 +424,13 @@ def _rated(ratings: Sequence[Sequence[Hashable | None]], clusters: Sequence[Hash
     if clusters is not None and len(clusters) != len(ratings):
         raise length_error("clusters", len(clusters), len(ratings))
     present = [Counter(value for value in own if value is not None) for own in ratings]
-    kept = [place for place, own in enumerate(present) if own.total() > 1]
-    alike = [frozenset(present[place].items()) for place in kept]
+    multiply_rated = [index for index, own in enumerate(present) if own.total() > 1]
+    alike = [frozenset(present[index].items()) for index in multiply_rated]
     kinds = [Counter(dict(own)) for own in dict.fromkeys(alike)]
     return _Rated(
-        kinds, cluster_indices(alike, len(kept)), None if clusters is None else [clusters[place] for place in kept]
+        kinds,
+        cluster_indices(alike, len(multiply_rated)),
+        None if clusters is None else [clusters[index] for index in multiply_rated],
     )
 
 
@@ -436,9 +438,9 @@ def _values(rows: Sequence[Sequence[Hashable]], is_sorted: bool) -> dict[Hashabl
     """Value → its number; sorted by value on request."""
     found = dict.fromkeys(value for row in rows for value in row)
     if not is_sorted:
-        return {value: place for place, value in enumerate(found)}
+        return {value: index for index, value in enumerate(found)}
     try:
-        return {value: place for place, value in enumerate(sorted(found))}  # type: ignore[type-var]
+        return {value: index for index, value in enumerate(sorted(found))}  # type: ignore[type-var]
     except TypeError:
         kinds = ", ".join(sorted({type(value).__name__ for value in found}))
         raise DataError(Fault("agreement", f"ratings of kinds {kinds}", "ratings that can be sorted")) from None

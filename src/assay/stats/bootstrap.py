@@ -119,7 +119,7 @@ def bootstrap_statistic(values: Values, statistic: Statistic, how: Resampling) -
         statistic: vectorised over resamples of documents.
         how: seed, replicates and level.
     """
-    return _bootstrapped(len(values), lambda places: statistic(take_rows(values, places)), how)
+    return _bootstrapped(len(values), lambda indices: statistic(take_rows(values, indices)), how)
 
 
 def replicate_test(
@@ -195,8 +195,8 @@ def bootstrap_counts(units: int, replicates: int, seed: Seed, cells: int | None 
     """
     generator = make_generator(seed)
     for rows in row_blocks(replicates, cells or units):
-        places = generator.integers(0, units, size=(rows, units)) + units * np.arange(rows)[:, None]
-        yield np.bincount(places.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
+        indices = generator.integers(0, units, size=(rows, units)) + units * np.arange(rows)[:, None]
+        yield np.bincount(indices.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
 
 
 def group_sums(groups: NDArray[np.int64]) -> Statistic:
@@ -262,8 +262,8 @@ def cluster_indices(clusters: Sequence[Hashable], n: int) -> NDArray[np.int64]:
     """The cluster of each of n documents as a number, from 0 in order of first occurrence."""
     if len(clusters) != n:
         raise length_error("clusters", len(clusters), n)
-    places: dict[Hashable, int] = {}
-    return np.array([places.setdefault(cluster, len(places)) for cluster in clusters], dtype=np.int64)
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters], dtype=np.int64)
 
 
 def spread(found: Estimate) -> Estimate:
@@ -303,16 +303,16 @@ def _by_size(rows: Sequence[NDArray[np.int64]], values: Values, statistic: Stati
     lengths = np.array([len(row) for row in rows])
     found = np.empty(len(rows))
     for length in np.unique(lengths):
-        places = np.flatnonzero(lengths == length)
-        for start in range(0, len(places), most := max(1, _CELLS_AT_ONCE // int(length))):
-            block = places[start : start + most]
-            found[block] = statistic(take_rows(values, np.stack([rows[place] for place in block])))
+        indices = np.flatnonzero(lengths == length)
+        for start in range(0, len(indices), most := max(1, _CELLS_AT_ONCE // int(length))):
+            block = indices[start : start + most]
+            found[block] = statistic(take_rows(values, np.stack([rows[index] for index in block])))
     return found
 
 
-def take_rows(values: Values, places: NDArray[np.int64]) -> Values:
-    """values[places], ten times as fast if a document has several columns."""
-    return np.take(values, places, axis=0)
+def take_rows(values: Values, indices: NDArray[np.int64]) -> Values:
+    """values[indices], ten times as fast if a document has several columns."""
+    return np.take(values, indices, axis=0)
 
 
 def row_blocks(rows: int, n: int) -> list[int]:

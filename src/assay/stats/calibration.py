@@ -28,10 +28,10 @@ def reliability_table(
         return ()
     _, group, counts = np.unique(sure, return_inverse=True, return_counts=True)
     middles = np.cumsum(counts) - counts / 2  # the middle rank of each tied group
-    places = np.minimum((middles * bins / len(sure)).astype(np.int64), bins - 1)[group]
+    bin_indices = np.minimum((middles * bins / len(sure)).astype(np.int64), bins - 1)[group]
     found = []
-    for place in np.unique(places):
-        own, right = sure[places == place], hit[places == place]
+    for index in np.unique(bin_indices):
+        own, right = sure[bin_indices == index], hit[bin_indices == index]
         n, accuracy = len(own), float(right.mean())
         ends = wilson_interval(float(right.sum()), n)
         found.append(ReliabilityBin(float(own.min()), float(own.max()), float(own.mean()), accuracy, *ends, n))

@@ -118,8 +118,8 @@ def _estimate(
 def _student(mean: float, error: float | None, clusters: int) -> tuple[float, float] | None:
     if error is None:
         return None
-    reach = t_quantile(clusters - 1) * error
-    return mean - reach, mean + reach
+    half_width = t_quantile(clusters - 1) * error
+    return mean - half_width, mean + half_width
 
 
 def _error(sums: Sequence[float], n: int) -> float | None:

@@ -11,9 +11,9 @@ from assay.core.errors import DataError, Fault
 def require_finite(values: Sequence[float], where: str) -> list[float]:
     """The values as floats. A value that is not finite would pass every comparison unnoticed."""
     data = [float(value) for value in values]
-    for place, value in enumerate(data):
+    for index, value in enumerate(data):
         if not math.isfinite(value):
-            found = f"document {place} has the value {value}"
+            found = f"document {index} has the value {value}"
             raise DataError(Fault(where, found, "finite numbers", "Leave the document out of every system"))
     return data
 
@@ -33,9 +33,9 @@ def length_error(where: str, found: int, expected: int) -> DataError:
 def require_within(values: Sequence[float], low: float, high: float, where: str) -> list[float]:
     """The values as floats, each between two bounds."""
     data = require_finite(values, where)
-    for place, value in enumerate(data):
+    for index, value in enumerate(data):
         if not low <= value <= high:
-            raise DataError(Fault(where, f"document {place} has the value {value}", f"{low:g} to {high:g}"))
+            raise DataError(Fault(where, f"document {index} has the value {value}", f"{low:g} to {high:g}"))
     return data
 
 

@@ -48,7 +48,7 @@ def harness_stderr(
     stopped = Event()
 
     def replicates(number: int) -> list[Values]:
-        blocks = takewhile(lambda block: not stopped.is_set(), _places(number, chunk, n))
+        blocks = takewhile(lambda block: not stopped.is_set(), _resample_indices(number, chunk, n))
         with np.errstate(invalid="ignore"):  # infinite values give NaN, as in lm-eval
             return [statistic(take_rows(values, block)) for block in blocks]
 
@@ -66,7 +66,7 @@ def harness_stderr(
         return float(np.std(np.concatenate(parts), ddof=1))
 
 
-def _places(seed: int, replicates: int, n: int) -> Iterator[NDArray[np.int64]]:
+def _resample_indices(seed: int, replicates: int, n: int) -> Iterator[NDArray[np.int64]]:
     """The document indices of each replicate, in blocks of rows."""
     generator = _python_stream(seed)
     for rows in row_blocks(replicates, n):

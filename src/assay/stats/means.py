@@ -72,8 +72,8 @@ def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
     if may_be_share and is_bounded(data):
         ends = bounded_interval(mean, error, len(data) - 1)
         return Estimate(mean, error, *ends, len(data), "wilson-t", LEVEL)
-    reach = t_quantile(len(data) - 1) * error
-    return Estimate(mean, error, mean - reach, mean + reach, len(data), "t", LEVEL)
+    half_width = t_quantile(len(data) - 1) * error
+    return Estimate(mean, error, mean - half_width, mean + half_width, len(data), "t", LEVEL)
 
 
 def infinite_estimate(data: Sequence[float], method: str) -> Estimate:
@@ -128,8 +128,8 @@ def bounded_interval(mean: float, error: float, degrees: float) -> tuple[float, 
 def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
     scale = 1 + z * z / n
     centre = (p + z * z / (2 * n)) / scale
-    reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / scale
-    return max(0.0, centre - reach), min(1.0, centre + reach)
+    half_width = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / scale
+    return max(0.0, centre - half_width), min(1.0, centre + half_width)
 
 
 def perplexity_estimate(log_probabilities: Sequence[float]) -> Estimate:
@@ -153,8 +153,8 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
     error = math.sqrt(n / (n - 1) * squares) / abs(total)
     if is_rounding_error(error, ratio):
         return Estimate(ratio, None, None, None, n, "delta", LEVEL)
-    reach = t_quantile(n - 1) * error
-    return Estimate(ratio, error, ratio - reach, ratio + reach, n, "delta", LEVEL)
+    half_width = t_quantile(n - 1) * error
+    return Estimate(ratio, error, ratio - half_width, ratio + half_width, n, "delta", LEVEL)
 
 
 def ratio_perplexity_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:

@@ -22,9 +22,9 @@ def holm(p_values: Sequence[P]) -> list[P]:
     ordered = _ordered(p_values)
     adjusted = list(p_values)
     reached = 0.0
-    for rank, (p, place) in enumerate(ordered):
+    for rank, (p, index) in enumerate(ordered):
         reached = max(reached, min(1.0, (len(ordered) - rank) * p))
-        adjusted[place] = reached
+        adjusted[index] = reached
     return adjusted
 
 
@@ -36,9 +36,9 @@ def benjamini_hochberg(p_values: Sequence[P]) -> list[P]:
     ordered = _ordered(p_values)
     adjusted = list(p_values)
     reached = 1.0
-    for rank, (p, place) in reversed(list(enumerate(ordered, 1))):
+    for rank, (p, index) in reversed(list(enumerate(ordered, 1))):
         reached = min(reached, len(ordered) / rank * p)
-        adjusted[place] = reached
+        adjusted[index] = reached
     return adjusted
 
 
@@ -52,9 +52,9 @@ def holm_levels(p_values: Sequence[float | None], alpha: float) -> list[float]:
     ordered, levels = _ordered(p_values), [alpha] * len(p_values)
     rejected = sum(p is not None and p < alpha for p in holm(p_values))
     first = 0
-    for rank, (p, place) in enumerate(ordered):
+    for rank, (p, index) in enumerate(ordered):
         first = rank if p != ordered[first][0] else first
-        levels[place] = alpha / (len(ordered) - min(first, rejected))
+        levels[index] = alpha / (len(ordered) - min(first, rejected))
     return levels
 
 
@@ -71,8 +71,8 @@ def benjamini_hochberg_levels(p_values: Sequence[float | None], alpha: float) ->
 
 def _ordered(p_values: Sequence[float | None]) -> list[tuple[float, int]]:
     """The known p-values with their indices, smallest first."""
-    known = [(p, place) for place, p in enumerate(p_values) if p is not None]
-    for p, place in known:
+    known = [(p, index) for index, p in enumerate(p_values) if p is not None]
+    for p, index in known:
         if not 0 <= p <= 1:
-            raise DataError(Fault(f"p-value {place}", f"{p}", "a number from 0 to 1, or none"))
+            raise DataError(Fault(f"p-value {index}", f"{p}", "a number from 0 to 1, or none"))
     return sorted(known)

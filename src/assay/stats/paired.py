@@ -59,12 +59,12 @@ def newcombe_interval(both: float, wins: float, losses: float, n: int, level: fl
     spread = math.sqrt(right_a) * math.sqrt(n - right_a) * math.sqrt(right_b) * math.sqrt(n - right_b)
     phi = link / spread if spread else 0.0
     difference = (wins - losses) / n
-    below = _combined_reach(p_a - low_a, high_b - p_b, phi)
-    above = _combined_reach(high_a - p_a, p_b - low_b, phi)
+    below = _combined_half_width(p_a - low_a, high_b - p_b, phi)
+    above = _combined_half_width(high_a - p_a, p_b - low_b, phi)
     return max(-1.0, difference - below), min(1.0, difference + above)
 
 
-def _combined_reach(one: float, other: float, phi: float) -> float:
+def _combined_half_width(one: float, other: float, phi: float) -> float:
     # Rounding can leave a tiny negative number where the two terms cancel.
     return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
 
@@ -141,8 +141,8 @@ def product_interval(factor: ValueWithInterval, scale: ValueWithInterval) -> tup
         low, high = product_interval(factor.mirrored, scale)
         return -high, -low
     product, up = factor.value * scale.value, scale.high - scale.value
-    reach = factor.high - factor.value
-    high = product + math.sqrt(reach**2 * scale.value**2 + up**2 * factor.value**2 + reach**2 * up**2)
+    half_width = factor.high - factor.value
+    high = product + math.sqrt(half_width**2 * scale.value**2 + up**2 * factor.value**2 + half_width**2 * up**2)
     # (θ² − a²) is the product of the end and its mirror image about θ, so its sign is the end's.
     towards = factor.low * (2 * factor.value - factor.low)
     if factor.low > 0:
@@ -201,12 +201,12 @@ def cochran_q(methods: Sequence[Sequence[float]]) -> CochranTest:
     Args:
         methods: per method, one 0 or 1 per document, documents in the same order.
     """
-    rows = [require_finite(method, f"method {place}") for place, method in enumerate(methods, 1)]
-    for place, row in enumerate(rows, 1):
+    rows = [require_finite(method, f"method {number}") for number, method in enumerate(methods, 1)]
+    for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            raise length_error(f"method {place}", len(row), len(rows[0]))
+            raise length_error(f"method {number}", len(row), len(rows[0]))
         if not is_binary(row):
-            raise DataError(Fault(f"Cochran's Q: method {place}", "values other than 0 and 1", "0 or 1 per document"))
+            raise DataError(Fault(f"Cochran's Q: method {number}", "values other than 0 and 1", "0 or 1 per document"))
     k, n = len(rows), len(rows[0]) if rows else 0
     if k < 2 or n == 0:
         return CochranTest(None, max(0, k - 1), None, n)

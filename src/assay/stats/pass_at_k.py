@@ -124,10 +124,10 @@ def _counted_majority(votes: Sequence[tuple[int, bool]], silent: int, k: int) ->
     """Counts the sets of k draws that each right answer wins; ties count by their share."""
     total = math.comb(sum(count for count, _ in votes) + silent, k)
     won = 0.0
-    for place, (count, is_right) in enumerate(votes):
+    for index, (count, is_right) in enumerate(votes):
         if not is_right:
             continue
-        others = [other for rank, (other, _) in enumerate(votes) if rank != place]
+        others = [other for rank, (other, _) in enumerate(votes) if rank != index]
         for own in range(1, min(count, k) + 1):
             ways = _ways_below(others, silent, own, k - own)
             tied = sum(number / (1 + ties) for ties, number in ways.items())

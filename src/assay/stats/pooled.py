@@ -50,10 +50,10 @@ def _clusters(leaves: Sequence[Estimate]) -> int | None:
     return sum(leaf.n if leaf.clusters is None else leaf.clusters for leaf in leaves)
 
 
-def _combined(shares: Sequence[float], reaches: Sequence[float], families: Sequence[Hashable]) -> float:
+def _combined(shares: Sequence[float], half_widths: Sequence[float], families: Sequence[Hashable]) -> float:
     sums: dict[Hashable, float] = {}
-    for family, share, reach in zip(families, shares, reaches, strict=True):
-        sums[family] = sums.get(family, 0.0) + share * reach
+    for family, share, half_width in zip(families, shares, half_widths, strict=True):
+        sums[family] = sums.get(family, 0.0) + share * half_width
     # hypot, because the squares of extreme perplexities overflow.
     return math.hypot(*sums.values())
 
@@ -76,8 +76,8 @@ class CombinedStderr:
         """A function from level to interval."""
 
         def ends(level: float) -> tuple[float, float]:
-            reach = t_quantile(self.degrees, level) * self.stderr
-            return value - reach, value + reach
+            half_width = t_quantile(self.degrees, level) * self.stderr
+            return value - half_width, value + half_width
 
         return ends
 

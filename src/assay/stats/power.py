@@ -32,11 +32,11 @@ def minimum_detectable_effect(
     """
     if n < 1:
         return None
-    return _reach(power, alpha) * math.sqrt(_positive(variance_of_one) / n)
+    return _quantile_sum(power, alpha) * math.sqrt(_positive(variance_of_one) / n)
 
 
 def min_documents(alpha: float = ALPHA) -> int:
-    """Fewest documents for which a sign test can reach α: with fewer, even if all are won, p = 2·½ⁿ is α or more."""
+    """Fewest documents for which a sign test can reject: with fewer, even if all are won, p = 2·½ⁿ is α or more."""
     return math.floor(math.log2(2 / require_share(alpha, "alpha"))) + 1
 
 
@@ -55,10 +55,10 @@ def outcomes_needed(effect: float, discordance: float, power: float = POWER, alp
     size = abs(effect)
     if size == 0:
         return None
-    normal, differing = NormalDist(), max(discordance, size)
+    normal, discordant = NormalDist(), max(discordance, size)
     level, chance = normal.inv_cdf(1 - require_share(alpha, "alpha") / 2), normal.inv_cdf(require_share(power, "power"))
-    reach = level * math.sqrt(differing) + chance * math.sqrt(max(0.0, differing - size * size))
-    return max(min_documents(alpha), math.ceil((reach / size) ** 2 + 1 / size - 1e-9))
+    numerator = level * math.sqrt(discordant) + chance * math.sqrt(max(0.0, discordant - size * size))
+    return max(min_documents(alpha), math.ceil((numerator / size) ** 2 + 1 / size - 1e-9))
 
 
 @lru_cache(maxsize=4096)  # a hundred systems have thousands of pairs, and few distinct discordant counts
@@ -85,7 +85,7 @@ def documents_needed(effect: float, variance_of_one: float, power: float = POWER
     """
     if effect == 0:
         return None
-    exact = _reach(power, alpha) ** 2 * _positive(variance_of_one) / effect**2
+    exact = _quantile_sum(power, alpha) ** 2 * _positive(variance_of_one) / effect**2
     return max(1, math.ceil(exact - 1e-9))  # rounding must not require one more
 
 
@@ -105,7 +105,7 @@ def _odds(probability: float) -> float:
     return probability / (1 - probability) if probability < 1 else math.inf
 
 
-def _reach(power: float, alpha: float) -> float:
+def _quantile_sum(power: float, alpha: float) -> float:
     normal = NormalDist()
     return normal.inv_cdf(1 - require_share(alpha, "alpha") / 2) + normal.inv_cdf(require_share(power, "power"))
 

@@ -60,19 +60,19 @@ def letters(models: Sequence[str], separated: Collection[tuple[str, str]]) -> di
     """
     apart = {*separated, *((other, one) for one, other in separated)}
     groups: list[frozenset[str]] = []
-    for place, model in enumerate(models):
-        tied = {other for other in models[:place] if (model, other) not in apart}
+    for index, model in enumerate(models):
+        tied = {other for other in models[:index] if (model, other) not in apart}
         within = {group & tied for group in groups} or {frozenset()}
         widest = [own for own in within if not any(own < other for other in within)]
         groups = [group for group in groups if not group <= tied] + [own | {model} for own in widest]
         if len(groups) > max(len(ascii_lowercase), len(models)):  # further models can only add more
             return dict.fromkeys(models, "")
-    places = {model: place for place, model in enumerate(models)}
-    groups.sort(key=lambda group: sorted(places[model] for model in group))
-    named = [(_letter(place), group) for place, group in enumerate(groups)]
+    order = {model: index for index, model in enumerate(models)}
+    groups.sort(key=lambda group: sorted(order[model] for model in group))
+    named = [(_letter(index), group) for index, group in enumerate(groups)]
     return {model: "".join(letter for letter, group in named if model in group) for model in models}
 
 
-def _letter(place: int) -> str:
-    more, first = divmod(place, len(ascii_lowercase))
+def _letter(index: int) -> str:
+    more, first = divmod(index, len(ascii_lowercase))
     return ascii_lowercase[first] + "'" * more

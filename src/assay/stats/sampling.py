@@ -44,7 +44,7 @@ def random_order(total: int, seed: int | bytes) -> tuple[int, ...]:
     head = seed if isinstance(seed, bytes) else str(seed).encode()
     key = hashlib.sha256(head).digest()
     ranked = sorted(
-        range(total), key=lambda place: hashlib.blake2b(str(place).encode(), digest_size=16, key=key).digest()
+        range(total), key=lambda index: hashlib.blake2b(str(index).encode(), digest_size=16, key=key).digest()
     )
     return tuple(ranked)
 
@@ -53,10 +53,10 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
     """Finite-population mean over all `total` documents, of which these are a simple random sample.
 
     The standard error of a mean times √(1 − n/N), which is 0 when all were evaluated (Cochran 1977, Sampling
-    Techniques, 2.6). 0/1 outcomes have the Wilson interval of n·(N − 1)/(N − n) documents, other values from 0 to 1 the Wilson-t
-    interval (`means.bounded_interval`); evaluated documents are known, so neither leaves the range that the rest can
-    still produce. Valid whatever the clustering of the documents, because documents were sampled and not clusters; it
-    says nothing about documents other than the task's.
+    Techniques, 2.6). 0/1 outcomes have the Wilson interval of n·(N − 1)/(N − n) documents, other values from 0 to 1 the
+    Wilson-t interval (`means.bounded_interval`); evaluated documents are known, so neither leaves the range that the
+    rest can still produce. Valid whatever the clustering of the documents, because documents were sampled and not
+    clusters; it says nothing about documents other than the task's.
     """
     data, n = [float(value) for value in values], len(values)
     if n > total:
@@ -78,8 +78,8 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
     elif method == "finite-wilson-t":
         ends = bounded_interval(mean, error, n - 1)
     else:
-        reach = t_quantile(n - 1) * error
-        return Estimate(mean, error, mean - reach, mean + reach, n, method, LEVEL)
+        half_width = t_quantile(n - 1) * error
+        return Estimate(mean, error, mean - half_width, mean + half_width, n, method, LEVEL)
     least, most = _possible(data, total)
     return Estimate(mean, error, max(ends[0], least), min(ends[1], most), n, method, LEVEL)
 
@@ -102,9 +102,9 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
         sampled: document index → the system's value.
     """
     whole, total, n = [float(value) for value in reference], len(reference), len(sampled)
-    if any(not 0 <= place < total for place in sampled):
-        raise DataError(Fault("sample", "documents that the reference lacks", f"places from 0 to {total - 1}"))
-    own, theirs = [float(value) for value in sampled.values()], [whole[place] for place in sampled]
+    if any(not 0 <= index < total for index in sampled):
+        raise DataError(Fault("sample", "documents that the reference lacks", f"indices from 0 to {total - 1}"))
+    own, theirs = [float(value) for value in sampled.values()], [whole[index] for index in sampled]
     method = "difference-newcombe" if is_binary(whole) and is_binary(own) else "difference-t"
     if n == 0:
         return empty_estimate(method)
@@ -125,8 +125,8 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
     elif error is None:
         found = Estimate(value, None, None, None, n, method, LEVEL)
     else:
-        reach = t_quantile(n - 1) * error
-        found = Estimate(value, error, value - reach, value + reach, n, method, LEVEL)
+        half_width = t_quantile(n - 1) * error
+        found = Estimate(value, error, value - half_width, value + half_width, n, method, LEVEL)
     return _clipped(found, own, total) if is_bounded(whole) and is_bounded(own) else found
 
 

@@ -56,7 +56,7 @@ class Moments:
     cross_products: float
     whole: float
 
-    def reach(self, critical: float) -> tuple[float, float]:
+    def half_widths(self, critical: float) -> tuple[float, float]:
         """How far below and above the mean difference the squared statistic stays within a critical value."""
         first = self.weight * self.weight - critical * self.weight_squares
         if first <= 0:
@@ -118,7 +118,7 @@ class SignFlipTest:
         return bool(self.plus_one) or math.isfinite(self._ends(self._critical(1 - level))[0])
 
     def _ends(self, critical: float) -> tuple[float, float]:
-        below, above = self.moments.reach(critical)
+        below, above = self.moments.half_widths(critical)
         return self.value - below, self.value + above
 
     def _critical(self, alpha: float) -> float:
@@ -177,15 +177,15 @@ def sign_flip_tests(
     A flip is a fair coin per difference, so it does not matter which document a coin belongs to in which pair.
     """
     every = [_WeightedDifferences.of(*own) for own in pairs]
-    found = {place: own.enumerated(max_alpha) for place, own in enumerate(every) if own.can_enumerate}
-    places = [place for place, own in enumerate(every) if not own.can_enumerate]
-    size, first = max((len(every[place].nonzero) for place in places), default=0), deepcopy(generator)
-    for start in range(0, len(places), _PAIRS_AT_ONCE):
-        chunk = places[start : start + _PAIRS_AT_ONCE]
-        sums = _flipped_sums([every[place].nonzero for place in chunk], size, deepcopy(first))
-        for column, place in enumerate(chunk):
-            found[place] = every[place].test(sums[:, column], 1, max_alpha)
-    return [found[place] for place in range(len(pairs))]
+    found = {index: own.enumerated(max_alpha) for index, own in enumerate(every) if own.can_enumerate}
+    sampled = [index for index, own in enumerate(every) if not own.can_enumerate]
+    size, first = max((len(every[index].nonzero) for index in sampled), default=0), deepcopy(generator)
+    for start in range(0, len(sampled), _PAIRS_AT_ONCE):
+        chunk = sampled[start : start + _PAIRS_AT_ONCE]
+        sums = _flipped_sums([every[index].nonzero for index in chunk], size, deepcopy(first))
+        for column, index in enumerate(chunk):
+            found[index] = every[index].test(sums[:, column], 1, max_alpha)
+    return [found[index] for index in range(len(pairs))]
 
 
 def sign_flip_table(
@@ -205,9 +205,9 @@ def sign_flip_table(
         max_alpha: no interval of a level below 1 − this will be requested.
     """
 
-    for place, system in enumerate(systems, 1):
+    for number, system in enumerate(systems, 1):
         if len(system) != len(systems[0]):
-            raise length_error(f"system {place}", len(system), len(systems[0]))
+            raise length_error(f"system {number}", len(system), len(systems[0]))
     sums = _flipped_sums(systems, len(systems[0]) if systems else 0, generator)
     found = []
     for first, second in pairs:
@@ -274,9 +274,9 @@ class _WeightedDifferences:
         hits = int(np.sum(size >= abs(total) - tolerance))
         p = (hits + plus_one) / (count + plus_one)
         p = min(p, hoeffding_bound(self.nonzero)) if plus_one else p
-        kept = min(count, max(1, math.ceil(max_alpha * (count + plus_one))))
+        needed = min(count, max(1, math.ceil(max_alpha * (count + plus_one))))
         value = total / whole if whole else 0.0
-        largest = -np.sort(-size if kept == count else np.partition(-size, kept - 1)[:kept])
+        largest = -np.sort(-size if needed == count else np.partition(-size, needed - 1)[:needed])
         moments = self._moments(value)
         numbers = len(self.weights), len(self.nonzero)
         nonzero_share = float(self.weights[self.differences != 0].sum()) / whole if whole else 0.0

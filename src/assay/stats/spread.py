@@ -33,10 +33,10 @@ def chance_spread(
         clusters: the cluster of each document, to resample whole clusters; None to resample documents.
         seed: bootstrap seed.
     """
-    rows = [require_finite(method, f"method {place}") for place, method in enumerate(methods, 1)]
-    for place, row in enumerate(rows, 1):
+    rows = [require_finite(method, f"method {number}") for number, method in enumerate(methods, 1)]
+    for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            raise length_error(f"method {place}", len(row), len(rows[0]))
+            raise length_error(f"method {number}", len(row), len(rows[0]))
     units = len(rows[0] if clusters is None else set(clusters)) if rows else 0
     if len(rows) < 2 or units < MIN_UNITS:
         return None

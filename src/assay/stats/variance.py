@@ -77,15 +77,15 @@ def decompose(
     squares = _squares(table, names, nested)
     sizes = dict(zip(names, table.shape, strict=True))
     raw = _moments(squares, sizes, nested)
-    kept = {effect: max(0.0, value) for effect, value in raw.items()}
+    nonnegative = {effect: max(0.0, value) for effect, value in raw.items()}
     population = _Population(design_effect, totals)
-    error = math.sqrt(_variance_of_mean(kept, sizes, population)) or None
+    error = math.sqrt(_variance_of_mean(nonnegative, sizes, population)) or None
     degrees = None if error is None else _degrees(squares, sizes, nested, population, error**2)
     return Decomposition(
         float(table.mean()),
         error,
         _components(squares, raw, sizes, population),
-        () if error is None else _forecasts(kept, sizes, population),
+        () if error is None else _forecasts(nonnegative, sizes, population),
         sizes,
         unvaried,
         int(len(has_all) - has_all.sum()),
@@ -251,15 +251,15 @@ def _interval(
     mean = float(table.mean())
     if table.min() >= 0 and table.max() <= 1:
         return bounded_interval(mean, error, degrees)
-    reach = t_quantile(degrees) * error
-    return mean - reach, mean + reach
+    half_width = t_quantile(degrees) * error
+    return mean - half_width, mean + half_width
 
 
 def _components(
     squares: _Squares, raw: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
 ) -> tuple[VarianceComponent, ...]:
-    kept = {effect: max(0.0, value) for effect, value in raw.items()}
-    total, of_mean = math.fsum(kept.values()), _variance_of_mean(kept, sizes, population)
+    nonnegative = {effect: max(0.0, value) for effect, value in raw.items()}
+    total, of_mean = math.fsum(nonnegative.values()), _variance_of_mean(nonnegative, sizes, population)
     found = [
         VarianceComponent(
             effect,
@@ -269,16 +269,16 @@ def _components(
             squares[effect][1],
             raw[effect] < 0,
         )
-        for effect, value in kept.items()
+        for effect, value in nonnegative.items()
     ]
     return tuple(sorted(found, key=lambda item: -item.variance))
 
 
 def _forecasts(
-    kept: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
+    nonnegative: Mapping[Effect, float], sizes: Mapping[str, int], population: _Population
 ) -> tuple[StderrForecast, ...]:
     def with_times(factor: str, times: float) -> float:
-        return math.sqrt(_variance_of_mean(kept, {**sizes, factor: sizes[factor] * times}, population))
+        return math.sqrt(_variance_of_mean(nonnegative, {**sizes, factor: sizes[factor] * times}, population))
 
     found = [
         StderrForecast(name, size, with_times(name, 2), with_times(name, 0.5))

@@ -1,6 +1,6 @@
 """What an extractor is, and how a list of them is asked: the first in order that finds something wins.
 
-In: a generated text, and whether the token limit cut it off. Out: an `Extraction` with answer, rule and place.
+In: a generated text, and whether the token limit cut it off. Out: an `Extraction` with answer, rule and offset.
 Reasoning between `<think>` and `</think>` is never searched.
 """
 
@@ -22,7 +22,7 @@ _MOST_BOXES, _LONGEST_BOX = 20, 1000
 
 
 class FoundAnswer(NamedTuple):
-    """An answer and its place: `text[start:end]` is what was matched."""
+    """An answer and its offset: `text[start:end]` is what was matched."""
 
     answer: str
     start: int
@@ -84,22 +84,22 @@ def _apply(extractor: Extractor, searched: str, is_truncated: bool) -> Extractio
     return Extraction(found.answer, extractor.name, found.start, found.end)
 
 
-def _continues_after(text: str, place: int) -> bool:
-    """Whether the text goes on after the word that ends at a place or goes on there, with more than marks.
+def _continues_after(text: str, offset: int) -> bool:
+    """Whether the text goes on after the word that ends at a offset or goes on there, with more than marks.
 
     "15", "15." and "15e" may have been on the way to "15.67" and "15e3".
     """
-    rest = text[place:].lstrip(string.ascii_letters)
+    rest = text[offset:].lstrip(string.ascii_letters)
     return any(letter.isalnum() or letter == "\n" for letter in rest)
 
 
-def is_denied(text: str, place: int) -> bool:
-    """Whether "not" or "n't" stands before what begins at a place."""
-    return _DENIAL.search(text, max(0, place - 12), place) is not None
+def is_denied(text: str, offset: int) -> bool:
+    """Whether "not" or "n't" stands before what begins at a offset."""
+    return _DENIAL.search(text, max(0, offset - 12), offset) is not None
 
 
 def without_thinking(text: str) -> str | None:
-    """The text with line ends in place of reasoning, so that places stay; None when the reasoning has no end.
+    """The text with line ends in offset of reasoning, so that places stay; None when the reasoning has no end.
 
     A `</think>` that nothing opened closes what the prompt opened: all before it is reasoning.
     """
@@ -113,12 +113,12 @@ def without_thinking(text: str) -> str | None:
             opened = tag.start()
     if opened is not None:
         return None
-    pieces, place = [], 0
+    pieces, offset = [], 0
     for start, end in sorted(parts):
-        pieces.append(text[place:start])
-        pieces.append("\n" * (end - max(place, start)))
-        place = max(place, end)
-    return "".join(pieces) + text[place:]
+        pieces.append(text[offset:start])
+        pieces.append("\n" * (end - max(offset, start)))
+        offset = max(offset, end)
+    return "".join(pieces) + text[offset:]
 
 
 def stripped(text: str, start: int, end: int) -> FoundAnswer | None:
@@ -134,12 +134,12 @@ def stripped(text: str, start: int, end: int) -> FoundAnswer | None:
 def boxes(text: str) -> list[tuple[int, int]]:
     r"""Places of what stands in `\boxed{…}`, the last one first. Looks at a few boxes only, and at none cut off."""
     found: list[tuple[int, int]] = []
-    place = len(text)
+    offset = len(text)
     for _ in range(_MOST_BOXES):
-        place = text.rfind("\\boxed", 0, place)
-        if place < 0:
+        offset = text.rfind("\\boxed", 0, offset)
+        if offset < 0:
             break
-        start = place + len("\\boxed")
+        start = offset + len("\\boxed")
         start += len(text[start : start + 3]) - len(text[start : start + 3].lstrip())
         end = _closing(text, start)
         if end is not None:
@@ -150,8 +150,8 @@ def boxes(text: str) -> list[tuple[int, int]]:
 def _closing(text: str, start: int) -> int | None:
     """Where the brace that opens at `start` is closed."""
     depth = 0
-    for place in range(start, min(len(text), start + _LONGEST_BOX)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for offset in range(start, min(len(text), start + _LONGEST_BOX)):
+        depth += {"{": 1, "}": -1}.get(text[offset], 0)
         if depth == 0:
-            return place if place > start else None
+            return offset if offset > start else None
     return None

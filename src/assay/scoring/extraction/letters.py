@@ -147,7 +147,7 @@ def last(labels: Sequence[str]) -> Find:
 
     def find(text: str) -> FoundAnswer | None:
         listed = _listed(patterns, text)
-        skipped = {place for places in listed.values() for place in places} if len(listed) > 1 else set()
+        skipped = {start for starts in listed.values() for start in starts} if len(listed) > 1 else set()
         for match in reversed(list(patterns.standing.finditer(text))):
             if match.start() not in skipped and not _DENIED.search(text, *_just_before(match)):
                 is_joined = patterns.joined.search(text, *_just_before(match))
@@ -162,11 +162,11 @@ def _just_before(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _listed(patterns: _Patterns, text: str) -> dict[str, list[int]]:
-    """Labels that begin a line as items of a list do, with their places."""
-    places: dict[str, list[int]] = {}
+    """Labels that begin a line as items of a list do, with their starts."""
+    starts: dict[str, list[int]] = {}
     for match in patterns.item.finditer(text):
-        places.setdefault(match.group("label"), []).append(match.start("label"))
-    return places
+        starts.setdefault(match.group("label"), []).append(match.start("label"))
+    return starts
 
 
 def first_line(text: str) -> tuple[int, int]:

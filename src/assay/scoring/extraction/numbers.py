@@ -88,17 +88,17 @@ def _value(plain: str) -> Fraction | None:
 
 def _decimal(value: Fraction) -> str | None:
     """A fraction written with a decimal point; None where that has no end."""
-    places, rest = 0, value.denominator
+    decimals, rest = 0, value.denominator
     for prime in (2, 5):
         count = 0
         while rest % prime == 0:
             rest, count = rest // prime, count + 1
-        places = max(places, count)
+        decimals = max(decimals, count)
     if rest > 1:
         return None
-    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    digits = str(abs(value.numerator) * 10**decimals // value.denominator).rjust(decimals + 1, "0")
     sign = "-" if value < 0 else ""
-    return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
+    return sign + (f"{digits[:-decimals]}.{digits[-decimals:]}" if decimals else digits)
 
 
 def _found(match: re.Match[str]) -> FoundAnswer:

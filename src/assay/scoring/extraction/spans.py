@@ -29,11 +29,11 @@ def choice_exact(choices: Sequence[str]) -> Find:
 
     def find(text: str) -> FoundAnswer | None:
         # A text much longer than every choice is none of them; that spares the work.
-        place = stripped(text, 0, len(text))
-        if place is None or len(place.answer) > 2 * max(map(len, choices), default=0) + 100:
+        trimmed = stripped(text, 0, len(text))
+        if trimmed is None or len(trimmed.answer) > 2 * max(map(len, choices), default=0) + 100:
             return None
-        choice = known.get(plain(place.answer))
-        return None if choice is None else FoundAnswer(choice, place.start, place.end)
+        choice = known.get(plain(trimmed.answer))
+        return None if choice is None else FoundAnswer(choice, trimmed.start, trimmed.end)
 
     return find
 

@@ -25,26 +25,26 @@ _EXPECTED = "[right text or texts, generated text]"
 
 def estimate(corpus: Corpus) -> Estimate:
     """The score, with bootstrap error and interval."""
-    return bootstrap.spread(bootstrap.percentile_estimate(corpus.places, corpus.scores))
+    return bootstrap.spread(bootstrap.percentile_estimate(corpus.indices, corpus.scores))
 
 
 def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
     """The same, resampled by whole clusters."""
-    found = bootstrap.cluster_bootstrap(corpus.places, clusters, corpus.scores, bootstrap.Resampling())
+    found = bootstrap.cluster_bootstrap(corpus.indices, clusters, corpus.scores, bootstrap.Resampling())
     return bootstrap.spread(found)
 
 
 def harness_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
-    """lm-eval's bootstrap error: its resamples are of documents, so places are resampled in their stead."""
+    """lm-eval's bootstrap error: its resamples are of documents, so indices are resampled in their stead."""
     corpus.count(report)
-    return harness_bootstrap.harness_stderr(corpus.places, corpus.scores, iterations, report)
+    return harness_bootstrap.harness_stderr(corpus.indices, corpus.scores, iterations, report)
 
 
 class Corpus:
     """The segments of a corpus, counted for one metric."""
 
     def __init__(self, values: Sequence[Any], name: str) -> None:
-        self.places = np.arange(len(values), dtype=np.float64)
+        self.indices = np.arange(len(values), dtype=np.float64)
         self._metric = _metric(name)
         self._hypotheses = [_hypotheses(value) for value in values]
         self._references = [_references(value) for value in values]
@@ -64,11 +64,11 @@ class Corpus:
         # One stream per reference; where a document has fewer, sacrebleu takes None for "no more".
         own = self._references[part]
         most = max(map(len, self._references))
-        streams = [[texts[place] if place < len(texts) else None for texts in own] for place in range(most)]
+        streams = [[texts[index] if index < len(texts) else None for texts in own] for index in range(most)]
         return list(self._metric._extract_corpus_statistics(self._hypotheses[part], streams))
 
     def scores(self, resamples: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The score of each row of places."""
+        """The score of each row of indices."""
         size = len(self._hypotheses)
         return np.array([self._score(np.bincount(row.astype(np.int64), minlength=size)) for row in resamples])
 

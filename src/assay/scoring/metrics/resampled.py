@@ -62,11 +62,11 @@ def _counted(values: Floats, statistic: str) -> tuple[NDArray[Any], Callable[[An
     Each pair becomes a whole number with a 1 in bits of its own, so that one sum over a redrawn set counts all pairs;
     the last pair has the rest. Where the bits do not suffice, pairs are numbered and counted by place.
     """
-    pairs, places = np.unique(values, axis=0, return_inverse=True)
+    pairs, inverse = np.unique(values, axis=0, return_inverse=True)
     n, size, of_counts = len(values), len(pairs), COUNT_STATISTICS[statistic]
     if not bootstrap.prefers_multinomial(size, n):
         return values, STATISTICS[statistic]
-    codes, bits = places.reshape(-1).astype(np.int64), n.bit_length()
+    codes, bits = inverse.reshape(-1).astype(np.int64), n.bit_length()
     if bits * (size - 1) > 63:
         return codes, lambda resampled: of_counts(pairs, _sums_by_label(resampled, size))
     shifts = bits * np.arange(size - 1, dtype=np.int64)
@@ -184,11 +184,11 @@ def position_rows(pairs: Floats) -> Floats:
 
     Documents without a known right place (below 0) have no say; where none has one, there is no value.
     """
-    places = np.maximum(pairs, -1).astype(np.int64) + 1
-    is_known = places[..., 0] > 0
-    size = int(places.max()) + 1
-    right = _sums_by_label(places[..., 0], size)
-    predicted = _sums_by_label(np.where(is_known, places[..., 1], 0), size)
+    positions = np.maximum(pairs, -1).astype(np.int64) + 1
+    is_known = positions[..., 0] > 0
+    size = int(positions.max()) + 1
+    right = _sums_by_label(positions[..., 0], size)
+    predicted = _sums_by_label(np.where(is_known, positions[..., 1], 0), size)
     known = is_known.sum(axis=1)
     gaps = np.abs(right - predicted)[:, 1:].sum(axis=1)
     return np.asarray(np.where(known > 0, gaps / (2 * np.maximum(known, 1)), np.nan))
@@ -200,15 +200,15 @@ def _position_contributions(pairs: Floats) -> tuple[Floats, Floats]:
     right, predicted = pairs[known].astype(np.int64).T
     parts = np.zeros((len(pairs), max(1, int(pairs.max()) + 1)))
     np.add.at(parts, (known, right), 0.5)
-    has_picked = predicted >= 0
-    np.add.at(parts, (known[has_picked], predicted[has_picked]), -0.5)
+    has_prediction = predicted >= 0
+    np.add.at(parts, (known[has_prediction], predicted[has_prediction]), -0.5)
     return parts, (pairs[:, 0] >= 0).astype(np.float64)
 
 
-def _sums_by_label(places: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:
-    """Per row and place the sum of the weights that fall there, or how many do: one pass for all places."""
-    rows = len(places)
-    flat = (places + size * np.arange(rows)[:, None]).ravel()
+def _sums_by_label(positions: NDArray[np.int64], size: int, weights: Floats | None = None) -> Floats:
+    """Per row and place the sum of the weights that fall there, or how many do: one pass for all positions."""
+    rows = len(positions)
+    flat = (positions + size * np.arange(rows)[:, None]).ravel()
     sums = np.bincount(flat, None if weights is None else weights.ravel(), rows * size)
     return np.asarray(sums, dtype=np.float64).reshape(rows, size)
 

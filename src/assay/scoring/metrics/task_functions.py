@@ -58,18 +58,18 @@ def _bootstrap_estimate(
 
     def of_rows(rows: Any) -> Any:
         return np.array(
-            [reading.as_number(function([values[place] for place in row])) for row in rows.astype(int).tolist()]
+            [reading.as_number(function([values[index] for index in row])) for row in rows.astype(int).tolist()]
         )
 
-    places, how = np.arange(len(values), dtype=np.float64), bootstrap.Resampling(0, REPLICATES)
+    indices, how = np.arange(len(values), dtype=np.float64), bootstrap.Resampling(0, REPLICATES)
     try:
         with _silenced():
             if not _is_deterministic(function, values, value):
                 return None
             if clusters is None:
-                found = bootstrap.bootstrap_statistic(places, of_rows, how)
+                found = bootstrap.bootstrap_statistic(indices, of_rows, how)
             else:
-                found = bootstrap.cluster_bootstrap(places, clusters, of_rows, how)
+                found = bootstrap.cluster_bootstrap(indices, clusters, of_rows, how)
     except Exception:  # a redrawn set may lack a label, say; code of a task may raise anything
         return None
     return None if found.low is None else bootstrap.spread(found)

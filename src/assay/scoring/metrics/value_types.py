@@ -71,11 +71,11 @@ def label_pairs(values: Sequence[Any]) -> list[tuple[float, float]]:
     texts = sorted({label for pair in pairs for label in pair if isinstance(label, str)})
     if not texts:
         return [(as_number(a, expected), as_number(b, expected)) for a, b in pairs]
-    places = {text: float(place) for place, text in enumerate(texts)}
+    codes = {text: float(index) for index, text in enumerate(texts)}
     for pair in pairs:
         if not all(isinstance(label, str) for label in pair):
             raise Unreadable(pair, expected)
-    return [(places[a], places[b]) for a, b in pairs]
+    return [(codes[a], codes[b]) for a, b in pairs]
 
 
 def _pairs(values: Sequence[Any], expected: str) -> Sequence[Any]:
@@ -88,7 +88,7 @@ def _pairs(values: Sequence[Any], expected: str) -> Sequence[Any]:
 def brier_scores(values: Sequence[Any]) -> list[float]:
     """Squared distances between probabilities and truth, from (right choice or choices, probabilities).
 
-    lm-eval needs as many choices in every document, and counts a negative place from the end; here neither is so.
+    lm-eval needs as many choices in every document, and counts a negative index from the end; here neither is so.
     Task code may also give the distance itself.
     """
     return [
@@ -97,8 +97,8 @@ def brier_scores(values: Sequence[Any]) -> list[float]:
 
 
 def _brier(gold: Any, probabilities: Any) -> float:
-    expected = "(place of the right choice, probabilities)"
-    right = {as_number(place, expected) for place in (gold if isinstance(gold, (list, tuple)) else [gold])}
+    expected = "(index of the right choice, probabilities)"
+    right = {as_number(index, expected) for index in (gold if isinstance(gold, (list, tuple)) else [gold])}
     if isinstance(probabilities, str) or not hasattr(probabilities, "__iter__"):
         raise Unreadable((gold, probabilities), expected)
-    return math.fsum((as_number(p, expected) - (place in right)) ** 2 for place, p in enumerate(probabilities))
+    return math.fsum((as_number(p, expected) - (index in right)) ** 2 for index, p in enumerate(probabilities))

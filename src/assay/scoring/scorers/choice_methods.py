@@ -43,7 +43,7 @@ def per_character(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[floa
 
 def per_scored_character(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:
     """The sum by the characters of what is scored, the delimiter before the choice included."""
-    return _shares(view.totals, [len(getattr(request, "continuation", "")) for request in view.asked])
+    return _shares(view.totals, [len(getattr(request, "continuation", "")) for request in view.requests])
 
 
 def per_byte(view: ChoiceView, options: Mapping[str, Any]) -> Sequence[float]:

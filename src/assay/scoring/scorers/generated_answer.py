@@ -24,13 +24,13 @@ class AnswerView:
     """A generated answer and every answer that counts as right.
 
     Attributes:
-        said: what was said, as texts; several draws may be left by a pipeline.
+        texts: what was said, as texts; several draws may be left by a pipeline.
         golds: the right answers.
         result: what the pipeline left, untouched.
         is_multiple: whether the task states a list of right answers.
     """
 
-    said: tuple[str, ...]
+    texts: tuple[str, ...]
     golds: tuple[str, ...]
     result: Any = None
     is_multiple: bool = False
@@ -39,10 +39,10 @@ class AnswerView:
 def answer_view(instance: Instance, results: Sequence[Any]) -> AnswerView:
     """The view of one document."""
     result = results[0]
-    said = result if isinstance(result, (list, tuple)) else [result]
+    draws = result if isinstance(result, (list, tuple)) else [result]
     is_multiple = isinstance(instance.gold, tuple)
     golds = instance.gold if is_multiple else (instance.gold,)
-    texts = tuple(["" if text is None else str(text) for text in said])
+    texts = tuple(["" if text is None else str(text) for text in draws])
     return AnswerView(texts, tuple(map(str, golds)), result, is_multiple)
 
 
@@ -70,15 +70,15 @@ def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
     normalise = _chosen_normaliser(options)
     if options.get("compares_lists"):
         # lm-eval 0.4.13 with an empty `regexes_to_ignore` compares the list of copies with the list of right answers.
-        return float(all(list(view.said) == [gold] for gold in view.golds))
+        return float(all(list(view.texts) == [gold] for gold in view.golds))
     golds = {normalise(gold) for gold in view.golds}
-    hits = [normalise(text) in golds for text in view.said]
+    hits = [normalise(text) in golds for text in view.texts]
     return sum(hits) / len(hits) if hits else 0.0
 
 
 def normalised(view: AnswerView, options: Mapping[str, Any]) -> tuple[str, ...]:
     """What was said, without what the options of `exact_match` ignore: equal ones are the same answer."""
-    return tuple(map(_chosen_normaliser(options), view.said))
+    return tuple(map(_chosen_normaliser(options), view.texts))
 
 
 def label_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:

@@ -25,9 +25,9 @@ class ChoiceView(NamedTuple):
         choices: the choices' texts, without delimiter.
         golds: places of the right choices; a negative one is never picked.
         is_multiple: whether several choices are right.
-        alone: prompt without question → the same choices after it; only those that were asked.
-        prompts: the whole prompt before each choice; empty when not asked.
-        asked: the choices' own requests, in their order.
+        alone: prompt without question → the same choices after it; only those that were requests.
+        prompts: the whole prompt before each choice; empty when not requests.
+        requests: the choices' own requests, in their order.
     """
 
     logprobs: Sequence[Logprob]
@@ -37,7 +37,7 @@ class ChoiceView(NamedTuple):
     is_multiple: bool
     alone: Mapping[str, Sequence[Logprob]] = _NOTHING
     prompts: Sequence[Logprob] = ()
-    asked: Sequence[Request] = ()
+    requests: Sequence[Request] = ()
 
 
 def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
@@ -47,13 +47,13 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     golds = instance.gold if is_multiple else (instance.gold,)
     logprobs = results if len(results) == size else results[:size]
     totals = [logprob.total for logprob in logprobs]
-    asked = instance.requests[:size]
+    requests = instance.requests[:size]
     if not instance.nulls and not instance.prompts:
-        return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, asked=asked)
-    alone = {null: results[size * (place + 1) : size * (place + 2)] for place, null in enumerate(instance.nulls)}
+        return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, requests=requests)
+    alone = {null: results[size * (index + 1) : size * (index + 2)] for index, null in enumerate(instance.nulls)}
     read = list(results[size * (len(instance.nulls) + 1) :])
     prompts = read * size if instance.prompts == 1 else read
-    return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts, asked)
+    return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts, requests)
 
 
 def scores_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
@@ -116,16 +116,16 @@ def label_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def position_pair(view: ChoiceView, options: Mapping[str, Any]) -> tuple[int, int]:
-    """(place of a right choice, place picked); of several right ones the picked one, -1 where none is known."""
+    """(index of a right choice, index picked); of several right ones the picked one, -1 where none is known."""
     predicted = predicted_choice(view)
     known = [gold for gold in view.golds if 0 <= gold < len(view.totals)]
     return (predicted if predicted in known else next(iter(known), -1)), predicted
 
 
 def positions(view: ChoiceView, options: Mapping[str, Any]) -> dict[str, float]:
-    """Per place, whether it is the one picked: over documents, the histogram of picks."""
+    """Per index, whether it is the one picked: over documents, the histogram of picks."""
     predicted = predicted_choice(view)
-    return {f"position_{place}": float(place == predicted) for place in range(len(view.totals))}
+    return {f"position_{index}": float(index == predicted) for index in range(len(view.totals))}
 
 
 def likelihoods(view: ChoiceView, options: Mapping[str, Any]) -> tuple[Any, tuple[float, ...]]:

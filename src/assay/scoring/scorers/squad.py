@@ -14,7 +14,7 @@ from assay.stats.squad_tokens import normalised, word_f1
 
 def squad_em(view: AnswerView, options: Mapping[str, Any]) -> float:
     """Is what was said one of the right answers?"""
-    return _best(view, options, lambda said, gold: float(said == gold))
+    return _best(view, options, lambda answer, gold: float(answer == gold))
 
 
 def squad_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
@@ -26,6 +26,6 @@ def _best(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, 
     """The best value over right answers; where there is none, saying nothing is right. Of several draws, the mean."""
     nothing = normalised(str(options.get("no_answer") or ""))
     golds = [normalised(gold) for gold in view.golds] or [""]
-    said = [normalised(text) for text in view.said]
-    values = [max(compare("" if text == nothing else text, gold) for gold in golds) for text in said]
+    answers = [normalised(text) for text in view.texts]
+    values = [max(compare("" if text == nothing else text, gold) for gold in golds) for text in answers]
     return sum(values) / len(values) if values else 0.0
