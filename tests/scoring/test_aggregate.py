@@ -123,7 +123,7 @@ def test_an_aggregation_that_gives_no_number_is_named() -> None:
     def by_class(values: list[float]) -> dict[str, float]:
         return {"a": 1.0}
 
-    with pytest.raises(UserError, match='task t, metric "m": its aggregation by_class gave {.a.: 1.0}; expected a num'):
+    with pytest.raises(UserError, match='task t, metric "m": its aggregation by_class returned {.a.: 1.0}; expected a num'):
         aggregate_task(own_scoring(MetricSpec("m", by_class)), held({"m": 1}), 0, "task t")
 
 
@@ -138,7 +138,7 @@ def test_an_aggregation_that_raises_is_the_users_error() -> None:
 
 @pytest.mark.parametrize("value", ["0.5", (0, 1), None, [1.0], {"a": 1}, np.zeros(2), 1j])
 def test_the_mean_of_what_is_no_number_is_the_users_error(value: Any) -> None:
-    with pytest.raises(UserError, match='task t, metric "m": the aggregation "mean" cannot take the value'):
+    with pytest.raises(UserError, match='task t, metric "m": the aggregation "mean" cannot use the value'):
         aggregate_task(own_scoring(MetricSpec("m")), held({"m": 1.0}, {"m": value}), 0, "task t")
 
 
@@ -153,7 +153,7 @@ def test_numbers_of_any_type_have_lm_evals_mean() -> None:
 
 def test_likelihood_needs_an_aggregation_of_the_task() -> None:
     pairs = held({"likelihood": (0, (-1.0, -2.0))}, {"likelihood": (1, (-3.0, -5.0))})
-    with pytest.raises(UserError, match='metric "likelihood": the aggregation "mean" cannot take the value'):
+    with pytest.raises(UserError, match='metric "likelihood": the aggregation "mean" cannot use the value'):
         aggregate_task(Scoring("multiple_choice", (MetricSpec("likelihood"),)), pairs, 0)
     own = MetricSpec("likelihood", lambda items: sum(lls[gold] for gold, lls in items))
     assert aggregate_task(Scoring("multiple_choice", (own,)), pairs, 0)[0].estimate.value == -6.0

@@ -1,6 +1,6 @@
-"""What a run keeps of its documents: the numbers that each brings to a metric.
+"""Per-document metric values that a run records.
 
-In: a task's result. Out: `DocumentValues` per metric and pipeline. Whole texts, as BLEU reads them, are not kept.
+In: a task's result. Out: `DocumentValues` per metric and pipeline. Whole texts, as for BLEU, are not recorded.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from assay.scoring.metrics.aggregations import AGGREGATIONS
 
 # Aggregations that are the mean of one number per document.
 MEAN_AGGREGATIONS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
-# Those that read whole texts.
+# Metrics of whole texts.
 CORPUS_METRICS = ("bleu", "chrf", "chrf++", "ter")
 _PLAIN = {float, int, bool}
 _LONGEST_LABEL = 200
 
 
 def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = False) -> list[DocumentValues]:
-    """Every metric's documents.
+    """The document values of every metric.
 
     Args:
         scoring: the task's scoring.
-        result: its documents, scored.
-        with_texts: whether to give the texts of corpus metrics, too.
+        result: its scored documents.
+        with_texts: whether to include the texts of corpus metrics.
     """
     names, clusters = aggregation_names(scoring, result.metrics), document_clusters(result.answered)
     by_pipeline: dict[str, list[Sample]] = {}
@@ -53,7 +53,7 @@ def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = Fal
 
 
 def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence[Value] | None:
-    """The values as numbers or pairs; None where they are neither."""
+    """The values as numbers or pairs; None if they are neither."""
     if set(map(type, values)) <= _PLAIN:
         return values
     if aggregation in CORPUS_METRICS:
@@ -61,7 +61,7 @@ def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence
     if aggregation == CUSTOM or aggregation not in AGGREGATIONS:
         return None
     if aggregation == "matthews_corrcoef" and all(map(_is_labels, values)):
-        return [tuple(value) for value in values]  # texts are numbered when both runs are read, not before
+        return [tuple(value) for value in values]  # texts are numbered when both runs are compared, not before
     try:
         read = AGGREGATIONS[aggregation].read(values)
     except reading.Unreadable:

@@ -1,4 +1,4 @@
-"""The values of one document, by metric. A metric that gives several at once is remembered as their source."""
+"""The metric values of one document, with the source of values that one metric returned together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class MetricValues(dict[str, Any]):
     """Metric name → value. Equal to a plain dict of the same items.
 
     Attributes:
-        sources: name → the task's metric that gave it, for names that the task file does not list itself.
+        sources: name → the task's metric that returned it, for names that the task file does not list.
     """
 
     __slots__ = ("sources",)
@@ -19,7 +19,7 @@ class MetricValues(dict[str, Any]):
         self.sources: dict[str, str] = {}
 
     def add(self, metric: str, found: Any) -> None:
-        """Takes what a task's metric gave: a value, or a dict of values under names of its own."""
+        """Adds the result of a task's metric: a value, or a dict of values under their own names."""
         if not isinstance(found, dict):
             self[metric] = found
             return
