@@ -27,7 +27,7 @@ def test_take_first_k_keeps_lists() -> None:
 
 
 def test_take_first_k_refuses_too_few_draws() -> None:
-    with pytest.raises(DataError, match="there are 1 draws; expected 2. Set repeats: 2 or more"):
+    with pytest.raises(DataError, match="only 1 draw; expected 2. Set repeats: 2 or more"):
         apply("take_first_k", [["a", "b"], ["c"]], k=2)
 
 

@@ -139,7 +139,7 @@ def test_a_filter_cannot_change_our_document() -> None:
     ("function", "message"),
     [
         (lambda resps, docs: docs[0]["missing"], "raised KeyError: 'missing'"),
-        (lambda resps, docs: [], "raised ValueError: gave 0 results for 1 questions"),
+        (lambda resps, docs: [], "raised ValueError: returned 0 results for 1 question"),
         (lambda resps, docs: None, "raised TypeError: 'NoneType' object is not iterable"),
     ],
 )

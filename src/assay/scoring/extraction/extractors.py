@@ -1,6 +1,6 @@
-"""What an extractor is, and how a list of them is asked: the first in order that finds something wins.
+"""Extractors, and how a list of them is applied: the first in order that finds an answer wins.
 
-In: a generated text, and whether the token limit cut it off. Out: an `Extraction` with answer, rule and offset.
+In: a generated text, and whether it reached the token limit. Out: an `Extraction` with answer, rule and offsets.
 Reasoning between `<think>` and `</think>` is never searched.
 """
 
@@ -15,14 +15,14 @@ from typing import NamedTuple
 from assay.core.scores import Extraction
 
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
-# Chinese, Japanese and Korean need no blanks between words: a label or number may stand right beside them.
+# Chinese, Japanese and Korean have no spaces between words: a label or number may directly adjoin them.
 WITHOUT_BLANKS = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _DENIAL = re.compile(r"(?:\bnot|n['’]t)\s{1,3}[*_`\"'“‘(\[$]{0,4}$", re.IGNORECASE)
 _MOST_BOXES, _LONGEST_BOX = 20, 1000
 
 
 class FoundAnswer(NamedTuple):
-    """An answer and its offset: `text[start:end]` is what was matched."""
+    """An answer and its offsets: `text[start:end]` is the match."""
 
     answer: str
     start: int
@@ -30,10 +30,10 @@ class FoundAnswer(NamedTuple):
 
 
 class TruncationRule(Enum):
-    """What a rule is worth in a text that the token limit cut off."""
+    """How far a rule is valid in a text that was truncated at the token limit."""
 
-    COUNTS = "what it finds is whole, wherever it stands"
-    NEEDS_TEXT_AFTER = "what it finds may itself be cut, unless a line end, a letter or a digit comes after it"
+    COUNTS = "its match is complete, wherever it is"
+    NEEDS_TEXT_AFTER = "its match may itself be truncated, unless a line end, a letter or a digit follows it"
     SKIPPED = "it looks at the end of the text, which is missing"
 
 
@@ -49,12 +49,12 @@ NOTHING = Extraction()
 
 
 def extract(text: str, extractors: Sequence[Extractor], is_truncated: bool = False) -> Extraction:
-    """What the first extractor in order finds.
+    """The result of the first extractor in order that finds an answer.
 
     Args:
-        text: what the model wrote.
+        text: the model's text.
         extractors: the rules.
-        is_cut: whether the token limit cut the text off.
+        is_truncated: whether the text reached the token limit.
     """
     searched = without_thinking(text)
     if searched is None:
@@ -66,7 +66,7 @@ def extract(text: str, extractors: Sequence[Extractor], is_truncated: bool = Fal
 
 
 def extract_all(text: str, extractors: Sequence[Extractor], is_truncated: bool = False) -> dict[str, Extraction]:
-    """What each extractor finds by itself, in order."""
+    """The result of each extractor on its own, in order."""
     searched = without_thinking(text)
     return {each.name: NOTHING if searched is None else _apply(each, searched, is_truncated) for each in extractors}
 
@@ -85,7 +85,7 @@ def _apply(extractor: Extractor, searched: str, is_truncated: bool) -> Extractio
 
 
 def _continues_after(text: str, offset: int) -> bool:
-    """Whether the text goes on after the word that ends at a offset or goes on there, with more than marks.
+    """Whether more than punctuation follows the word at an offset.
 
     "15", "15." and "15e" may have been on the way to "15.67" and "15e3".
     """
@@ -94,14 +94,14 @@ def _continues_after(text: str, offset: int) -> bool:
 
 
 def is_denied(text: str, offset: int) -> bool:
-    """Whether "not" or "n't" stands before what begins at a offset."""
+    """Whether "not" or "n't" precedes an offset."""
     return _DENIAL.search(text, max(0, offset - 12), offset) is not None
 
 
 def without_thinking(text: str) -> str | None:
-    """The text with line ends in offset of reasoning, so that places stay; None when the reasoning has no end.
+    """The text with reasoning replaced by line ends, so that offsets stay valid; None if the reasoning has no end.
 
-    A `</think>` that nothing opened closes what the prompt opened: all before it is reasoning.
+    A `</think>` without an opening tag closes one in the prompt: everything before it is reasoning.
     """
     parts: list[tuple[int, int]] = []
     opened: int | None = None
@@ -122,7 +122,7 @@ def without_thinking(text: str) -> str | None:
 
 
 def stripped(text: str, start: int, end: int) -> FoundAnswer | None:
-    """The part of a text without white space at its ends; None when nothing is left."""
+    """The part of a text without surrounding white space; None if nothing is left."""
     part = text[start:end]
     answer = part.strip()
     if not answer:
@@ -132,7 +132,7 @@ def stripped(text: str, start: int, end: int) -> FoundAnswer | None:
 
 
 def boxes(text: str) -> list[tuple[int, int]]:
-    r"""Places of what stands in `\boxed{…}`, the last one first. Looks at a few boxes only, and at none cut off."""
+    r"""Offsets of the contents of `\boxed{…}`, last one first. Looks at a few boxes only, and at no truncated one."""
     found: list[tuple[int, int]] = []
     offset = len(text)
     for _ in range(_MOST_BOXES):
@@ -148,7 +148,7 @@ def boxes(text: str) -> list[tuple[int, int]]:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """Where the brace that opens at `start` is closed."""
+    """Offset of the closing brace of the one that opens at `start`."""
     depth = 0
     for offset in range(start, min(len(text), start + _LONGEST_BOX)):
         depth += {"{": 1, "}": -1}.get(text[offset], 0)

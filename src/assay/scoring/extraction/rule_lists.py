@@ -15,7 +15,7 @@ from assay.scoring.extraction.extractors import Extractor, FoundAnswer, Truncati
 
 
 class QuestionContext(NamedTuple):
-    """What a rule may know of the question.
+    """What a rule may know about the question.
 
     Attributes:
         labels: the labels of its choices.
@@ -32,7 +32,7 @@ _WHOLE, _NEEDS_TEXT_AFTER, _SKIPPED = TruncationRule.COUNTS, TruncationRule.NEED
 
 
 class ExtractorRule(NamedTuple):
-    """How an extractor is made for a question, and what it is worth in a text that was cut off."""
+    """How an extractor is built for a question, and how far it is valid in a truncated text."""
 
     make: Callable[[QuestionContext], Find]
     when_truncated: TruncationRule
@@ -58,7 +58,7 @@ EXTRACTORS: dict[str, ExtractorRule] = {
     "whole": ExtractorRule(lambda question: texts.whole, _WHOLE),
 }
 
-# Name → extractors in the order in which they are tried: the surest form of an answer first.
+# Name → extractors in the order in which they are tried: the most reliable form of an answer first.
 LISTS: dict[str, tuple[str, ...]] = {
     "letter": (
         "letter_boxed",
@@ -77,7 +77,7 @@ LISTS: dict[str, tuple[str, ...]] = {
 
 
 def extractor_names(using: str | Sequence[str]) -> tuple[str, ...]:
-    """The extractors behind names of lists and of extractors, each once, in order."""
+    """The extractors behind names of lists and of extractors, without duplicates, in order."""
     wanted = [using] if isinstance(using, str) else list(using)
     found: dict[str, None] = {}
     for name in wanted:
@@ -94,7 +94,7 @@ def make_extractors(names: Sequence[str], question: QuestionContext = QuestionCo
 
 
 def _when_truncated(name: str, question: QuestionContext) -> TruncationRule:
-    """What a rule is worth in a cut text. A label such as 1 may be the beginning of 10, unless the text goes on."""
+    """How far a rule is valid in a truncated text. A label such as 1 may be the start of 10 unless text follows."""
     usual = EXTRACTORS[name].when_truncated
     known = question.labels if name.startswith("letter_") else question.choices if name == "choice_exact" else ()
     if usual is not _WHOLE or name == "letter_boxed" or not _has_beginnings(known):
@@ -104,6 +104,6 @@ def _when_truncated(name: str, question: QuestionContext) -> TruncationRule:
 
 @lru_cache(maxsize=256)
 def _has_beginnings(known: tuple[str, ...]) -> bool:
-    """Whether one of some texts begins another."""
+    """Whether one of the texts is a prefix of another."""
     ordered = sorted(text.casefold() for text in known)
     return any(longer.startswith(text) for text, longer in pairwise(ordered))

@@ -1,4 +1,4 @@
-"""Aggregations: documents' values in, an estimate and lm-eval's standard error out."""
+"""Aggregations: document values in, an estimate and lm-eval's standard error out."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from assay.stats import means
 
 
 class LmEvalStderr(Protocol):
-    """Gives the standard error that lm-eval reports, and says how far its resamples have come."""
+    """Computes the standard error that lm-eval reports, and reports the progress of its resampling."""
 
     def __call__(self, values: Any, iterations: int, report: ProgressCallback = ignore_progress) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """How values become one number.
+    """How document values become one number.
 
     Attributes:
-        estimate: value, error and interval.
-        harness_stderr: the error that lm-eval reports; None where it has none.
-        read: the documents' values as the two above take them; raises `Unreadable`.
+        estimate: computes value, standard error and interval.
+        harness_stderr: computes the standard error that lm-eval reports; None where it has none.
+        read: converts document values for the two above; raises `Unreadable`.
         package: the optional module it needs.
-        clustered: (values, the cluster of each) → the estimate where documents come in clusters; None for an
-            aggregation without error.
+        clustered: (values, the cluster of each) → the estimate for clustered documents; None for an aggregation
+            without a standard error.
     """
 
     estimate: Callable[[Any], Estimate]
@@ -60,7 +60,7 @@ def _resampled(statistic: str) -> LmEvalStderr:
 def _by_bootstrap(
     statistic: str, read: Callable[[Sequence[Any]], Any] = reading.numbers, in_lm_eval: bool = True
 ) -> Aggregation:
-    """Resampled for our own interval, and again for lm-eval's error where lm-eval has the statistic."""
+    """Bootstrap for our own interval, and again for lm-eval's standard error if lm-eval has the statistic."""
 
     def estimate(values: Sequence[Any]) -> Estimate:
         from assay.scoring.metrics import resampled as resampling
@@ -77,7 +77,7 @@ def _by_bootstrap(
 
 
 def _over_corpus(name: str) -> Aggregation:
-    # Sacrebleu and numpy are loaded when a corpus is read. Reading counts its segments, once for both numbers.
+    # Sacrebleu and numpy are loaded when a corpus is read. Its segments are counted once, for both numbers.
     def read(values: Sequence[Any]) -> Any:
         from assay.scoring.metrics import corpus
 
@@ -126,7 +126,7 @@ def _median_of_known(values: Sequence[Any]) -> Estimate:
     from assay.scoring.metrics import resampled as resampling
 
     known = _known(values)
-    if math.inf in known:  # a hopeless perplexity: it has a median, and no spread
+    if math.inf in known:  # an infinite perplexity: there is a median, but no standard error
         return Estimate(statistics.median(known), None, None, None, len(known), "none", means.LEVEL)
     return resampling.estimate(known, "middle")
 
@@ -146,7 +146,7 @@ def _known(values: Sequence[float]) -> list[float]:
 
 
 def _by_confidence(measure: str, read: Callable[[Sequence[Any]], Any] = reading.number_pairs) -> Aggregation:
-    """A measure of confidences against hits, resampled."""
+    """A bootstrapped confidence metric."""
 
     def estimate(values: Sequence[Any], clusters: Sequence[str] | None = None) -> Estimate:
         from assay.stats.confidence import confidence_estimate
@@ -232,7 +232,7 @@ AGGREGATIONS: dict[str, Aggregation] = {
     ),
     "bits_per_byte": Aggregation(_bits_per_byte, no_stderr, reading.number_pairs, clustered=_clustered_ratio(_in_bits)),
     "brier_score": Aggregation(means.mean_estimate, no_stderr, reading.brier_scores, clustered=_clustered_mean),
-    # F1 is that of label 1, so texts have none; scikit-learn, which lm-eval asks, refuses them too.
+    # F1 is that of label 1, so it is undefined for texts; scikit-learn, which lm-eval uses, rejects them too.
     "f1": _by_bootstrap("f1", reading.number_pairs),
     "matthews_corrcoef": _by_bootstrap("matthews", reading.label_pairs),
     "draws": Aggregation(_drawn, _drawn_stderr, reading.numbers_or_gaps, clustered=_clustered_mean_of_known),

@@ -1,4 +1,4 @@
-"""A question requests in several orders of its choices: values are means over the orders, predictions may disagree."""
+"""Questions with several orders of their choices: values are means over the orders, predictions may disagree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Views = tuple[ChoiceView, ...]
 
 
 def rotated_view(instance: Instance, results: Sequence[Any]) -> Views:
-    """One view per order. In each the choices stand as in the document, whatever their index in the prompt was."""
+    """One view per order. In each the choices are in document order, whatever their position in the prompt was."""
     size = len(results) // len(instance.orders)
     views = []
     for number, order in enumerate(instance.orders):
@@ -28,14 +28,14 @@ def rotated_view(instance: Instance, results: Sequence[Any]) -> Views:
 
 
 def _scored_texts(instance: Instance, start: int) -> Sequence[str]:
-    """What was scored of each choice in one order: a label may be another one there, of another length."""
+    """The scored text of each choice in one order: its label may differ there, also in length."""
     continuations = [getattr(request, "continuation", "") for request in instance.requests]
     delimiter = continuations[0][: len(continuations[0]) - len(instance.choices[0])]
     return [text[len(delimiter) :] for text in continuations[start : start + len(instance.choices)]]
 
 
 def _in_document_order(view: ChoiceView, order: Sequence[int]) -> ChoiceView:
-    """A view whose choices were shown in an order, in the document's own."""
+    """A view with its choices put back into document order."""
     indices = sorted(range(len(order)), key=order.__getitem__)
     logprobs = [view.logprobs[index] for index in indices]
     return view._replace(
@@ -58,22 +58,22 @@ def mean_of(value: Callable[[ChoiceView, Mapping[str, Any]], float]) -> Callable
 
 
 def agreement(views: Views, options: Mapping[str, Any]) -> float:
-    """Is the same choice predicted in every order?"""
+    """Whether the same choice is predicted in every order."""
     return float(len(set(map(predicted_choice, views))) == 1)
 
 
 def all_right(views: Views, options: Mapping[str, Any]) -> float:
-    """Is a right choice predicted in every order?"""
+    """Whether a right choice is predicted in every order."""
     return float(all(predicted_choice(view) in view.golds for view in views))
 
 
 def vote(views: Views, options: Mapping[str, Any]) -> float:
-    """Is the choice that is predicted most often right?"""
+    """Whether the most frequent prediction is right."""
     return float(majority_choice(list(map(predicted_choice, views))) in views[0].golds)
 
 
 def majority_choice(predictions: Sequence[int]) -> int:
-    """What is predicted most often; of several the one with the first index."""
+    """The most frequent prediction; the lowest index on a tie."""
     counts = Counter(predictions)
     most = max(counts.values())
     return min(index for index, count in counts.items() if count == most)
@@ -83,8 +83,8 @@ class RotatedAnswer(NamedTuple):
     """A generated label under one order of the choices.
 
     Attributes:
-        answer: what was label, and the label that the right choice had in this order.
-        predicted: the choice that the label stands for, by its index in the document; -1 for no label.
+        answer: the generated label, and the label of the right choice in this order.
+        predicted: index in the document of the choice with the generated label; -1 for no label.
         golds: indices of the right choices in the document.
     """
 
@@ -106,22 +106,22 @@ def rotated_answers(instance: Instance, results: Sequence[Any]) -> tuple[Rotated
 
 
 def answers_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
-    """Share of orders in which the right label was label."""
+    """Share of orders with the right label."""
     return sum(exact_match(item.answer, options) for item in found) / len(found)
 
 
 def answers_agree(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
-    """Is the same choice meant in every order? Saying none of them every time is no agreement."""
+    """Whether the same choice is predicted in every order. No label in every order does not count as agreement."""
     predictions = {item.predicted for item in found}
     return float(len(predictions) == 1 and -1 not in predictions)
 
 
 def answers_all_match(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
-    """Is the right label label in every order?"""
+    """Whether the label is right in every order."""
     return float(all(exact_match(item.answer, options) for item in found))
 
 
 def answers_vote(found: Sequence[RotatedAnswer], options: Mapping[str, Any]) -> float:
-    """Is the choice that is meant most often right? Saying none of them is no vote."""
+    """Whether the most frequent prediction is right. Answers without a label do not vote."""
     votes = [item.predicted for item in found if item.predicted >= 0]
     return float(bool(votes) and majority_choice(votes) in found[0].golds)

@@ -1,6 +1,6 @@
-"""Several draws of one answer: each judged by itself, and what they are worth together.
+"""Values over several draws of one answer: pass@k and the like.
 
-In: per draw whether it is right and what it says. Out: a document's pass@k and the like; None below k draws.
+In: per draw its score and its answer. Out: a document's value; None with fewer than k draws.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class DrawsView:
     """The draws of a document after a pipeline.
 
     Attributes:
-        values: what each is worth by the metric that judges single draws; 0 where no answer was found.
-        answers: what each votes for; None where no answer was found.
-        document_id: the document's place.
+        values: the score of each single draw; 0 if no answer was found.
+        answers: the vote of each; None if no answer was found.
+        document_id: the document's index.
     """
 
     values: tuple[float, ...]
@@ -32,17 +32,17 @@ class DrawsView:
 
 
 def pass_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Is one of k draws right?"""
+    """Probability that one of k draws is right."""
     return stats.pass_at_k(len(view.values), view.right, options["k"])
 
 
 def pass_hat_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Are all of k draws right?"""
+    """Probability that all of k draws are right."""
     return stats.pass_hat_k(len(view.values), view.right, options["k"])
 
 
 def g_pass_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Is at least the share tau of k draws right?"""
+    """Probability that at least the share tau of k draws is right."""
     return stats.g_pass_at_k(len(view.values), view.right, options["k"], options["tau"])
 
 
@@ -52,12 +52,12 @@ def mean_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
 
 
 def majority_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
-    """Is what most of k draws say right?"""
+    """Probability that the majority answer of k draws is right."""
     k, n = options["k"], len(view.values)
     if n < k:
         return None
     import numpy as np
 
-    # Its own stream for every document, so that no document's value depends on the others.
+    # A random stream per document, so that no document's value depends on the others.
     generator = np.random.default_rng((view.document_id, n, k))
     return stats.majority_at_k(view.answers, [value == 1 for value in view.values], k, generator)

@@ -1,4 +1,4 @@
-"""Generated answers: how they compare with the right one."""
+"""Generated answers: comparison with the right ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.guard.time_limit import ResourceLimit
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
-# Not an option of task files: white space at the ends is ignored, to count what it alone makes wrong.
+# Not an option of task files: ignores surrounding white space, to count the errors that it alone causes.
 STRIPS = "strips"
 
 
@@ -24,9 +24,9 @@ class AnswerView:
     """A generated answer and every answer that counts as right.
 
     Attributes:
-        texts: what was said, as texts; several draws may be left by a pipeline.
+        texts: the generated answers; a pipeline may leave several draws.
         golds: the right answers.
-        result: what the pipeline left, untouched.
+        result: the pipeline's output, unchanged.
         is_multiple: whether the task states a list of right answers.
     """
 
@@ -47,7 +47,7 @@ def answer_view(instance: Instance, results: Sequence[Any]) -> AnswerView:
 
 
 def without_patterns(patterns: Sequence[re.Pattern[str]], text: str) -> str:
-    """A text without what some patterns match."""
+    """A text without the matches of some patterns."""
     with ResourceLimit():
         for pattern in patterns:
             check_search_time(pattern, text)
@@ -56,7 +56,7 @@ def without_patterns(patterns: Sequence[re.Pattern[str]], text: str) -> str:
 
 
 def cast_like(gold: str, result: Any) -> Any:
-    """The right answer in the result's type, so that "3" meets the 3 that a `map` filter made; as lm-eval does it."""
+    """The right answer in the result's type, so that "3" equals the 3 of a `map` filter; as in lm-eval."""
     if isinstance(result, (str, list)) or result is None:
         return gold
     try:
@@ -66,7 +66,7 @@ def cast_like(gold: str, result: Any) -> Any:
 
 
 def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
-    """Is what was said equal to a right answer, after what the options ignore is taken away?"""
+    """Whether the answer equals a right one, after removing what the options ignore."""
     normalise = _chosen_normaliser(options)
     if options.get("compares_lists"):
         # lm-eval 0.4.13 with an empty `regexes_to_ignore` compares the list of copies with the list of right answers.
@@ -77,20 +77,20 @@ def exact_match(view: AnswerView, options: Mapping[str, Any]) -> float:
 
 
 def normalised(view: AnswerView, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """What was said, without what the options of `exact_match` ignore: equal ones are the same answer."""
+    """The answers without what the options of `exact_match` ignore: equal ones are the same answer."""
     return tuple(map(_chosen_normaliser(options), view.texts))
 
 
 def label_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
-    """[right, said], for F1 and Matthews' correlation; of several right answers the one that was said, or the first."""
+    """[right, predicted], for F1 and MCC; of several right answers the predicted one, or the first."""
     golds = [cast_like(gold, view.result) for gold in view.golds] or [""]
     return [view.result if view.result in golds else golds[0], view.result]
 
 
 def text_pair(view: AnswerView, options: Mapping[str, Any]) -> list[Any]:
-    """[right, said], for scores over the whole corpus.
+    """[right, predicted], for corpus-level scores.
 
-    Several right answers stay several references. lm-eval makes 1.0 of them, on which its corpus scores then break.
+    Several right answers stay several references. lm-eval turns them into 1.0, on which its corpus scores then fail.
     """
     return [list(view.golds) if view.is_multiple else view.golds[0], view.result]
 

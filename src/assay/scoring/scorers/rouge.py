@@ -19,7 +19,7 @@ class Rouge:
         self.kind = kind
 
     def __call__(self, view: AnswerView, options: Mapping[str, Any]) -> float:
-        """F-measure between 0 and 1 against the right answer that fits best; the mean over several draws."""
+        """F-measure from 0 to 1 with the best matching right answer; the mean over several draws."""
         scorer = _scorer(self.kind, bool(options.get("use_stemmer", False)))
         best = [
             max((scorer.score(gold, text)[self.kind].fmeasure for gold in view.golds), default=0.0)

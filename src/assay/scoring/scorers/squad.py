@@ -1,6 +1,6 @@
-"""Answers that stand in a text, compared as SQuAD does: words without case, punctuation and articles.
+"""SQuAD exact match and token F1 of generated answers: words without case, punctuation and articles.
 
-Rajpurkar et al. 2016 (section 6.1) and, for questions without an answer, Rajpurkar et al. 2018.
+Rajpurkar et al. 2016 (section 6.1) and, for unanswerable questions, Rajpurkar et al. 2018.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from assay.stats.squad_tokens import normalised, word_f1
 
 
 def squad_em(view: AnswerView, options: Mapping[str, Any]) -> float:
-    """Is what was said one of the right answers?"""
+    """Whether the answer is one of the right answers."""
     return _best(view, options, lambda answer, gold: float(answer == gold))
 
 
 def squad_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
-    """F1 of the words that what was said shares with the right answer that is nearest to it."""
+    """Token F1 with the closest right answer."""
     return _best(view, options, word_f1)
 
 
 def _best(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, str], float]) -> float:
-    """The best value over right answers; where there is none, saying nothing is right. Of several draws, the mean."""
+    """The best value over right answers; without any, an empty answer is right. Of several draws, the mean."""
     nothing = normalised(str(options.get("no_answer") or ""))
     golds = [normalised(gold) for gold in view.golds] or [""]
     answers = [normalised(text) for text in view.texts]
