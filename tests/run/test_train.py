@@ -263,7 +263,7 @@ def test_a_name_and_a_folder_may_be_chosen(tmp_path: Path) -> None:
     model, store = pupil(), tmp_path / "s.db"
     fitted = finetune(model, course("sums"), store=store, name="my-pupil", folder=tmp_path / "here")
     assert (fitted.name, fitted.folder) == ("my-pupil", str(tmp_path / "here"))
-    with pytest.raises(StoreError, match='another model is called "my-pupil": it learnt sums'):
+    with pytest.raises(StoreError, match='another model is called "my-pupil": it was trained on sums'):
         finetune(model, course("names"), store=store, name="my-pupil", folder=tmp_path / "there")
     assert len(model.learnt) == 1, "it is told before the training"
 

@@ -161,7 +161,7 @@ def test_likelihood_needs_an_aggregation_of_the_task() -> None:
 
 def test_f1_of_texts_is_the_users_error() -> None:
     """scikit-learn, and so lm-eval, has no label 1 among texts either."""
-    with pytest.raises(UserError, match='metric "f1": the aggregation "f1" cannot take .*; expected a pair of numbers'):
+    with pytest.raises(UserError, match='metric "f1": the aggregation "f1" cannot use .*; expected a pair of numbers'):
         aggregate_task(Scoring("generate_until", (MetricSpec("f1"),)), held({"f1": ["1", "1"]}), 0)
 
 

@@ -174,7 +174,7 @@ def test_a_function_is_needed() -> None:
 
 
 def test_decontamination_is_refused_as_the_stub_it_is() -> None:
-    with pytest.raises(UserError, match="filter decontaminate: is a stub in lm-eval.*Take it out of filter_list"):
+    with pytest.raises(UserError, match="filter decontaminate: is a stub in lm-eval.*Remove it from filter_list"):
         make_filter(FilterSpec("decontaminate", {"path": "x"}), "t.yaml")
 
 

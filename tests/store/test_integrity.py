@@ -166,13 +166,13 @@ def test_a_file_of_which_nothing_can_be_read_is_left_alone(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xaa" * (len(content) - 4096)
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="no row of it can be read.*Put a backup back"):
+    with pytest.raises(StoreError, match="no row of it can be read.*Restore a backup"):
         repair_store(check_store(path))
     assert path.read_bytes() == content
 
 
 def test_no_file_and_no_store_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no such file"):
+    with pytest.raises(StoreError, match="the file does not exist"):
         check_store(tmp_path / "none.db")
     (tmp_path / "notes.txt").write_text("dear diary, " * 500)
     with pytest.raises(StoreError, match="not a database"):

@@ -56,7 +56,7 @@ class _Step:
         fallbacks: its outputs for "no answer found"; empty for a filter that does not extract.
         pattern: for lm-eval's `regex`, the pattern and which match it takes.
         tracer: the filter itself, if it reports where its answers were found.
-        searches: whether it searches texts by patterns of the task.
+        searches_patterns: whether it searches texts by patterns of the task.
     """
 
     name: str

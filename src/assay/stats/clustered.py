@@ -40,7 +40,7 @@ class ClusteredEstimate:
         estimate: value, cluster-robust standard error and interval; both None for a single cluster. The method is
             `clustered-t`, `clustered-wilson` for values from 0 to 1, or `wilson-clusters` if the standard error is 0.
         clusters: number of clusters.
-        is_few: whether there are too few clusters to trust standard error and interval.
+        has_few_clusters: whether there are too few clusters to trust standard error and interval.
     """
 
     estimate: Estimate
