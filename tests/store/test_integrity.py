@@ -89,14 +89,14 @@ def test_what_cannot_be_read_is_found_and_dropped(path: Path, statement: str, co
     again = check_store(path)
     assert again.is_sound
     assert rows(again)["responses"] == 3000 - counts.get("responses", 0)
-    assert broken(check_store(done.kept)) == counts and path.read_bytes() != before
+    assert broken(check_store(done.backup)) == counts and path.read_bytes() != before
 
 
 def test_two_repairs_in_one_second_keep_both_files(path: Path) -> None:
     kept = []
     for limit in (-420, -410):
         change(path, "UPDATE responses SET total = total * 2 WHERE total < ?", limit)
-        kept.append(repair_store(check_store(path)).kept)
+        kept.append(repair_store(check_store(path)).backup)
     assert len({*kept}) == 2 and all(check_store(name).tables[0].broken for name in kept)
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_page_costs_its_rows_alone(path: Path) -> None:
     found = check_store(path)
     assert found.damage and not found.is_sound
     done = repair_store(found)
-    assert done.is_rebuilt and [Path(name).stat().st_mode & 0o777 for name in (done.kept, path)] == [0o600, 0o600]
+    assert done.is_rebuilt and [Path(name).stat().st_mode & 0o777 for name in (done.backup, path)] == [0o600, 0o600]
     again = check_store(path)
     assert again.is_sound and rows(again)["runs"] == 3
     with Store(path) as store:
