@@ -23,12 +23,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEscapeFormatt
 from jinja2.utils import Cycler, Joiner, Namespace
 from markupsafe import Markup
 
-from assay.guard import size_limit as growth
+from assay.guard import size_limit
 from assay.guard.time_limit import ResourceLimit
 
 # Arguments that Jinja adds to calls within loops and blocks, for functions that take a context.
 _JINJA_CALL_VARIABLES = ("_loop_vars", "_block_vars")
-_MEASURED = frozenset({"join", *growth.METHODS})
+_MEASURED = frozenset({"join", *size_limit.METHODS})
 _FORMATS = ("format", "format_map")
 _CONTAINERS = frozenset({list, tuple, dict})
 # Types of data files whose methods a template may call.
@@ -73,13 +73,13 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
 
     code_generator_class = _Generator
     intercepted_binops = frozenset({"*", "**", "%", "+"})
-    concat = staticmethod(growth.joined)
-    size_checked = staticmethod(growth.size_checked)
+    concat = staticmethod(size_limit.joined)
+    size_checked = staticmethod(size_limit.size_checked)
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.globals["namespace"] = _Namespace
-        self.filters |= {name: guarded_filter(self.filters[name], check) for name, check in growth.FILTERS.items()}
+        self.filters |= {name: guarded_filter(self.filters[name], check) for name, check in size_limit.FILTERS.items()}
         self.filters |= {"join": _join, "sum": _sum}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -93,15 +93,15 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """An operation, if its result is not too large."""
-        growth.check_operation(operator, left, right)
+        size_limit.check_operation(operator, left, right)
         found = super().call_binop(context, operator, left, right)
-        return growth.size_checked(found) if isinstance(found, (list, tuple)) else found
+        return size_limit.size_checked(found) if isinstance(found, (list, tuple)) else found
 
     @staticmethod
     def concatenated(parts: tuple[Any, ...], join: Callable[[Iterable[Any]], str] | None = None) -> str:
         """`a ~ b ~ c`; with autoescaping, `join` escapes."""
         texts = list(map(str, parts))
-        growth.check_size(sum(map(len, texts)))
+        size_limit.check_size(sum(map(len, texts)))
         return "".join(texts) if join is None else join(parts)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805  (as in Jinja)
@@ -113,7 +113,7 @@ class GuardedEnvironment(ImmutableSandboxedEnvironment):
         if not __self.is_safe_callable(__obj):
             raise SecurityError(f"{__obj!r} is not safely callable")
         found = __context.call(__obj, *args, **kwargs)
-        return growth.size_checked(found) if type(found) in _CONTAINERS else found
+        return size_limit.size_checked(found) if type(found) in _CONTAINERS else found
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """`str.format` and `str.format_map` as in Jinja's sandbox, with a limit on their output."""
@@ -144,10 +144,10 @@ class _Formatter(SandboxedFormatter):
     _size = 0
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        growth.check_specification(format_spec)
+        size_limit.check_specification(format_spec)
         text = super().format_field(value, format_spec)
         self._size += len(text)
-        growth.check_size(self._size)
+        size_limit.check_size(self._size)
         return text
 
 
@@ -160,10 +160,10 @@ class _Namespace(Namespace):
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         Namespace.__init__(*args, **kwargs)
-        growth.size_checked(args[0])
+        size_limit.size_checked(args[0])
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, growth.size_checked(value))
+        super().__setitem__(name, size_limit.size_checked(value))
 
 
 def guarded_filter(function: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
@@ -183,7 +183,7 @@ def _measured(owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str,
     if name == "join":
         return (_listed(owner, args[0]), *args[1:]) if args else args
     given = {key: value for key, value in kwargs.items() if key not in _JINJA_CALL_VARIABLES}
-    growth.METHODS[name](owner, *args, **given)
+    size_limit.METHODS[name](owner, *args, **given)
     return args
 
 
@@ -191,7 +191,7 @@ def _listed(separator: Any, items: Iterable[Any]) -> list[Any]:
     """The items of a join, size-checked."""
     listed = list(items)
     sizes = sum(len(item) if isinstance(item, (str, bytes)) else len(str(item)) for item in listed)
-    growth.check_size(sizes + len(separator) * len(listed))
+    size_limit.check_size(sizes + len(separator) * len(listed))
     return listed
 
 
@@ -209,5 +209,5 @@ def _sum(environment: Any, iterable: Iterable[Any], attribute: str | int | None 
     if attribute is not None:
         iterable = map(make_attrgetter(environment, attribute), iterable)
     for item in iterable:
-        start = growth.size_checked(start + item)
+        start = size_limit.size_checked(start + item)
     return start

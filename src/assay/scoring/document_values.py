@@ -13,7 +13,7 @@ from assay.core.results import TaskResult
 from assay.core.scores import Sample
 from assay.core.specs import Scoring
 from assay.scoring.aggregate import aggregation_names, document_clusters
-from assay.scoring.metrics import value_types as reading
+from assay.scoring.metrics import value_types
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 
 # Aggregations that are the mean of one number per document.
@@ -64,7 +64,7 @@ def _readable(values: list[Any], aggregation: str, with_texts: bool) -> Sequence
         return [tuple(value) for value in values]  # texts are numbered when both runs are compared, not before
     try:
         read = AGGREGATIONS[aggregation].read(values)
-    except reading.Unreadable:
+    except value_types.Unreadable:
         return None
     return read if isinstance(read, list) and all(map(_is_value, read)) else None
 

@@ -9,8 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from assay.core.errors import did_you_mean
-from assay.scoring.extraction import letters, numbers
-from assay.scoring.extraction import spans as texts
+from assay.scoring.extraction import letters, numbers, spans
 from assay.scoring.extraction.extractors import Extractor, FoundAnswer, TruncationRule
 
 
@@ -49,13 +48,13 @@ EXTRACTORS: dict[str, ExtractorRule] = {
     "number_boxed": ExtractorRule(lambda question: numbers.boxed, _WHOLE),
     "number_statement": ExtractorRule(lambda question: numbers.statement, _NEEDS_TEXT_AFTER),
     "number_last": ExtractorRule(lambda question: numbers.last, _SKIPPED),
-    "choice_exact": ExtractorRule(lambda question: texts.choice_exact(question.choices), _WHOLE),
-    "choice_statement": ExtractorRule(lambda question: texts.choice_statement(question.choices), _NEEDS_TEXT_AFTER),
-    "choice_leading": ExtractorRule(lambda question: texts.choice_leading(question.choices), _NEEDS_TEXT_AFTER),
-    "choice_only": ExtractorRule(lambda question: texts.choice_only(question.choices), _SKIPPED),
-    "first_line": ExtractorRule(lambda question: texts.first_line, _NEEDS_TEXT_AFTER),
-    "last_line": ExtractorRule(lambda question: texts.last_line, _SKIPPED),
-    "whole": ExtractorRule(lambda question: texts.whole, _WHOLE),
+    "choice_exact": ExtractorRule(lambda question: spans.choice_exact(question.choices), _WHOLE),
+    "choice_statement": ExtractorRule(lambda question: spans.choice_statement(question.choices), _NEEDS_TEXT_AFTER),
+    "choice_leading": ExtractorRule(lambda question: spans.choice_leading(question.choices), _NEEDS_TEXT_AFTER),
+    "choice_only": ExtractorRule(lambda question: spans.choice_only(question.choices), _SKIPPED),
+    "first_line": ExtractorRule(lambda question: spans.first_line, _NEEDS_TEXT_AFTER),
+    "last_line": ExtractorRule(lambda question: spans.last_line, _SKIPPED),
+    "whole": ExtractorRule(lambda question: spans.whole, _WHOLE),
 }
 
 # Name → extractors in the order in which they are tried: the most reliable form of an answer first.

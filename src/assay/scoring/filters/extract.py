@@ -13,7 +13,7 @@ from assay.core.errors import DataError, Fault
 from assay.core.scores import Extraction
 from assay.guard.regex import check_search_time
 from assay.scoring.extraction.extractors import Extractor, FoundAnswer, extract_all, stripped
-from assay.scoring.extraction.extractors import extract as first_found
+from assay.scoring.extraction.extractors import extract as extract_first
 from assay.scoring.extraction.numbers import canonical
 from assay.scoring.extraction.rule_lists import QuestionContext, extractor_names, make_extractors
 from assay.scoring.filters.text_filters import INVALID
@@ -72,7 +72,7 @@ class Extract:
         return answers, tuple(extractions)
 
     def _read(self, text: Any, extractors: Sequence[Extractor], is_truncated: bool) -> Extraction:
-        found = first_found(text if isinstance(text, str) else "", extractors, is_truncated)
+        found = extract_first(text if isinstance(text, str) else "", extractors, is_truncated)
         if not self.reads_numbers or found.answer is None:
             return found
         return replace(found, answer=self.comparable(found.answer))

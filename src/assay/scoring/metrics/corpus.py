@@ -16,8 +16,7 @@ from assay.core.packages import require
 from assay.core.progress import ProgressCallback, ignore_progress
 from assay.core.scores import Estimate
 from assay.scoring.metrics.value_types import Unreadable
-from assay.stats import bootstrap
-from assay.stats import lm_eval_bootstrap as harness_bootstrap
+from assay.stats import bootstrap, lm_eval_bootstrap
 
 _SEGMENTS_AT_ONCE = 100
 _EXPECTED = "[right text or texts, generated text]"
@@ -37,7 +36,7 @@ def clustered_estimate(corpus: Corpus, clusters: Sequence[str]) -> Estimate:
 def harness_stderr(corpus: Corpus, iterations: int, report: ProgressCallback) -> float | None:
     """lm-eval's bootstrap standard error: its resamples are of documents, here represented by indices."""
     corpus.count(report)
-    return harness_bootstrap.harness_stderr(corpus.indices, corpus.scores, iterations, report)
+    return lm_eval_bootstrap.harness_stderr(corpus.indices, corpus.scores, iterations, report)
 
 
 class Corpus:

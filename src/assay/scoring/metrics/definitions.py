@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.scoring.scorers import choice_methods as methods
-from assay.scoring.scorers import choice_orders as rotation
-from assay.scoring.scorers import draws
-from assay.scoring.scorers import generated_answer as answer
-from assay.scoring.scorers import multiple_choice as choice
-from assay.scoring.scorers import rouge as overlap
-from assay.scoring.scorers import squad as spans
-from assay.scoring.scorers import text_likelihood as continuation
+from assay.scoring.scorers import (
+    choice_methods,
+    choice_orders,
+    draws,
+    generated_answer,
+    multiple_choice,
+    rouge,
+    squad,
+    text_likelihood,
+)
 
 Value = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -63,9 +65,9 @@ _MATCH_OPTIONS = frozenset({"regexes_to_ignore", "ignore_case", "ignore_punctuat
 
 def _accuracy(method: str, description: str, *option_names: str) -> MetricDefinition:
     """Accuracy under a scoring method; with several orders of the choices, the mean over them."""
-    value = choice.accuracy_by(methods.METHODS[method].scores)
-    values = {_CHOICE: value, _ROTATED: rotation.mean_of(value)}
-    name = methods.METHODS[method].metric
+    value = multiple_choice.accuracy_by(choice_methods.METHODS[method].scores)
+    values = {_CHOICE: value, _ROTATED: choice_orders.mean_of(value)}
+    name = choice_methods.METHODS[method].metric
     return MetricDefinition(name, "mean", True, values, description, frozenset(option_names), span=_SHARE)
 
 
@@ -74,10 +76,10 @@ acc = MetricDefinition(
     "mean",
     True,
     {
-        _CHOICE: choice.accuracy,
-        _SCORES: choice.accuracy,
-        _ROTATED: rotation.mean_of(choice.accuracy),
-        _CONTINUATION: continuation.greedy,
+        _CHOICE: multiple_choice.accuracy,
+        _SCORES: multiple_choice.accuracy,
+        _ROTATED: choice_orders.mean_of(multiple_choice.accuracy),
+        _CONTINUATION: text_likelihood.greedy,
     },
     "share of documents whose most likely choice is right (or whose continuation is the greedy one)",
     span=_SHARE,
@@ -100,10 +102,10 @@ exact_match = MetricDefinition(
     "mean",
     True,
     {
-        _GENERATED: answer.exact_match,
-        _CHOICE: choice.exact_match,
-        _ROTATED: rotation.mean_of(choice.exact_match),
-        _ROTATED_ANSWER: rotation.answers_match,
+        _GENERATED: generated_answer.exact_match,
+        _CHOICE: multiple_choice.exact_match,
+        _ROTATED: choice_orders.mean_of(multiple_choice.exact_match),
+        _ROTATED_ANSWER: choice_orders.answers_match,
     },
     "share of answers equal to a right one",
     _MATCH_OPTIONS,
@@ -113,14 +115,14 @@ brier_score = MetricDefinition(
     "brier_score",
     "brier_score",
     False,
-    {_CHOICE: choice.probabilities, _SCORES: choice.probabilities},
+    {_CHOICE: multiple_choice.probabilities, _SCORES: multiple_choice.probabilities},
     "Brier score: squared distance between the choices' probabilities and the truth",
 )
 ece = MetricDefinition(
     "ece",
     "ece",
     False,
-    {_CHOICE: choice.confidence, _SCORES: choice.confidence},
+    {_CHOICE: multiple_choice.confidence, _SCORES: multiple_choice.confidence},
     "expected calibration error (ECE) of the choices' probabilities, in ten bins of equal width",
 )
 
@@ -136,38 +138,43 @@ ece_adaptive = _by_confidence(
     "ece_adaptive",
     False,
     "expected calibration error in ten bins of equal mass",
-    choice.confidence,
+    multiple_choice.confidence,
 )
-auroc = _by_confidence("auroc", True, "AUROC of confidence: P(right answer is surer than wrong one)", choice.confidence)
+auroc = _by_confidence(
+    "auroc", True, "AUROC of confidence: P(right answer is surer than wrong one)", multiple_choice.confidence
+)
 aurc = _by_confidence(
-    "aurc", False, "area under the risk-coverage curve: error rate averaged over all coverages", choice.confidence
+    "aurc",
+    False,
+    "area under the risk-coverage curve: error rate averaged over all coverages",
+    multiple_choice.confidence,
 )
 selective_acc = _by_confidence(
     "selective_acc",
     True,
     "selective accuracy on the most confident documents; coverage: 0.8, or a list; reported as selective_acc@0.8",
-    choice.covered_confidence,
+    multiple_choice.covered_confidence,
     "coverage",
 )
 log_loss = MetricDefinition(
     "log_loss",
     "mean_of_known",
     False,
-    {_CHOICE: choice.log_loss, _SCORES: choice.log_loss},
+    {_CHOICE: multiple_choice.log_loss, _SCORES: multiple_choice.log_loss},
     "negative log-likelihood of the right choice, normalised over the choices",
 )
 cohen_kappa = MetricDefinition(
     "cohen_kappa",
     "cohen_kappa",
     True,
-    {_CHOICE: choice.position_pair, _SCORES: choice.position_pair},
+    {_CHOICE: multiple_choice.position_pair, _SCORES: multiple_choice.position_pair},
     "Cohen's kappa of right and predicted labels: agreement beyond chance",
 )
 greedy_choice = MetricDefinition(
     "greedy_choice",
     "mean",
     None,
-    {_CHOICE: choice.greedy_choice, _ROTATED: rotation.mean_of(choice.greedy_choice)},
+    {_CHOICE: multiple_choice.greedy_choice, _ROTATED: choice_orders.mean_of(multiple_choice.greedy_choice)},
     "share of documents for which greedy decoding would produce one of the choices",
     span=_SHARE,
 )
@@ -175,7 +182,7 @@ choice_mass = MetricDefinition(
     "choice_mass",
     "mean",
     None,
-    {_CHOICE: choice.mass, _ROTATED: rotation.mean_of(choice.mass)},
+    {_CHOICE: multiple_choice.mass, _ROTATED: choice_orders.mean_of(multiple_choice.mass)},
     "total probability of all choices, before normalisation",
     span=_SHARE,
 )
@@ -183,7 +190,7 @@ rotation_agreement = MetricDefinition(
     "rotation_agreement",
     "mean",
     True,
-    {_ROTATED: rotation.agreement, _ROTATED_ANSWER: rotation.answers_agree},
+    {_ROTATED: choice_orders.agreement, _ROTATED_ANSWER: choice_orders.answers_agree},
     "share of documents with the same prediction in every order of the choices",
     span=_SHARE,
 )
@@ -191,7 +198,7 @@ rotation_all = MetricDefinition(
     "rotation_all",
     "mean",
     True,
-    {_ROTATED: rotation.all_right, _ROTATED_ANSWER: rotation.answers_all_match},
+    {_ROTATED: choice_orders.all_right, _ROTATED_ANSWER: choice_orders.answers_all_match},
     "share of documents that are right in every order of the choices",
     span=_SHARE,
 )
@@ -199,7 +206,7 @@ rotation_vote = MetricDefinition(
     "rotation_vote",
     "mean",
     True,
-    {_ROTATED: rotation.vote, _ROTATED_ANSWER: rotation.answers_vote},
+    {_ROTATED: choice_orders.vote, _ROTATED_ANSWER: choice_orders.answers_vote},
     "accuracy of the majority prediction over orders of the choices",
     span=_SHARE,
 )
@@ -207,21 +214,21 @@ choice_margin = MetricDefinition(
     "choice_margin",
     "mean_of_known",
     None,
-    {_CHOICE: choice.margin, _SCORES: choice.margin},
+    {_CHOICE: multiple_choice.margin, _SCORES: multiple_choice.margin},
     "log-likelihood margin between the most likely choice and the next",
 )
 position_bias = MetricDefinition(
     "position_bias",
     "position_bias",
     False,
-    {_CHOICE: choice.position_pair, _SCORES: choice.position_pair},
+    {_CHOICE: multiple_choice.position_pair, _SCORES: multiple_choice.position_pair},
     "position bias: total variation distance between predicted and right positions of choices",
 )
 positions = MetricDefinition(
     "positions",
     "mean",
     None,
-    {_CHOICE: choice.positions, _SCORES: choice.positions},
+    {_CHOICE: multiple_choice.positions, _SCORES: multiple_choice.positions},
     "share of documents in which each position is predicted: position_0, position_1, …",
     gives_many=True,
     span=_SHARE,
@@ -230,14 +237,14 @@ f1 = MetricDefinition(
     "f1",
     "f1",
     True,
-    {_CHOICE: choice.label_pair, _SCORES: choice.label_pair, _GENERATED: answer.label_pair},
+    {_CHOICE: multiple_choice.label_pair, _SCORES: multiple_choice.label_pair, _GENERATED: generated_answer.label_pair},
     "F1 of label 1 over documents",
 )
 mcc = MetricDefinition(
     "mcc",
     "matthews_corrcoef",
     True,
-    {_CHOICE: choice.label_pair, _SCORES: choice.label_pair, _GENERATED: answer.label_pair},
+    {_CHOICE: multiple_choice.label_pair, _SCORES: multiple_choice.label_pair, _GENERATED: generated_answer.label_pair},
     "Matthews correlation coefficient of right and predicted labels",
 )
 # lm-eval's default for `likelihood` is the mean, which is undefined for pairs: a task must have its own aggregation.
@@ -245,7 +252,7 @@ likelihood = MetricDefinition(
     "likelihood",
     "mean",
     True,
-    {_CHOICE: choice.likelihoods, _SCORES: choice.likelihoods},
+    {_CHOICE: multiple_choice.likelihoods, _SCORES: multiple_choice.likelihoods},
     "log-likelihoods of all choices, for a task's own aggregation",
 )
 acc_all = MetricDefinition(
@@ -260,43 +267,43 @@ perplexity = MetricDefinition(
     "perplexity",
     "perplexity",
     False,
-    {_CONTINUATION: continuation.log_probability},
+    {_CONTINUATION: text_likelihood.log_probability},
     "exp of the mean negative log-likelihood per document",
 )
 word_perplexity = MetricDefinition(
-    "word_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_word}, "perplexity per word"
+    "word_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_word}, "perplexity per word"
 )
 byte_perplexity = MetricDefinition(
-    "byte_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_byte}, "perplexity per byte"
+    "byte_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_byte}, "perplexity per byte"
 )
 bits_per_byte = MetricDefinition(
-    "bits_per_byte", "bits_per_byte", False, {_ROLLING: continuation.per_byte}, "bits per byte (compression rate)"
+    "bits_per_byte", "bits_per_byte", False, {_ROLLING: text_likelihood.per_byte}, "bits per byte (compression rate)"
 )
 token_perplexity = MetricDefinition(
-    "token_perplexity", "weighted_perplexity", False, {_ROLLING: continuation.per_token}, "perplexity per token"
+    "token_perplexity", "weighted_perplexity", False, {_ROLLING: text_likelihood.per_token}, "perplexity per token"
 )
 nats_per_token = MetricDefinition(
-    "nats_per_token", "weighted_nats", False, {_ROLLING: continuation.per_token}, "cross-entropy per token, in nats"
+    "nats_per_token", "weighted_nats", False, {_ROLLING: text_likelihood.per_token}, "cross-entropy per token, in nats"
 )
 document_perplexity = MetricDefinition(
     "document_perplexity",
     "mean_of_known",
     False,
-    {_ROLLING: continuation.token_perplexity},
+    {_ROLLING: text_likelihood.token_perplexity},
     "mean of the documents' perplexities per token",
 )
 document_perplexity_median = MetricDefinition(
     "document_perplexity_median",
     "median_of_known",
     False,
-    {_ROLLING: continuation.token_perplexity},
+    {_ROLLING: text_likelihood.token_perplexity},
     "median of the documents' perplexities per token",
 )
 squad_em = MetricDefinition(
     "squad_em",
     "mean",
     True,
-    {_GENERATED: spans.squad_em},
+    {_GENERATED: squad.squad_em},
     "SQuAD exact match: ignores case, punctuation and articles; no_answer: words for no answer",
     frozenset({"no_answer"}),
     span=_SHARE,
@@ -305,7 +312,7 @@ squad_f1 = MetricDefinition(
     "squad_f1",
     "mean",
     True,
-    {_GENERATED: spans.squad_f1},
+    {_GENERATED: squad.squad_f1},
     "SQuAD token F1 with the closest right answer; no_answer: words for no answer",
     frozenset({"no_answer"}),
     span=_SHARE,
@@ -320,7 +327,7 @@ bypass = MetricDefinition(
 
 
 def _corpus(name: str, higher_is_better: bool, description: str) -> MetricDefinition:
-    return MetricDefinition(name, name, higher_is_better, {_GENERATED: answer.text_pair}, description)
+    return MetricDefinition(name, name, higher_is_better, {_GENERATED: generated_answer.text_pair}, description)
 
 
 bleu = _corpus("bleu", True, "corpus BLEU, 0 to 100 (sacrebleu)")
@@ -330,7 +337,7 @@ ter = _corpus("ter", False, "translation edit rate: edits per reference word, in
 
 
 def _rouge(kind: str, description: str) -> MetricDefinition:
-    values = {_GENERATED: overlap.Rouge(kind)}
+    values = {_GENERATED: rouge.Rouge(kind)}
     return MetricDefinition(kind, "mean", True, values, description, frozenset({"use_stemmer"}), span=_SHARE)
 
 

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from assay.core.progress import ProgressCallback
 from assay.core.scores import Estimate
-from assay.stats import absolute_gaps as gaps
-from assay.stats import bootstrap
-from assay.stats import lm_eval_bootstrap as harness_bootstrap
+from assay.stats import absolute_gaps, bootstrap, lm_eval_bootstrap
 
 Floats = NDArray[np.float64]
 # Number of ECE bins.
@@ -26,7 +24,7 @@ BINS = 10
 def estimate(values: Sequence[Any], statistic: str) -> Estimate:
     """The named statistic, with bootstrap standard error and interval."""
     if statistic in GAP_STATISTICS and len(values):
-        return gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](np.asarray(values, dtype=np.float64)))
+        return absolute_gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](np.asarray(values, dtype=np.float64)))
     array = np.asarray(values, dtype=np.float64)
     if statistic in COUNT_STATISTICS and len(values):
         pairs, counts = np.unique(array, axis=0, return_counts=True)
@@ -42,7 +40,7 @@ def clustered_estimate(values: Sequence[Any], statistic: str, clusters: Sequence
     """The same with a cluster bootstrap."""
     array = np.asarray(values, dtype=np.float64)
     if statistic in GAP_STATISTICS and len(values):
-        return gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](array), clusters)
+        return absolute_gaps.absolute_gaps_estimate(*GAP_STATISTICS[statistic](array), clusters)
     return bootstrap.spread(bootstrap.cluster_bootstrap(array, clusters, STATISTICS[statistic], bootstrap.Resampling()))
 
 
@@ -53,7 +51,7 @@ def harness_stderr(values: Sequence[Any], statistic: str, iterations: int, repor
         array, of_rows = _counted(array, statistic)
     elif statistic == "median" and len(values):
         array, of_rows = _ranked(array)
-    return harness_bootstrap.harness_stderr(array, of_rows, iterations, report)
+    return lm_eval_bootstrap.harness_stderr(array, of_rows, iterations, report)
 
 
 def _counted(values: Floats, statistic: str) -> tuple[NDArray[Any], Callable[[Any], Floats]]:

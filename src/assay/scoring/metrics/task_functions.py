@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from assay.core.scores import Estimate
-from assay.scoring.metrics import value_types as reading
+from assay.scoring.metrics import value_types
 from assay.scoring.metrics.aggregations import Aggregation, no_stderr
 from assay.stats import means
 
@@ -42,7 +42,7 @@ def _estimate(function: Function, values: Sequence[Any], clusters: Sequence[str]
     if not values:
         return means.empty_estimate(METHOD)
     started = time.process_time()
-    value = reading.as_number(function(list(values)))
+    value = value_types.as_number(function(list(values)))
     is_long = time.process_time() - started > _MOST_SECONDS
     found = None if is_long else _bootstrap_estimate(function, values, clusters, value)
     return Estimate(value, None, None, None, len(values), METHOD, means.LEVEL) if found is None else found
@@ -58,7 +58,7 @@ def _bootstrap_estimate(
 
     def of_rows(rows: Any) -> Any:
         return np.array(
-            [reading.as_number(function([values[index] for index in row])) for row in rows.astype(int).tolist()]
+            [value_types.as_number(function([values[index] for index in row])) for row in rows.astype(int).tolist()]
         )
 
     indices, how = np.arange(len(values), dtype=np.float64), bootstrap.Resampling(0, REPLICATES)
@@ -78,7 +78,7 @@ def _bootstrap_estimate(
 def _is_deterministic(function: Function, values: Sequence[Any], value: float) -> bool:
     """Whether the same values give the same number again, and quickly."""
     started = time.process_time()
-    again = reading.as_number(function(list(values)))
+    again = value_types.as_number(function(list(values)))
     return again == value and (time.process_time() - started) * REPLICATES <= _MOST_SECONDS
 
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.stats import pass_at_k as stats
+from assay.stats import pass_at_k as estimators
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class DrawsView:
 
 def pass_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
     """Probability that one of k draws is right."""
-    return stats.pass_at_k(len(view.values), view.right, options["k"])
+    return estimators.pass_at_k(len(view.values), view.right, options["k"])
 
 
 def pass_hat_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
     """Probability that all of k draws are right."""
-    return stats.pass_hat_k(len(view.values), view.right, options["k"])
+    return estimators.pass_hat_k(len(view.values), view.right, options["k"])
 
 
 def g_pass_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
     """Probability that at least the share tau of k draws is right."""
-    return stats.g_pass_at_k(len(view.values), view.right, options["k"], options["tau"])
+    return estimators.g_pass_at_k(len(view.values), view.right, options["k"], options["tau"])
 
 
 def mean_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
     """The mean of k draws."""
-    return stats.mean_at_k(view.values, options["k"])
+    return estimators.mean_at_k(view.values, options["k"])
 
 
 def majority_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
@@ -60,4 +60,4 @@ def majority_at_k(view: DrawsView, options: Mapping[str, Any]) -> float | None:
 
     # A random stream per document, so that no document's value depends on the others.
     generator = np.random.default_rng((view.document_id, n, k))
-    return stats.majority_at_k(view.answers, [value == 1 for value in view.values], k, generator)
+    return estimators.majority_at_k(view.answers, [value == 1 for value in view.values], k, generator)
