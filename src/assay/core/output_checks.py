@@ -119,13 +119,13 @@ def _plain(answer: object, request: Request) -> Output | Failure:
 def _plain_logprob(answer: Any) -> Logprob:
     total = _convert_field("total", answer.total, _as_logprob, "a number")
     return Logprob(
-        total,
-        _count("token_count", answer.token_count),
-        _convert_field("is_greedy", answer.is_greedy, _as_bool, "True or False"),
-        _count("prompt_tokens", answer.prompt_tokens),
-        _count("truncated", answer.truncated),
-        _with_zero_probability_note(_notes(answer.notes), [total]),
-        None if answer.windows is None else _count("windows", answer.windows),
+        total=total,
+        token_count=_count("token_count", answer.token_count),
+        is_greedy=_convert_field("is_greedy", answer.is_greedy, _as_bool, "True or False"),
+        prompt_tokens=_count("prompt_tokens", answer.prompt_tokens),
+        truncated=_count("truncated", answer.truncated),
+        notes=_with_zero_probability_note(_notes(answer.notes), [total]),
+        windows=None if answer.windows is None else _count("windows", answer.windows),
     )
 
 

@@ -168,7 +168,15 @@ def unflatten(row: FlatOutput) -> Output:
     data = json.loads(extra or "{}")
     notes = tuple(data.get("notes", ()))
     if total is not None:
-        return Logprob(total, token_count, bool(is_greedy), prompt_tokens, truncated, notes, data.get("windows"))
+        return Logprob(
+            total=total,
+            token_count=token_count,
+            is_greedy=bool(is_greedy),
+            prompt_tokens=prompt_tokens,
+            truncated=truncated,
+            notes=notes,
+            windows=data.get("windows"),
+        )
     if "text" in data:
         return Text(data["text"], data["finish"], token_count, prompt_tokens, truncated, notes)
     if "scores" in data:

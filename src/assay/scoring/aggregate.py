@@ -268,7 +268,15 @@ def _group_result(group: GroupSpec, leaves: tuple[str, ...], results: Sequence[T
         sum(task.sample_len for task in results),
         sum_denominators([task.denominators for task in results]),
     )
-    return GroupResult(group, leaves, metrics, size, texts, counts_of_all, problem)
+    return GroupResult(
+        spec=group,
+        leaves=leaves,
+        metrics=metrics,
+        sample_len=size,
+        texts=texts,
+        denominators=counts_of_all,
+        problem=problem,
+    )
 
 
 def _without_value(metric: MetricResult) -> MetricResult:

@@ -205,7 +205,15 @@ class DocumentScorer:
         if self.draw_metrics:
             draw_metrics, draw_scores = self._draw_metric_values(pipeline, document, instance, grouped)
             values.update(draw_metrics)
-        return Sample(document.id, pipeline.name, tuple(filtered), values, extractions, draw_scores, changed)
+        return Sample(
+            document.id,
+            pipeline.name,
+            filtered=tuple(filtered),
+            values=values,
+            extractions=extractions,
+            draws=draw_scores,
+            document=changed,
+        )
 
     def _apply_steps(
         self,
@@ -398,7 +406,14 @@ def document_scorer(scoring: Scoring, where: str) -> DocumentScorer:
     gives_many = any(bound_metric.may_give_many for bound_metric in bound_metrics)
     draw_metrics = _draw_metrics(scoring, specs, where)
     return DocumentScorer(
-        where, scoring.scorer, view, bound_metrics, pipelines, scoring.process, gives_many, draw_metrics
+        where=where,
+        shape=scoring.scorer,
+        view=view,
+        bound_metrics=bound_metrics,
+        pipelines=pipelines,
+        process=scoring.process,
+        may_give_many=gives_many,
+        draw_metrics=draw_metrics,
     )
 
 
@@ -474,7 +489,15 @@ def _step(spec: FilterSpec, where: str) -> _Step:
         pattern = re.compile(spec.options.get("regex_pattern", HASH_PATTERN)), which
     tracer = made if isinstance(made, TracingFilter) else None
     searches_patterns = not is_task_code and (tracer is not None or spec.name in _EXTRACTING)
-    return _Step(spec.name, made, is_task_code, frozenset(_fallbacks(spec, made)), pattern, tracer, searches_patterns)
+    return _Step(
+        name=spec.name,
+        filter=made,
+        is_task_code=is_task_code,
+        fallbacks=frozenset(_fallbacks(spec, made)),
+        pattern=pattern,
+        tracer=tracer,
+        searches_patterns=searches_patterns,
+    )
 
 
 def _fallbacks(spec: FilterSpec, made: Filter) -> list[str]:

@@ -46,7 +46,13 @@ def document_values(scoring: Scoring, result: TaskResult, with_texts: bool = Fal
             own_clusters = None if clusters is None else [clusters[document_id] for document_id in document_ids]
             found.append(
                 DocumentValues(
-                    result.name, metric.metric, metric.filter, aggregation, document_ids, values, own_clusters
+                    task=result.name,
+                    metric=metric.metric,
+                    filter=metric.filter,
+                    aggregation=aggregation,
+                    documents=document_ids,
+                    values=values,
+                    clusters=own_clusters,
                 )
             )
     return found

@@ -45,7 +45,16 @@ def absolute_gaps_estimate(
     ((gaps, replicates),) = bootstrap_gaps([(parts, weights)], clusters, seed, DEFAULT_REPLICATES)
     value, cluster_count = float(np.abs(gaps).sum()), None if clusters is None else len(set(clusters))
     if np.isnan(value) or not len(replicates):
-        return Estimate(None if np.isnan(value) else value, None, None, None, n, "gap-bootstrap", LEVEL, cluster_count)
+        return Estimate(
+            None if np.isnan(value) else value,
+            None,
+            None,
+            None,
+            n=n,
+            method="gap-bootstrap",
+            level=LEVEL,
+            clusters=cluster_count,
+        )
     whole = _gap_interval(gaps, replicates, n, cluster_count)
     return spread(whole) if whole.high is None else spread(replace(whole, high=min(upper_bound, whole.high)))
 
@@ -94,13 +103,13 @@ def _gap_interval(gaps: Values, replicates: Values, n: int, clusters: int | None
     """
     value = float(np.abs(gaps).sum())
     if not np.all(np.isfinite(replicates)):  # some resamples have no such gaps
-        return Estimate(value, None, None, None, n, "gap-bootstrap", LEVEL, clusters)
+        return Estimate(value, None, None, None, n=n, method="gap-bootstrap", level=LEVEL, clusters=clusters)
     noise = replicates - gaps
     below, above = expanded_tails(n if clusters is None else clusters)
     low = max(0.0, value - float(np.quantile(np.abs(noise).sum(axis=1), above)))
     high = max(value, value - float(np.quantile(noise @ np.sign(gaps), below)))
     error = float(np.std(np.abs(replicates).sum(axis=1), ddof=1))
-    return Estimate(value, error, low, high, n, "gap-bootstrap", LEVEL, clusters)
+    return Estimate(value, error, low, high, n=n, method="gap-bootstrap", level=LEVEL, clusters=clusters)
 
 
 @dataclass(frozen=True, slots=True)

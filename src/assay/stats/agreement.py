@@ -162,16 +162,18 @@ def kappa_of_table(table: Sequence[Sequence[int]]) -> Estimate:
     first, second = [sum(row) for row in shares], [sum(column) for column in zip(*shares, strict=True)]
     seen, chance = sum(shares[i][i] for i in labels), sum(first[i] * second[i] for i in labels)
     if chance >= 1:
-        return Estimate(None, None, None, None, n, "delta", LEVEL)
+        return Estimate(None, None, None, None, n=n, method="delta", level=LEVEL)
     agreed = sum(shares[i][i] * ((1 - chance) - (second[i] + first[i]) * (1 - seen)) ** 2 for i in labels)
     off_diagonal = sum(shares[i][j] * (second[i] + first[j]) ** 2 for i in labels for j in labels if i != j)
     whole = agreed + (1 - seen) ** 2 * off_diagonal
     spread = whole - (seen * chance - 2 * chance + seen) ** 2
     value, error = (seen - chance) / (1 - chance), math.sqrt(max(0.0, spread) / n) / (1 - chance) ** 2
     if spread <= _TOLERANCE * whole:  # all items agree, or a rater gives one rating to all: the variance is unknown
-        return Estimate(value, None, None, None, n, "delta", LEVEL)
+        return Estimate(value, None, None, None, n=n, method="delta", level=LEVEL)
     half_width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
-    return Estimate(value, error, max(-1.0, value - half_width), min(1.0, value + half_width), n, "delta", LEVEL)
+    return Estimate(
+        value, error, max(-1.0, value - half_width), min(1.0, value + half_width), n=n, method="delta", level=LEVEL
+    )
 
 
 def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> Estimate:
@@ -193,18 +195,18 @@ def clustered_kappa(first: Floats, second: Floats, units: NDArray[np.int64]) -> 
     p, q = float(first.mean()), float(second.mean())
     seen, chance = float((first == second).mean()), p * q + (1 - p) * (1 - q)
     if chance >= 1:
-        return Estimate(None, None, None, None, n, "clustered-delta", LEVEL, clusters)
+        return Estimate(None, None, None, None, n=n, method="clustered-delta", level=LEVEL, clusters=clusters)
     value = (seen - chance) / (1 - chance)
     by_chance = np.where(first == 1, q, 1 - q) + np.where(second == 1, p, 1 - p) - 2 * chance
     added = ((first == second) - seen) / (1 - chance) - (1 - seen) / (1 - chance) ** 2 * by_chance
     sums = np.bincount(units, added)
     spread = float((sums * sums).sum())
     if clusters < 2 or spread <= _TOLERANCE * n:  # all items agree, or clusters are alike: the variance is unknown
-        return Estimate(value, None, None, None, n, "clustered-delta", LEVEL, clusters)
+        return Estimate(value, None, None, None, n=n, method="clustered-delta", level=LEVEL, clusters=clusters)
     error = math.sqrt(clusters / (clusters - 1) * spread) / n
     half_width = t_quantile(clusters - 1) * error
     ends = max(-1.0, value - half_width), min(1.0, value + half_width)
-    return Estimate(value, error, *ends, n, "clustered-delta", LEVEL, clusters)
+    return Estimate(value, error, *ends, n=n, method="clustered-delta", level=LEVEL, clusters=clusters)
 
 
 class _Kappas:

@@ -67,7 +67,7 @@ def counted_estimate(counts: Values, statistic: Statistic, seed: Seed = 0) -> Es
     n = int(counts.sum())
     value = float(statistic(counts[None])[0])
     if n < MIN_UNITS:
-        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
+        return Estimate(value, None, None, None, n=n, method="bootstrap", level=LEVEL)
     generator, parts = make_generator(seed), []
     for rows in row_blocks(DEFAULT_REPLICATES, len(counts)):
         parts.append(statistic(generator.multinomial(n, counts / n, size=rows).astype(np.float64)))
@@ -92,7 +92,7 @@ def median_estimate(values: Values, is_upper: bool = False, seed: Seed = 0) -> E
     is_one = is_upper or n % 2 == 1
     value = float(ranked[middle] if is_one else (ranked[middle - 1] + ranked[middle]) / 2)
     if n < MIN_UNITS:
-        return Estimate(value, None, None, None, n, "bootstrap", LEVEL)
+        return Estimate(value, None, None, None, n=n, method="bootstrap", level=LEVEL)
     if is_one:
         found = _at(ranked, generator.beta(middle + 1, n - middle, DEFAULT_REPLICATES))
     else:
@@ -174,9 +174,13 @@ def replicates_estimate(
     is_defined = units >= MIN_UNITS and len(known) >= (1 - MAX_UNDEFINED_SHARE) * len(replicates)
     # Infinite replicates all lie on one side, and dropping them would move that end.
     if not is_defined or not np.isfinite(value) or not np.all(np.isfinite(known)):
-        return Estimate(None if np.isnan(value) else value, None, None, None, n, method, level, clusters)
+        return Estimate(
+            None if np.isnan(value) else value, None, None, None, n=n, method=method, level=level, clusters=clusters
+        )
     low, high = np.quantile(known, expanded_tails(units, level))
-    return Estimate(value, float(np.std(known, ddof=1)), float(low), float(high), n, method, level, clusters)
+    return Estimate(
+        value, float(np.std(known, ddof=1)), float(low), float(high), n=n, method=method, level=level, clusters=clusters
+    )
 
 
 def smallest_p(replicates: int, units: int) -> float:
@@ -274,7 +278,9 @@ def spread(found: Estimate) -> Estimate:
     """
     if found.low is None or found.low != found.high:
         return found
-    return Estimate(found.value, None, None, None, found.n, found.method, found.level, found.clusters)
+    return Estimate(
+        found.value, None, None, None, n=found.n, method=found.method, level=found.level, clusters=found.clusters
+    )
 
 
 def make_generator(seed: Seed) -> np.random.Generator:
@@ -291,7 +297,7 @@ def _bootstrapped(
         return empty_estimate("bootstrap")
     value = float(of_indices(np.arange(n)[None])[0])
     if n < MIN_UNITS:
-        return Estimate(value, None, None, None, n, "bootstrap", how.level)
+        return Estimate(value, None, None, None, n=n, method="bootstrap", level=how.level)
     generator = make_generator(how.seed)
     size = n if documents is None else documents
     parts = [of_indices(generator.integers(0, n, size=(rows, n))) for rows in row_blocks(how.replicates, size)]

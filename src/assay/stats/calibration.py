@@ -33,8 +33,18 @@ def reliability_table(
     for index in np.unique(bin_indices):
         own, right = sure[bin_indices == index], hit[bin_indices == index]
         n, accuracy = len(own), float(right.mean())
-        ends = wilson_interval(float(right.sum()), n)
-        found.append(ReliabilityBin(float(own.min()), float(own.max()), float(own.mean()), accuracy, *ends, n))
+        low, high = wilson_interval(float(right.sum()), n)
+        found.append(
+            ReliabilityBin(
+                least=float(own.min()),
+                most=float(own.max()),
+                confidence=float(own.mean()),
+                accuracy=accuracy,
+                low=low,
+                high=high,
+                n=n,
+            )
+        )
     return tuple(found)
 
 

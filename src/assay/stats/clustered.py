@@ -111,7 +111,9 @@ def _estimate(
 ) -> ClusteredEstimate:
     low, high = ends if ends is not None else (None, None)
     return ClusteredEstimate(
-        Estimate(value, error, low, high, n, method, LEVEL, clusters), clusters, clusters < FEW_CLUSTERS
+        Estimate(value, error, low, high, n=n, method=method, level=LEVEL, clusters=clusters),
+        clusters,
+        clusters < FEW_CLUSTERS,
     )
 
 

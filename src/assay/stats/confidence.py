@@ -63,7 +63,16 @@ def confidence_estimate(
     statistic = measure_by_counts(sure[order], hit[order], measure, coverage)
     value, cluster_count = float(statistic(np.ones((1, n)))[0]), None if clusters is None else count
     if math.isnan(value) or count < MIN_UNITS:
-        return Estimate(None if math.isnan(value) else value, None, None, None, n, method, LEVEL, cluster_count)
+        return Estimate(
+            None if math.isnan(value) else value,
+            None,
+            None,
+            None,
+            n=n,
+            method=method,
+            level=LEVEL,
+            clusters=cluster_count,
+        )
     replicates = [
         statistic(resample_counts if clusters is None else np.take(resample_counts, units, axis=1))
         for resample_counts in bootstrap_counts(count, REPLICATES, seed, n)

@@ -33,7 +33,7 @@ def t_quantile(degrees: float, level: float = LEVEL) -> float:
 
 def empty_estimate(method: str) -> Estimate:
     """The estimate on no documents: None, never zero."""
-    return Estimate(None, None, None, None, 0, method, LEVEL)
+    return Estimate(None, None, None, None, n=0, method=method, level=LEVEL)
 
 
 def standard_error(values: Sequence[float]) -> float | None:
@@ -56,7 +56,9 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
     data = [float(value) for value in values]
     if data and set(data) <= {0.0, 1.0}:
         low, high = wilson_interval(sum(data), len(data))
-        return Estimate(sum(data) / len(data), standard_error(data), low, high, len(data), "wilson", LEVEL)
+        return Estimate(
+            sum(data) / len(data), standard_error(data), low, high, n=len(data), method="wilson", level=LEVEL
+        )
     return _measured(data, may_be_share=True)
 
 
@@ -68,19 +70,19 @@ def _measured(data: Sequence[float], may_be_share: bool = False) -> Estimate:
         return infinite_estimate(data, "t")
     mean, error = _mean(data), standard_error(data)
     if error is None or min(data) == max(data):  # equal values say nothing about how far another would be
-        return Estimate(mean, None, None, None, len(data), "t", LEVEL)
+        return Estimate(mean, None, None, None, n=len(data), method="t", level=LEVEL)
     if may_be_share and is_bounded(data):
         ends = bounded_interval(mean, error, len(data) - 1)
-        return Estimate(mean, error, *ends, len(data), "wilson-t", LEVEL)
+        return Estimate(mean, error, *ends, n=len(data), method="wilson-t", level=LEVEL)
     half_width = t_quantile(len(data) - 1) * error
-    return Estimate(mean, error, mean - half_width, mean + half_width, len(data), "t", LEVEL)
+    return Estimate(mean, error, mean - half_width, mean + half_width, n=len(data), method="t", level=LEVEL)
 
 
 def infinite_estimate(data: Sequence[float], method: str) -> Estimate:
     """The mean of values of which some are not finite, such as a likelihood of 0: infinite, or None."""
     signs = {value for value in data if not math.isfinite(value)}
     value = signs.pop() if len(signs) == 1 else math.nan
-    return Estimate(None if math.isnan(value) else value, None, None, None, len(data), method, LEVEL)
+    return Estimate(None if math.isnan(value) else value, None, None, None, n=len(data), method=method, level=LEVEL)
 
 
 def _mean(data: Sequence[float]) -> float:
@@ -148,13 +150,13 @@ def ratio_estimate(numerators: Sequence[float], denominators: Sequence[float]) -
         return infinite_estimate(top, "delta")
     ratio = math.fsum(top) / total
     if n == 1:
-        return Estimate(ratio, None, None, None, 1, "delta", LEVEL)
+        return Estimate(ratio, None, None, None, n=1, method="delta", level=LEVEL)
     squares = math.fsum([(a - ratio * b) ** 2 for a, b in zip(top, bottom, strict=True)])
     error = math.sqrt(n / (n - 1) * squares) / abs(total)
     if is_rounding_error(error, ratio):
-        return Estimate(ratio, None, None, None, n, "delta", LEVEL)
+        return Estimate(ratio, None, None, None, n=n, method="delta", level=LEVEL)
     half_width = t_quantile(n - 1) * error
-    return Estimate(ratio, error, ratio - half_width, ratio + half_width, n, "delta", LEVEL)
+    return Estimate(ratio, error, ratio - half_width, ratio + half_width, n=n, method="delta", level=LEVEL)
 
 
 def ratio_perplexity_estimate(log_probabilities: Sequence[float], weights: Sequence[float]) -> Estimate:
@@ -185,11 +187,15 @@ def exponential(inner: Estimate) -> Estimate:
         return inner
     value = perplexity_of(inner.value)
     if math.isinf(value):
-        return Estimate(value, None, None, None, inner.n, "log-" + inner.method, inner.level, inner.clusters)
+        return Estimate(
+            value, None, None, None, n=inner.n, method="log-" + inner.method, level=inner.level, clusters=inner.clusters
+        )
     error = None if inner.stderr is None else value * inner.stderr
     low = None if inner.low is None else perplexity_of(inner.low)
     high = None if inner.high is None else perplexity_of(inner.high)
-    return Estimate(value, error, low, high, inner.n, "log-" + inner.method, inner.level, inner.clusters)
+    return Estimate(
+        value, error, low, high, n=inner.n, method="log-" + inner.method, level=inner.level, clusters=inner.clusters
+    )
 
 
 def perplexity_of(value: float) -> float:
@@ -210,4 +216,13 @@ def scaled(inner: Estimate, factor: float) -> Estimate:
     error = None if inner.stderr is None else abs(factor) * inner.stderr
     ends = sorted(factor * end for end in (inner.low, inner.high) if end is not None)
     low, high = ends if len(ends) == 2 else (None, None)
-    return Estimate(factor * inner.value, error, low, high, inner.n, inner.method, inner.level, inner.clusters)
+    return Estimate(
+        factor * inner.value,
+        error,
+        low,
+        high,
+        n=inner.n,
+        method=inner.method,
+        level=inner.level,
+        clusters=inner.clusters,
+    )

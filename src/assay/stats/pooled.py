@@ -37,10 +37,12 @@ def group_estimate(
     if all(leaf.stderr is not None for leaf in leaves):
         error = _combined(shares, [leaf.stderr or 0.0 for leaf in leaves], family_keys)
     if any(leaf.low is None or leaf.high is None for leaf in leaves):
-        return Estimate(value, error, None, None, n, "group", LEVEL, _clusters(leaves))
+        return Estimate(value, error, None, None, n=n, method="group", level=LEVEL, clusters=_clusters(leaves))
     below = _combined(shares, [(leaf.value or 0.0) - (leaf.low or 0.0) for leaf in leaves], family_keys)
     above = _combined(shares, [(leaf.high or 0.0) - (leaf.value or 0.0) for leaf in leaves], family_keys)
-    return Estimate(value, error, value - below, value + above, n, "mover", LEVEL, _clusters(leaves))
+    return Estimate(
+        value, error, value - below, value + above, n=n, method="mover", level=LEVEL, clusters=_clusters(leaves)
+    )
 
 
 def _clusters(leaves: Sequence[Estimate]) -> int | None:

@@ -68,20 +68,20 @@ def finite_estimate(values: Sequence[float], total: int) -> Estimate:
     mean, spread = math.fsum(data) / n, standard_error(data)
     method = "finite-wilson" if is_binary(data) else "finite-wilson-t" if is_bounded(data) else "finite-t"
     if n == total:
-        return Estimate(mean, 0.0, mean, mean, n, method, LEVEL)
+        return Estimate(mean, 0.0, mean, mean, n=n, method=method, level=LEVEL)
     error = None if spread is None else spread * math.sqrt(1 - n / total)
     if method == "finite-wilson":
         worth = n * (total - 1) / (total - n)
         ends = wilson_interval(mean * worth, worth)
     elif error is None or is_rounding_error(error, mean):
-        return Estimate(mean, None, None, None, n, method, LEVEL)
+        return Estimate(mean, None, None, None, n=n, method=method, level=LEVEL)
     elif method == "finite-wilson-t":
         ends = bounded_interval(mean, error, n - 1)
     else:
         half_width = t_quantile(n - 1) * error
-        return Estimate(mean, error, mean - half_width, mean + half_width, n, method, LEVEL)
+        return Estimate(mean, error, mean - half_width, mean + half_width, n=n, method=method, level=LEVEL)
     least, most = _possible(data, total)
-    return Estimate(mean, error, max(ends[0], least), min(ends[1], most), n, method, LEVEL)
+    return Estimate(mean, error, max(ends[0], least), min(ends[1], most), n=n, method=method, level=LEVEL)
 
 
 def _possible(seen: Sequence[float], total: int) -> tuple[float, float]:
@@ -114,19 +114,25 @@ def difference_estimate(reference: Sequence[float], sampled: Mapping[int, float]
     shift, spread = math.fsum(differences) / n, standard_error(differences)
     value, unseen = math.fsum(whole) / total + shift, math.sqrt(1 - n / total)
     if n == total:
-        return Estimate(value, 0.0, value, value, n, method, LEVEL)
+        return Estimate(value, 0.0, value, value, n=n, method=method, level=LEVEL)
     error = None if spread is None or is_rounding_error(spread, value) else spread * unseen
     if method == "difference-newcombe" and n > 1:
         both = sum(x * y for x, y in zip(own, theirs, strict=True))
         low, high = newcombe_interval(both, sum(own) - both, sum(theirs) - both, n)
         found = Estimate(
-            value, error, value - (shift - low) * unseen, value + (high - shift) * unseen, n, method, LEVEL
+            value,
+            error,
+            value - (shift - low) * unseen,
+            value + (high - shift) * unseen,
+            n=n,
+            method=method,
+            level=LEVEL,
         )
     elif error is None:
-        found = Estimate(value, None, None, None, n, method, LEVEL)
+        found = Estimate(value, None, None, None, n=n, method=method, level=LEVEL)
     else:
         half_width = t_quantile(n - 1) * error
-        found = Estimate(value, error, value - half_width, value + half_width, n, method, LEVEL)
+        found = Estimate(value, error, value - half_width, value + half_width, n=n, method=method, level=LEVEL)
     return _clipped(found, own, total) if is_bounded(whole) and is_bounded(own) else found
 
 

@@ -167,7 +167,17 @@ def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Deci
     method = "beta-binomial" if is_binary([float(x) for x in (*a, *b)]) else "betting"
     n, wins, losses = len(differences), int((differences > 0).sum()), int((differences < 0).sum())
     if n == 0:
-        return Decision(False, None, None, 1.0, 0.0, 0, 0, 0, method)
+        return Decision(
+            is_decided=False,
+            decided_at=None,
+            is_first_better=None,
+            p=1.0,
+            log_evidence=0.0,
+            n=0,
+            wins=0,
+            losses=0,
+            method=method,
+        )
     if method == "betting":
         evidence = value_evidence(differences)
     else:
@@ -175,10 +185,30 @@ def decide(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Deci
     p = math.exp(-max(0.0, float(evidence.max())))
     over = evidence >= math.log(1 / alpha)
     if not over.any():
-        return Decision(False, None, None, p, float(evidence[-1]), n, wins, losses, method)
+        return Decision(
+            is_decided=False,
+            decided_at=None,
+            is_first_better=None,
+            p=p,
+            log_evidence=float(evidence[-1]),
+            n=n,
+            wins=wins,
+            losses=losses,
+            method=method,
+        )
     at = int(np.argmax(over)) + 1
     is_first_better = bool(differences[:at].sum() > 0)
-    return Decision(True, at, is_first_better, p, float(evidence[-1]), n, wins, losses, method)
+    return Decision(
+        is_decided=True,
+        decided_at=at,
+        is_first_better=is_first_better,
+        p=p,
+        log_evidence=float(evidence[-1]),
+        n=n,
+        wins=wins,
+        losses=losses,
+        method=method,
+    )
 
 
 def outcome_evidence(wins: NDArray[np.int64], losses: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -278,10 +278,19 @@ class _WeightedDifferences:
         value = total / whole if whole else 0.0
         largest = -np.sort(-size if needed == count else np.partition(-size, needed - 1)[:needed])
         moments = self._moments(value)
-        numbers = len(self.weights), len(self.nonzero)
         nonzero_share = float(self.weights[self.differences != 0].sum()) / whole if whole else 0.0
         return SignFlipTest(
-            p, value, abs(total) - tolerance, tolerance, count, plus_one, largest, moments, *numbers, nonzero_share
+            p=p,
+            value=value,
+            total=abs(total) - tolerance,
+            tolerance=tolerance,
+            flips=count,
+            plus_one=plus_one,
+            sums=largest,
+            moments=moments,
+            units=len(self.weights),
+            nonzero_count=len(self.nonzero),
+            nonzero_share=nonzero_share,
         )
 
     def _moments(self, value: float) -> Moments:

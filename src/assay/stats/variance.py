@@ -81,17 +81,19 @@ def decompose(
     population = _Population(design_effect, totals)
     error = math.sqrt(_variance_of_mean(nonnegative, sizes, population)) or None
     degrees = None if error is None else _degrees(squares, sizes, nested, population, error**2)
+    low, high = _interval(table, error, degrees)
     return Decomposition(
-        float(table.mean()),
-        error,
-        _components(squares, raw, sizes, population),
-        () if error is None else _forecasts(nonnegative, sizes, population),
-        sizes,
-        unvaried,
-        int(len(has_all) - has_all.sum()),
-        *_interval(table, error, degrees),
-        degrees,
-        tuple(name for name in names if population.is_exhausted(name, sizes)),
+        mean=float(table.mean()),
+        stderr=error,
+        components=_components(squares, raw, sizes, population),
+        forecasts=() if error is None else _forecasts(nonnegative, sizes, population),
+        levels=sizes,
+        unvaried=unvaried,
+        left_out=int(len(has_all) - has_all.sum()),
+        low=low,
+        high=high,
+        degrees=degrees,
+        exhausted=tuple(name for name in names if population.is_exhausted(name, sizes)),
     )
 
 

@@ -190,14 +190,14 @@ def read_record(row: Any) -> RunRecord:
     try:
         model, *parts = [_mapping(text) for text in (fingerprint, spec, manifest)]
         return RunRecord(
-            str(run_id),
-            status,
-            float(created),
-            finished,
-            Fingerprint.from_json(model),
-            parts[0],
-            parts[1],
-            None if summary is None else _mapping(summary),
+            id=str(run_id),
+            status=status,
+            created=float(created),
+            finished=finished,
+            fingerprint=Fingerprint.from_json(model),
+            spec=parts[0],
+            manifest=parts[1],
+            summary=None if summary is None else _mapping(summary),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         advice = "Run: assay store check (with --repair to drop what cannot be read)"

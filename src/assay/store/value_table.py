@@ -54,7 +54,15 @@ def read_values(row: Sequence[Any]) -> DocumentValues:
         raise StoreError(Fault(where, f"its document values cannot be read: {error}", next=advice)) from error
     if len(places) != len(found) or (known is not None and len(known) != len(found)):
         raise StoreError(Fault(f"run {run_id}, task {task}, metric {metric}", "documents and values differ in number"))
-    return DocumentValues(task, metric, filter, aggregation, tuple(places), tuple(found), known)
+    return DocumentValues(
+        task=task,
+        metric=metric,
+        filter=filter,
+        aggregation=aggregation,
+        documents=tuple(places),
+        values=tuple(found),
+        clusters=known,
+    )
 
 
 def _ranges(documents: Sequence[int]) -> list[list[int]]:

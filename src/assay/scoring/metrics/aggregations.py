@@ -107,7 +107,7 @@ def _columns(values: Sequence[Any]) -> tuple[list[float], list[float]]:
 
 def _bypassed(values: Sequence[Any]) -> Estimate:
     # 999 is what lm-eval reports for recorded but unscored answers.
-    return Estimate(999.0, None, None, None, len(values), "none", means.LEVEL)
+    return Estimate(999.0, None, None, None, n=len(values), method="none", level=means.LEVEL)
 
 
 def _mean_of_known(values: Sequence[Any]) -> Estimate:
@@ -127,7 +127,7 @@ def _median_of_known(values: Sequence[Any]) -> Estimate:
 
     known = _known(values)
     if math.inf in known:  # an infinite perplexity: there is a median, but no standard error
-        return Estimate(statistics.median(known), None, None, None, len(known), "none", means.LEVEL)
+        return Estimate(statistics.median(known), None, None, None, n=len(known), method="none", level=means.LEVEL)
     return resampled.estimate(known, "middle")
 
 

@@ -45,7 +45,9 @@ def _estimate(function: Function, values: Sequence[Any], clusters: Sequence[str]
     value = value_types.as_number(function(list(values)))
     is_long = time.process_time() - started > _MOST_SECONDS
     found = None if is_long else _bootstrap_estimate(function, values, clusters, value)
-    return Estimate(value, None, None, None, len(values), METHOD, means.LEVEL) if found is None else found
+    return (
+        Estimate(value, None, None, None, n=len(values), method=METHOD, level=means.LEVEL) if found is None else found
+    )
 
 
 def _bootstrap_estimate(

@@ -53,7 +53,16 @@ def choice_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
     alone = {null: results[size * (index + 1) : size * (index + 2)] for index, null in enumerate(instance.nulls)}
     read = list(results[size * (len(instance.nulls) + 1) :])
     prompts = read * size if instance.prompts == 1 else read
-    return ChoiceView(logprobs, totals, instance.choices, golds, is_multiple, alone, prompts, requests)
+    return ChoiceView(
+        logprobs=logprobs,
+        totals=totals,
+        choices=instance.choices,
+        golds=golds,
+        is_multiple=is_multiple,
+        alone=alone,
+        prompts=prompts,
+        requests=requests,
+    )
 
 
 def scores_view(instance: Instance, results: Sequence[Any]) -> ChoiceView:
