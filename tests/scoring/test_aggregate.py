@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.results import TaskResult
-from assay.core.scores import Denominators, MetricResult, Sample
+from assay.core.scores import Denominators, MetricResult, MetricValues, Sample
 from assay.core.specs import (
     FilterSpec,
     GroupMetricSpec,
@@ -21,7 +21,6 @@ from assay.core.specs import (
     TaskCard,
 )
 from assay.scoring.aggregate import aggregate_groups, aggregate_task, leaf_tasks
-from assay.scoring.metric_values import MetricValues
 from assay.scoring.metrics import value_types as reading
 from assay.stats.means import mean_estimate
 
@@ -123,7 +122,7 @@ def test_an_aggregation_that_gives_no_number_is_named() -> None:
     def by_class(values: list[float]) -> dict[str, float]:
         return {"a": 1.0}
 
-    with pytest.raises(UserError, match='task t, metric "m": its aggregation by_class returned {.a.: 1.0}; expected a num'):
+    with pytest.raises(UserError, match='task t, metric "m": its aggregation by_class returned {.a.: 1.0}; expected'):
         aggregate_task(own_scoring(MetricSpec("m", by_class)), held({"m": 1}), 0, "task t")
 
 

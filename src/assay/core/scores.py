@@ -181,6 +181,29 @@ class Extraction:
     end: int = UNKNOWN_OFFSET
 
 
+class MetricValues(dict[str, Any]):
+    """Metric name → value. Equal to a plain dict of the same items.
+
+    Attributes:
+        sources: name → the task's metric that returned it, for names that the task file does not list.
+    """
+
+    __slots__ = ("sources",)
+
+    def __init__(self, *items: Any) -> None:
+        super().__init__(*items)
+        self.sources: dict[str, str] = {}
+
+    def add(self, metric: str, found: Any) -> None:
+        """Adds the result of a task's metric: a value, or a dict of values under their own names."""
+        if not isinstance(found, dict):
+            self[metric] = found
+            return
+        for name, value in found.items():
+            self[str(name)] = value
+            self.sources[str(name)] = metric
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One document after one pipeline: its requests, responses, filtered outputs and scores.

@@ -12,11 +12,10 @@ from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
 from assay.core.progress import ProgressCallback, ignore_progress
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
-from assay.core.scores import MetricResult, Sample, sum_denominators
+from assay.core.scores import MetricResult, MetricValues, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring
 from assay.core.variance_axes import task_family
 from assay.scoring.failure_bounds import Leaf, group_bounds, task_bounds
-from assay.scoring.metric_values import MetricValues
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.task_functions import custom_aggregation
 from assay.scoring.metrics.value_types import Unreadable

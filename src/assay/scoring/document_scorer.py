@@ -13,13 +13,12 @@ from assay.core.metric_names import expanded_specs, family_of, uses_all_draws
 from assay.core.protocols import Filter
 from assay.core.requests import Instance
 from assay.core.responses import Output, Text
-from assay.core.scores import Sample
+from assay.core.scores import MetricValues, Sample
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.guard.time_limit import ResourceLimit
 from assay.scoring.draw_metrics import DrawScorer, ScoredDraw, draw_scorer_spec, draw_vote, draws_view
 from assay.scoring.filters.custom import TaskFilter
 from assay.scoring.filters.text_filters import HASH_PATTERN
-from assay.scoring.metric_values import MetricValues
 from assay.scoring.metrics.aggregations import AGGREGATIONS
 from assay.scoring.metrics.definitions import Value
 from assay.scoring.metrics.hf_evaluate import with_external_function

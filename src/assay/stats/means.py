@@ -104,6 +104,19 @@ def wilson_interval(successes: float, n: float, level: float = LEVEL) -> tuple[f
     return low if successes > 0 else 0.0, high if successes < n else 1.0
 
 
+def exact_interval(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
+    """Clopper-Pearson (exact) interval for a proportion: coverage is at least its level, and mostly well above it.
+
+    Counts need not be whole numbers, since those of weighted documents are not.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = float(betaincinv(successes, n - successes + 1, tail)) if successes > 0 else 0.0
+    high = float(betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
+    return low, high
+
+
 def is_bounded(data: Sequence[float]) -> bool:
     """Whether every value is from 0 to 1."""
     return min(data) >= 0.0 and max(data) <= 1.0

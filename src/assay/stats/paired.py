@@ -14,9 +14,8 @@ from functools import lru_cache
 
 from assay.core.errors import DataError, Fault
 from assay.stats.inputs import is_binary, length_error, require_finite
-from assay.stats.means import LEVEL, wilson_interval
+from assay.stats.means import LEVEL, exact_interval, wilson_interval
 from assay.stats.multiple_testing import SMALLEST_P
-from assay.stats.proportions import exact_interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from statistics import NormalDist
 
 from assay.core.errors import DataError, Fault
 from assay.stats.inputs import require_share
+from assay.stats.means import exact_interval
 from assay.stats.paired import mid_p_interval
-from assay.stats.proportions import exact_interval
 
 POWER = 0.8
 ALPHA = 0.05

@@ -13,7 +13,6 @@ from assay.scoring.scorers import (
     generated_answer,
     multiple_choice,
     rouge,
-    squad,
     text_likelihood,
 )
 
@@ -303,7 +302,7 @@ squad_em = MetricDefinition(
     "squad_em",
     "mean",
     True,
-    {_GENERATED: squad.squad_em},
+    {_GENERATED: generated_answer.squad_em},
     "SQuAD exact match: ignores case, punctuation and articles; no_answer: words for no answer",
     frozenset({"no_answer"}),
     span=_SHARE,
@@ -312,7 +311,7 @@ squad_f1 = MetricDefinition(
     "squad_f1",
     "mean",
     True,
-    {_GENERATED: squad.squad_f1},
+    {_GENERATED: generated_answer.squad_f1},
     "SQuAD token F1 with the closest right answer; no_answer: words for no answer",
     frozenset({"no_answer"}),
     span=_SHARE,

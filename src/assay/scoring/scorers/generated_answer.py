@@ -1,10 +1,10 @@
-"""Generated answers: comparison with the right ones."""
+"""Generated answers: exact match, SQuAD exact match and token F1, and pairs for corpus-level metrics."""
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 from assay.core.requests import Instance
 from assay.guard.regex import check_search_time
 from assay.guard.time_limit import ResourceLimit
+from assay.stats.squad_tokens import normalised as squad_normalised
+from assay.stats.squad_tokens import word_f1
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
@@ -117,3 +119,25 @@ def _normaliser(regexes: tuple[str, ...], case: bool, punctuation: bool, numbers
         return text.translate(_DIGITS) if numbers else text
 
     return normalise
+
+
+def squad_em(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """SQuAD exact match: whether the answer is a right one, ignoring case, punctuation and articles.
+
+    Rajpurkar et al. 2016 (section 6.1) and, for unanswerable questions, Rajpurkar et al. 2018.
+    """
+    return _best_over_golds(view, options, lambda answer, gold: float(answer == gold))
+
+
+def squad_f1(view: AnswerView, options: Mapping[str, Any]) -> float:
+    """SQuAD token F1 with the closest right answer."""
+    return _best_over_golds(view, options, word_f1)
+
+
+def _best_over_golds(view: AnswerView, options: Mapping[str, Any], compare: Callable[[str, str], float]) -> float:
+    """The best value over right answers; without any, an empty answer is right. Of several draws, the mean."""
+    nothing = squad_normalised(str(options.get("no_answer") or ""))
+    golds = [squad_normalised(gold) for gold in view.golds] or [""]
+    answers = [squad_normalised(text) for text in view.texts]
+    values = [max(compare("" if text == nothing else text, gold) for gold in golds) for text in answers]
+    return sum(values) / len(values) if values else 0.0
