@@ -16,8 +16,8 @@ from assay.core.errors import ModelError, UserError
 from assay.core.requests import RollingLoglikelihood, Windows
 from assay.core.responses import Failure, Logprob
 from assay.models.hf.decoder.model import CausalModel
-from assay.models.hf.tokenization import rolling_windows
 from assay.models.ngram import NgramModel
+from assay.models.tokens.tokenization import rolling_windows
 
 Opened = Callable[..., CausalModel]
 TEXT = "Once upon a time there was a little girl who liked to answer questions about the sky"

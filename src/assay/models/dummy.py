@@ -25,7 +25,7 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
-from assay.models.registry import reject_unknown_arguments, whole_number
+from assay.models.argument_checks import reject_unknown_arguments, whole_number
 
 # Counts in the fingerprint; raise it when an answer changes.
 VERSION = 1
@@ -54,8 +54,8 @@ def _plain(prompt: Prompt) -> str:
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
     """The text before the first stop string; None when there is none."""
-    places = [place for place in (text.find(string) for string in stop if string) if place >= 0]
-    return text[: min(places)] if places else None
+    positions = [position for position in (text.find(string) for string in stop if string) if position >= 0]
+    return text[: min(positions)] if positions else None
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _Scorer:
     def __init__(self, key: bytes) -> None:
         self._empty = hashlib.blake2b(digest_size=8, key=key)
         self._prompt: Prompt | None = None
-        self._begun = self._empty
+        self._prompt_hash = self._empty
 
     def score(self, request: Loglikelihood | RollingLoglikelihood) -> Logprob:
         """A total drawn evenly from (LOWEST_PER_WORD, 0] per word; exact arithmetic, so equal everywhere."""
@@ -119,9 +119,9 @@ class _Scorer:
         """The state of the hash after a prompt. Its length says where the prompt ends."""
         if prompt != self._prompt:
             plain = _plain(prompt)
-            self._prompt, self._begun = prompt, self._empty.copy()
-            self._begun.update(to_bytes(f"c{len(plain)}:{plain}"))
-        return self._begun
+            self._prompt, self._prompt_hash = prompt, self._empty.copy()
+            self._prompt_hash.update(to_bytes(f"c{len(plain)}:{plain}"))
+        return self._prompt_hash
 
 
 def _write(request: Generation, key: bytes) -> Text:

@@ -37,8 +37,8 @@ from assay.core.requests import (
 )
 from assay.core.responses import Failure, Logprob, Output, Text, unsupported
 from assay.core.specs import ModelSettings
-from assay.models.hf.tokenization import rolling_windows
-from assay.models.registry import reject_unknown_arguments, whole_number
+from assay.models.argument_checks import reject_unknown_arguments, whole_number
+from assay.models.tokens.tokenization import rolling_windows
 
 # Counts in the fingerprint; raise it when an answer changes.
 VERSION = 1
@@ -252,11 +252,11 @@ class NgramModel:
             if neutral is None or (neutral and value not in neutral):
                 return Failure("unsupported", f"ngram cannot generate with {name}={value!r}", retryable=False)
         prompt = to_bytes(to_text(request.prompt))
-        said, ending = self._say(request, prompt)
-        text = said[: len(said) - len(ending)].decode("utf-8", "replace")
-        return Text(text, "stop" if ending else "length", len(said), prompt_tokens=len(prompt))
+        generated, ending = self._generate_bytes(request, prompt)
+        text = generated[: len(generated) - len(ending)].decode("utf-8", "replace")
+        return Text(text, "stop" if ending else "length", len(generated), prompt_tokens=len(prompt))
 
-    def _say(self, request: Generation, prompt: bytes) -> tuple[bytes, bytes]:
+    def _generate_bytes(self, request: Generation, prompt: bytes) -> tuple[bytes, bytes]:
         """Bytes up to and with the first stop string, or up to the limit, and the stop string.
 
         There is no end-of-text byte.
@@ -264,19 +264,19 @@ class NgramModel:
         stops = tuple(to_bytes(string) for string in request.stop if string)
         limit = DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
         generator = None if request.sampling.is_greedy else _generator(request)
-        context, said = prompt[-HIGHEST_ORDER:], bytearray()
-        while len(said) < limit:
+        context, generated = prompt[-HIGHEST_ORDER:], bytearray()
+        while len(generated) < limit:
             distribution = self.table.distribution(context)
             if generator is None:
                 byte = int(distribution.argmax())
             else:
                 sums = np.cumsum(sharpened(distribution, request))
                 byte = int(np.searchsorted(sums, generator.random() * sums[-1], side="right"))
-            said.append(byte)
+            generated.append(byte)
             context = (context + bytes((byte,)))[-HIGHEST_ORDER:]
-            if stops and said.endswith(stops):
-                return bytes(said), max((stop for stop in stops if said.endswith(stop)), key=len)
-        return bytes(said), b""
+            if stops and generated.endswith(stops):
+                return bytes(generated), max((stop for stop in stops if generated.endswith(stop)), key=len)
+        return bytes(generated), b""
 
 
 def _generator(request: Generation) -> np.random.Generator:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from assay.core.errors import Fault, ModelError, did_you_mean
+from assay.core.errors import Fault, ModelError
 from assay.core.protocols import Model
 from assay.core.registry import Registry
 from assay.core.specs import ModelSettings
 from assay.models.aliases import resolve_path_or_hub_id, unknown_model
-from assay.models.download.named import NAMED_MODELS, is_fetched, open_named
+from assay.models.download.named import NAMED_MODELS, NamedModel, is_fetched, locate, opener_arguments
 from assay.models.download.wheels import ProgressReport
 
 MODELS = Registry(
@@ -59,6 +59,18 @@ def open_model(
     if name not in MODELS:
         raise unknown_model(name, args, [*model_names(), *ALIASES])
     return cast(Model, MODELS.create(name, Model, args, settings))
+
+
+def open_named(
+    model: NamedModel, args: Mapping[str, Any], settings: ModelSettings, progress: ProgressReport | None = None
+) -> Model:
+    """Opens a named model; the first use downloads it."""
+    if "pretrained" in args:
+        found = f'pretrained={args["pretrained"]}, but "{model.name}" brings its own weights'
+        raise ModelError(Fault("model_args", found, next="Leave pretrained out, or use: --model hf"))
+    from assay.models.hf.families import open_hf
+
+    return open_hf(opener_arguments(model, locate(model, progress), args), settings)
 
 
 def resolve_model(name: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -110,24 +122,3 @@ def model_rows() -> list[tuple[str, str, str]]:
     rows = [(name, "built-in", DESCRIPTIONS[name]) for name in sorted(MODELS.table)]
     rows += [(name, "named", entry.description) for name, entry in sorted(NAMED_MODELS.items())]
     return rows + [(name, "plugin", point.value) for name, point in sorted(MODELS.plugins.items())]
-
-
-def reject_unknown_arguments(model: str, args: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Fails, naming all of them, when there are arguments that a model does not know."""
-    expected = "one of: " + ", ".join(known)
-    unknown = [name for name in args if name not in known]
-    if unknown:
-        raise ModelError(
-            *(Fault("model_args", f'{model} has no "{name}"{did_you_mean(name, known)}', expected) for name in unknown)
-        )
-
-
-def whole_number(model: str, args: Mapping[str, Any], name: str, default: int) -> int:
-    """An argument that must be a whole number; text from a command line will do."""
-    value = args.get(name, default)
-    # bool is an int to Python, but `seed=True` is a slip.
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
-        return int(value)
-    raise ModelError(Fault("model_args", f"{model}: {name}={value!r}", "a whole number"))

@@ -25,11 +25,12 @@ from assay.core.responses import Logprob, Text
 from assay.models.engine.backend_choice import SINGLE, choose_engine
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import flop_rates
-from assay.models.hf.arguments import AUTO, PADDED, TREE
-from assay.models.hf.decoder.network import Network, quiet, wrap
-from assay.models.hf.encoding import Job
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import EncodedPrompt, EncodedText
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.network import Network, wrap
+from assay.models.runtime import quiet
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText
 
 VOCABULARY, LONGEST, WINDOW = 97, 160, 8
 FLOAT32 = 1e-4
@@ -266,7 +267,7 @@ def answers(network: Network, asked: str) -> tuple[Engine, dict[int, float], dic
     engine = Engine(network, choose_engine(network, asked, "exact", LONGEST), flop_rates(network.module))
     scoring_groups = engine.begin(Job((), TEXTS, (), PROMPTS), lambda _: None)
     scores = dict(engine.score(scoring_groups))
-    texts = dict(engine.write(PROMPTS, TextGenerator(network, Letters())))  # type: ignore[arg-type]
+    texts = dict(engine.generate(PROMPTS, TextGenerator(network, Letters())))  # type: ignore[arg-type]
     assert all(isinstance(answer, Logprob) for answer in scores.values()), scores
     assert all(isinstance(answer, Text) for answer in texts.values()), texts
     totals = {place: answer.total for place, answer in scores.items() if isinstance(answer, Logprob)}

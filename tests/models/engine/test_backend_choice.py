@@ -22,8 +22,8 @@ from assay.core.errors import ModelError
 from assay.models.engine.backend_choice import SINGLE, choose_engine, make_probe
 from assay.models.engine.probe import read_rows
 from assay.models.engine.vocabulary_head import OutputLayer, PrecomputedLogits
-from assay.models.hf.arguments import AUTO, PADDED, TREE
-from assay.models.hf.decoder.network import Network, wrap
+from assay.models.loading.arguments import AUTO, PADDED, TREE
+from assay.models.loading.network import Network, wrap
 
 CPU = torch.device("cpu")
 CONFIG: dict[str, Any] = {

@@ -16,10 +16,10 @@ from assay.models.engine.continuous_batching import QueuedPrompt, SlotGenerator,
 from assay.models.engine.flops import Meter, flop_rates
 from assay.models.engine.forward import TreeReader, make_reader
 from assay.models.engine.token_sampling import make_sampler
-from assay.models.hf.batching import Batching, BatchLimit
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.generation import TextGenerator, generate_texts
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.batching import Batching, BatchLimit
+from assay.models.inference.generation import TextGenerator, generate_texts
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedPrompt
 
 END = 2
 LETTER = 0x4E00
@@ -59,7 +59,7 @@ def tasks_of(network: Network, given: Sequence[EncodedPrompt]) -> list[QueuedPro
 
 
 def write(reader: TreeReader, given: Sequence[EncodedPrompt], rows: int | None = None, **options: Any) -> list[Any]:
-    found = list(slot_writer(reader, rows, **options).write(tasks_of(reader.network, given)))
+    found = list(slot_writer(reader, rows, **options).generate(tasks_of(reader.network, given)))
     assert sorted(place for place, _ in found) == sorted(prompt.index for prompt in given)
     return [answer for _, answer in sorted(found, key=lambda entry: entry[0])]
 
@@ -135,7 +135,7 @@ def test_prompts_are_read_as_a_tree(reader: TreeReader) -> None:
     given = prompts(8)
     text_generator = slot_writer(reader, 3)
     list(
-        text_generator.write(
+        text_generator.generate(
             [
                 QueuedPrompt(
                     one,

@@ -20,8 +20,8 @@ from assay.models.engine.flops import (
 )
 from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import build_tree
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.tokenization import EncodedText
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedText
 
 RATES = FlopRates(10.0, 3.0, 1.0)
 

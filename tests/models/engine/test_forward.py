@@ -14,8 +14,8 @@ from assay.models.engine.attention import NAME, Unsupported
 from assay.models.engine.forward import TreeReader, make_reader, rope_kinds, using_attention
 from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import build_tree
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.tokenization import EncodedText
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedText
 
 TREE = build_tree([EncodedText(0, (1, 2, 3, 4, 5), 1), EncodedText(1, (1, 2, 9, 4), 1)])
 

@@ -15,10 +15,10 @@ from assay.models.engine.backend_choice import SINGLE, EngineChoice, choose_engi
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import flop_rates
 from assay.models.engine.generation_probe import NullTokenizer, check_padding, make_rows
-from assay.models.hf.batching import BatchLimit
-from assay.models.hf.decoder.network import Network, wrap
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.batching import BatchLimit
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading.network import Network, wrap
+from assay.models.tokens.tokenization import EncodedPrompt
 
 SILENT: Any = NullTokenizer(0)
 
@@ -63,7 +63,7 @@ def test_model_that_padding_leaks_into_writes_one_by_one_and_says_so(leaky: Netw
     choice = choose_engine(leaky, "auto", "exact", 100)
     engine = Engine(leaky, choice, flop_rates(leaky.module), on_notice=notices.__setitem__)
     given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), Generation(""), 4) for number in range(3)]
-    found = dict(engine.write(given, TextGenerator(leaky, SILENT)))
+    found = dict(engine.generate(given, TextGenerator(leaky, SILENT)))
     assert choice.engine == "padded" and all(isinstance(answer, Text) for answer in found.values())
     assert "writes one by one because left-padded batches differ" in notices["writing padded"]
     assert str(engine.description()["writing"]).startswith("one by one because")
@@ -73,7 +73,7 @@ def written(engine: Engine, temperature: float = 0.0) -> str | None:
     """Writes three short answers; gives how the record says that they were written."""
     request = Generation("", sampling=Sampling(temperature=temperature))
     given = [EncodedPrompt(number, tuple(range(3, 9 + 7 * number)), request, 2) for number in range(3)]
-    assert all(isinstance(answer, Text) for _, answer in engine.write(given, TextGenerator(engine.network, SILENT)))
+    assert all(isinstance(answer, Text) for _, answer in engine.generate(given, TextGenerator(engine.network, SILENT)))
     return cast("str | None", engine.description()["writing"])
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.models.engine.prefix_tree import build_tree, pieces
-from assay.models.hf.tokenization import EncodedText
+from assay.models.tokens.tokenization import EncodedText
 
 # Few tokens and short texts, so that prefixes meet often; ids of more than a byte, so that their order counts.
 tokens = st.sampled_from([0, 1, 255, 256, 70_000])
@@ -79,7 +79,7 @@ def test_pieces_of_a_slice_know_their_ancestors(rows: list[tuple[int, ...]], dat
     for piece in pieces(inside, low, high):
         path = path_of(parents, piece.start + low)
         ranges = [row + low for bounds in piece.ancestors for row in range(*bounds)]
-        assert path[:-1] == [*path[: piece.kept], *ranges] and all(row < low for row in path[: piece.kept])
+        assert path[:-1] == [*path[: piece.cached], *ranges] and all(row < low for row in path[: piece.cached])
         assert piece.depth == len(path) - 1
         covered.extend(range(piece.start + low, piece.end + low))
     assert covered == list(range(low, high))

@@ -20,10 +20,10 @@ from assay.models.engine.flops import ComputeCounts, flop_rates
 from assay.models.engine.forward import TreeReader, make_reader, using_attention
 from assay.models.engine.tree_scoring import CONFIRMATIONS, TreeScorer
 from assay.models.engine.vocabulary_head import PrecomputedLogits
-from assay.models.hf.batching import Batching, BatchLimit
-from assay.models.hf.decoder.network import Network, wrap
-from assay.models.hf.encoding import Job
-from assay.models.hf.tokenization import EncodedText
+from assay.models.inference.batching import Batching, BatchLimit
+from assay.models.loading.network import Network, wrap
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedText
 
 Ask = Callable[..., dict[int, Any]]
 

@@ -17,9 +17,9 @@ from assay.core.errors import MissingExtra, ModelError
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood
 from assay.core.specs import ModelSettings
 from assay.core.training import FitProgress, FitReport, FitSettings, TrainingExample
+from assay.models.hf.encoder.head_examples import head_recipe
 from assay.models.hf.families import open_hf
 from assay.models.training.adapters import adapt
-from assay.models.training.head_examples import head_recipe
 from assay.models.training.hyperparameters import count_steps
 from assay.models.training.lm_recipes import text_recipe
 from assay.models.training.recipes import Parent

@@ -14,9 +14,9 @@ from assay.core.requests import HEAD_KINDS, ChoiceSelection, Classification, Req
 from assay.core.responses import LabelScores, Text
 from assay.core.specs import ModelSettings
 from assay.core.training import FitReport, FitSettings, TrainingExample
+from assay.models.hf.encoder.head_examples import AS_CHOICES, head_recipe, needed_head
 from assay.models.hf.encoder.heads import CHOICES, LABELS, SPANS
 from assay.models.hf.families import open_hf
-from assay.models.training.head_examples import AS_CHOICES, head_recipe, needed_head
 from assay.models.training.recipes import Parent
 
 Fit = Callable[..., FitReport]

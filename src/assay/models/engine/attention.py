@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from assay.models.engine.attention_calls import KernelCall
-from assay.models.engine.attention_kernel import Kernel, apply_sinks, bias_of, merge
+from assay.models.engine.attention_kernel import Kernel, KernelCall, apply_sinks, bias_of, merge
 from assay.models.engine.c_kernels import CKernels
 from assay.models.engine.packs import BLOCK_ROWS, COMMON_PREFIX, Block, Pack, concat_ranges
 from assay.models.engine.tiles import TILE_KEYS, SparseBlock, Tiles
@@ -59,9 +58,9 @@ class PrefixCache:
     keys: list[Tensor] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
 
-    def extend(self, kept: int, staged: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def extend(self, cached: int, staged: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Cuts the path to `kept` tokens and puts new ones behind. When memory runs out, nothing has changed."""
-        size = kept + staged[0][0].shape[1]
+        size = cached + staged[0][0].shape[1]
         if not self.keys:
             self.keys = [key.new_empty(key.shape[0], 0, key.shape[2]) for key, _ in staged]
             self.values = [value.new_empty(value.shape[0], 0, value.shape[2]) for _, value in staged]
@@ -69,8 +68,8 @@ class PrefixCache:
             for call, store in enumerate(stores):
                 stores[call] = _with_room(store, self.length, size)
         for call, (key, value) in enumerate(staged):
-            self.keys[call][:, kept:size] = key
-            self.values[call][:, kept:size] = value
+            self.keys[call][:, cached:size] = key
+            self.values[call][:, cached:size] = value
         self.length = size
 
     def clear(self) -> None:
@@ -123,7 +122,7 @@ class PackAttention:
     joining: Tensor
     staged: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     key_value_hook: KeyValueHook | None = None
-    loops: CKernels | None = None
+    c_kernels: CKernels | None = None
     plans: dict[int | None, AttentionPlan] = field(default_factory=dict)
     masks: list[Tensor] = field(default_factory=list)
 
@@ -144,7 +143,9 @@ class PackAttention:
                 sparse_blocks.extend(self._sparse_block(block, mask).tiles())
             else:
                 calls.append(self._call(block) if mask is None else self._limited(block, mask))
-        tiles = Tiles(sparse_blocks, self.path.length, self.dtype, self.device, self.loops) if sparse_blocks else None
+        tiles = (
+            Tiles(sparse_blocks, self.path.length, self.dtype, self.device, self.c_kernels) if sparse_blocks else None
+        )
         return AttentionPlan(tiles, calls)
 
     @property
@@ -227,9 +228,9 @@ class PackAttention:
     def _call(self, block: Block) -> KernelCall:
         common = self.common
         rows = slice(block.start, block.end)
-        cached = slice(common, block.kept)
+        cached = slice(common, block.cached)
         if block.allowed is None:
-            before = block.kept - common + block.ancestor_count
+            before = block.cached - common + block.ancestor_count
             if not before:
                 return KernelCall(rows, cached, None, None, True)
             if self.shares and (before >= COMMON_PREFIX or block.end - block.start > BLOCK_ROWS):
@@ -239,7 +240,7 @@ class PackAttention:
 
     def _key_count(self, block: Block, mask: Tensor | None) -> int:
         common = self.common if mask is None else 0
-        return block.kept - common + block.ancestor_count + block.end - block.start
+        return block.cached - common + block.ancestor_count + block.end - block.start
 
     def _sparse_block(self, block: Block, mask: Tensor | None) -> SparseBlock:
         """A block's rows and keys, for tiles."""
@@ -247,7 +248,7 @@ class PackAttention:
 
         length, common = self.path.length, self.common if mask is None else 0
         rows = concat_ranges((*block.ancestors, (block.start, block.end)))
-        keys = np.concatenate([np.arange(common, block.kept), rows + length])
+        keys = np.concatenate([np.arange(common, block.cached), rows + length])
         allowed = _allowed(block, self.pack.common, common)
         if mask is not None:
             columns = torch.from_numpy(keys).to(self.device)
@@ -281,7 +282,7 @@ class PackAttention:
 def _allowed(block: Block, shared: int, common: int) -> Any:
     """Which row looks at which key, with the remembered tokens from `common` on."""
     rows = block.end - block.start
-    before = block.kept - shared + block.ancestor_count
+    before = block.cached - shared + block.ancestor_count
     allowed = block.allowed
     if allowed is None:
         allowed = np.tri(rows, before + rows, before, dtype=np.bool_)

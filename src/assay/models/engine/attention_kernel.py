@@ -79,8 +79,8 @@ class Kernel:
     def _portion(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         import torch
 
-        heads, kept = query.shape[1], key.shape[1]
-        grouped = query.reshape(query.shape[0], kept, heads // kept, *query.shape[2:])
+        heads, kv_heads = query.shape[1], key.shape[1]
+        grouped = query.reshape(query.shape[0], kv_heads, heads // kv_heads, *query.shape[2:])
         scores = self.scores(grouped @ key.unsqueeze(2).transpose(-1, -2))
         if bias is not None:
             scores = scores + bias.unsqueeze(2)
@@ -88,6 +88,43 @@ class Kernel:
         shares = torch.exp(scores - weight.unsqueeze(-1)).to(value.dtype)
         output = shares @ value.unsqueeze(2)
         return output.reshape(*query.shape[:-1], value.shape[-1]), weight.reshape(query.shape[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One call of the attention kernel: some rows and their keys.
+
+    Attributes:
+        rows: the pack's rows that ask.
+        remembered: which tokens of the path they look at.
+        others: which rows of the pack they look at; None for exactly their own.
+        bias: 0 where a row looks at a key and -inf where not; None when nothing is ruled out.
+        is_causal: whether each row looks at its own and the rows before it, and at nothing else.
+        is_split: whether the rows look at themselves causally, and at all keys named here, which are those of others.
+    """
+
+    rows: slice
+    cached: slice | Tensor
+    others: Tensor | None
+    bias: Tensor | None
+    is_causal: bool
+    is_split: bool = False
+
+    def gather(self, path: Tensor, rows: Tensor) -> Tensor:
+        """The keys (or values) of the call, out of those of the path and of the pack's rows."""
+        import torch
+
+        parts = []
+        if isinstance(self.cached, slice):
+            if self.cached.stop > self.cached.start:
+                parts.append(path[:, :, self.cached])
+        elif len(self.cached):
+            parts.append(path.index_select(2, self.cached))
+        if self.others is None:
+            parts.append(rows[:, :, self.rows])
+        elif len(self.others):
+            parts.append(rows.index_select(2, self.others))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
 
 
 def bias_of(allowed: npt.NDArray[np.bool_], dtype: torch.dtype, device: torch.device) -> Tensor:

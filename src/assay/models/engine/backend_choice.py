@@ -20,10 +20,10 @@ from assay.models.engine.length_limits import Limit, find_limit
 from assay.models.engine.memory import LEAST_PACK
 from assay.models.engine.probe import ProbeDifference, ProbeResult, compare, make_probe, read_rows, read_tree
 from assay.models.engine.vocabulary_head import PrecomputedLogits
-from assay.models.hf.arguments import PADDED, TREE
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.quantization import rounds_inputs
-from assay.models.hf.tokenization import EncodedText
+from assay.models.loading.arguments import PADDED, TREE
+from assay.models.loading.network import Network
+from assay.models.loading.quantization import rounds_inputs
+from assay.models.tokens.tokenization import EncodedText
 
 SINGLE = "single"
 
@@ -97,7 +97,7 @@ def _choose_engine(
     probe = make_probe(network, longest)
     truth = read_rows(network, probe, 1)
     if isinstance(truth, str):
-        _demand(requested, truth)
+        _require_tree(requested, truth)
         return EngineChoice(SINGLE, f"the probe failed: {truth}")
     padding = compare(truth, read_rows(network, probe, len(probe)))
     if requested == PADDED:
@@ -105,13 +105,13 @@ def _choose_engine(
     found = _try_tree(network, probe, truth, _allowed(network, padding), limit)
     if isinstance(found, EngineChoice):
         return found
-    _demand(requested, found)
+    _require_tree(requested, found)
     return _without_packs(network, padding, found)
 
 
 def _without_packs(network: Network, padding: ProbeDifference, reason: str) -> EngineChoice:
     """Padded batches where they agree with single rows; else single rows."""
-    if not _is_sound(network, padding):
+    if not _padding_agrees(network, padding):
         found = f"padded batches differ from single rows by {padding.value:.1g} per token"
         return EngineChoice(
             SINGLE, f"{reason}; {found} and by {padding.logits:.1g} of the spread of logits", max_difference=0.0
@@ -134,7 +134,7 @@ def may_share_prefixes(requested: str, arithmetic: str) -> bool:
     return requested == TREE or (requested != PADDED and arithmetic != "lm_eval")
 
 
-def _demand(requested: str, reason: str) -> None:
+def _require_tree(requested: str, reason: str) -> None:
     if requested == TREE:
         raise ModelError(Fault("engine", 'found "tree"', "a model that packs can be read with", f"{reason}. Use: auto"))
 
@@ -150,7 +150,7 @@ def _try_tree(
     except Unsupported as error:
         return str(error)
     reason = ""
-    for candidate in _forms(reader):
+    for candidate in _candidates(reader):
         found = read_tree(candidate, probe)
         if isinstance(found, str):
             reason = reason or f"packs cannot be read: {found.removeprefix('Unsupported: ')}"
@@ -164,20 +164,20 @@ def _try_tree(
     return reason
 
 
-def _forms(reader: TreeReader) -> Iterator[TreeReader]:
+def _candidates(reader: TreeReader) -> Iterator[TreeReader]:
     """With compiled loops and faster layers; with its own; with its own logits. Asking for the next gives one up."""
     module = reader.network.module
     found = find_c_kernels() if is_patchable(module) else None
-    loops = found if isinstance(found, CKernels) else None
-    tuning = patch_layers(module, loops)
-    if tuning.layers or loops is not None:
-        yield replace(reader, loops=loops)
-        tuning.undo()
+    c_kernels = found if isinstance(found, CKernels) else None
+    patches = patch_layers(module, c_kernels)
+    if patches.layers or c_kernels is not None:
+        yield replace(reader, c_kernels=c_kernels)
+        patches.undo()
     yield reader
     yield replace(reader, head=PrecomputedLogits(reader.head.columns))
 
 
-def _is_sound(network: Network, padding: ProbeDifference) -> bool:
+def _padding_agrees(network: Network, padding: ProbeDifference) -> bool:
     """Whether padding changes no more than rounding does."""
     step = precision(network)
     return padding.value <= max(TOLERANCE, 6.0 * step) and padding.logits <= logits_tolerance(network)
@@ -186,7 +186,7 @@ def _is_sound(network: Network, padding: ProbeDifference) -> bool:
 def _allowed(network: Network, padding: ProbeDifference) -> ProbeDifference:
     """What packs may differ by. When padding itself goes wrong, it is not a measure of rounding."""
     value, logits = max(TOLERANCE, ROUNDING * precision(network)), logits_tolerance(network)
-    if not _is_sound(network, padding):
+    if not _padding_agrees(network, padding):
         return ProbeDifference(value, logits)
     return ProbeDifference(max(value, NOISE_FACTOR * padding.value), max(logits, NOISE_FACTOR * padding.logits))
 

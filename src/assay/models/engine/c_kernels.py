@@ -63,7 +63,7 @@ class _AttentionArguments(ctypes.Structure):
         ("output", ctypes.c_void_p),
         ("weight", ctypes.c_void_p),
         ("all_rows", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("heads", "kept", "width", "length")),
+        *((name, ctypes.c_int32) for name in ("heads", "kv_heads", "width", "length")),
         ("scale", ctypes.c_float),
     )
 
@@ -115,12 +115,12 @@ class CKernels:
         self.library.rotate(_StridedTensor.of(given), *pointers, rows, heads, width)
         return found
 
-    def weigh(self, logits: Tensor) -> Pair:
+    def exp_sums(self, logits: Tensor) -> Pair:
         """Of each line its largest number, and in float64 the sum of exponentials, shifted by it unless infinite."""
         import torch
 
         largest, sums = torch.empty(len(logits)), torch.empty(len(logits), dtype=torch.float64)
-        self.library.weigh(logits.data_ptr(), *logits.shape, largest.data_ptr(), sums.data_ptr())
+        self.library.exp_sums(logits.data_ptr(), *logits.shape, largest.data_ptr(), sums.data_ptr())
         return largest, sums
 
     def attend(
@@ -140,7 +140,7 @@ class CKernels:
             weight=None if weight is None else weight.data_ptr(),
             all_rows=query.shape[2],
             heads=query.shape[1],
-            kept=own[0].shape[1],
+            kv_heads=own[0].shape[1],
             width=query.shape[3],
             length=path[0].shape[2],
             scale=scale,
@@ -243,7 +243,7 @@ def _declared(library: Any) -> Any:
         ("gate_up", (pointer, pointer, count), None),
         ("norm", (pointer, pointer, pointer, count, count, ctypes.c_float), None),
         ("rotate", (_StridedTensor, pointer, pointer, pointer, count, count, count), None),
-        ("weigh", (pointer, count, count, pointer, pointer), None),
+        ("exp_sums", (pointer, count, count, pointer, pointer), None),
         ("attend", (ctypes.POINTER(_TileTableStruct), ctypes.POINTER(_AttentionArguments)), ctypes.c_int32),
     ):
         function = getattr(library, name)

@@ -23,10 +23,10 @@ from assay.models.engine.packs import Pack, concat_ranges, make_pack
 from assay.models.engine.prefix_tree import PrefixTree, build_tree
 from assay.models.engine.token_sampling import TokenSampler
 from assay.models.engine.vocabulary_head import PrecomputedLogits
-from assay.models.hf.batching import Batching, BatchLimit, attempt
-from assay.models.hf.generation import BROKEN, Generated, TextGenerator, finish
-from assay.models.hf.stop_criteria import StopState
-from assay.models.hf.tokenization import EncodedPrompt, as_texts
+from assay.models.inference.batching import Batching, BatchLimit, attempt
+from assay.models.inference.generation import BROKEN, Generated, TextGenerator, finish
+from assay.models.inference.stop_criteria import StopState
+from assay.models.tokens.tokenization import EncodedPrompt, as_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,7 +92,7 @@ class SlotGenerator:
     slots_for: Callable[[int, int], int]
     most_tokens: int
 
-    def write(self, queue: Sequence[QueuedPrompt]) -> Iterator[Generated]:
+    def generate(self, queue: Sequence[QueuedPrompt]) -> Iterator[Generated]:
         """The answer to every prompt."""
         with using_attention(self.reader.network):
             for group in prefix_groups(queue):
@@ -196,7 +196,7 @@ class _SlotTable:
 
         piece = next(piece for piece in pack.pieces if piece.start <= row < piece.end)
         rows = torch.from_numpy(concat_ranges((*piece.ancestors, (piece.start, row + 1))))
-        return _Export(slot, piece.kept, rows.to(self._reader.network.device))
+        return _Export(slot, piece.cached, rows.to(self._reader.network.device))
 
     def _read_prefix(self) -> None:
         high = min(self._cache.prefix, self._row + self._owner.most_tokens)
@@ -220,7 +220,7 @@ class _SlotTable:
     ) -> None:
         prefix = self._cache.prefix
         for one in exports:
-            before = (path[0][0, :, prefix : one.kept], path[1][0, :, prefix : one.kept])
+            before = (path[0][0, :, prefix : one.cached], path[1][0, :, prefix : one.cached])
             own = (rows[0][0].index_select(1, one.rows), rows[1][0].index_select(1, one.rows))
             self._cache.fill(one.slot, call, [before, own])
 
@@ -332,7 +332,7 @@ class _Export:
     """Where a prompt's own keys go: its slot, up to where it continues the path, and its rows in the pack."""
 
     slot: int
-    kept: int
+    cached: int
     rows: Tensor
 
 

@@ -18,12 +18,12 @@ from assay.models.engine.flops import (
     unshared_counts,
 )
 from assay.models.engine.prefix_tree import build_tree
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.checkpoint import Checkpoint, precision
-from assay.models.hf.decoder.network import choose_device, quiet
-from assay.models.hf.encoding import Job
-from assay.models.hf.quiet_logs import unlogged
-from assay.models.hf.tokenization import as_texts
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint, precision
+from assay.models.loading.network import choose_device
+from assay.models.runtime import quiet, unlogged
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import as_texts
 
 if TYPE_CHECKING:
     import torch
@@ -82,8 +82,8 @@ def peak_memory(module: Any, device: torch.device, tokens: int, lengths: Sequenc
     writing = 0
     if lengths:
         slots = memory.slots_for(module, max(lengths), len(lengths), room)
-        kept = sum(sorted(lengths)[-slots:]) * memory.token_bytes(module)
-        writing = copy + kept + slots * vocabulary * WRITTEN_BYTES + min(rows, tokens) * memory.pack_bytes(module)
+        own_bytes = sum(sorted(lengths)[-slots:]) * memory.token_bytes(module)
+        writing = copy + own_bytes + slots * vocabulary * WRITTEN_BYTES + min(rows, tokens) * memory.pack_bytes(module)
     probing = PROBE_ROWS * vocabulary * PROBE_BYTES
     return held + memory.weight_bytes(module) + max(probing, reading, writing)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from assay.models.engine.c_kernels import CKernels, are_contiguous_float32, can_rotate
 from assay.models.engine.memory import PACKED_PART
-from assay.models.hf.quantization import is_plain
+from assay.models.loading.quantization import is_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,21 +62,21 @@ def is_patchable(module: Any) -> bool:
     return bool(module.dtype == torch.float32 and module.device.type == "cpu")
 
 
-def patch_layers(module: Any, loops: CKernels | None = None) -> LayerPatches:
+def patch_layers(module: Any, c_kernels: CKernels | None = None) -> LayerPatches:
     """Changes what can be changed, with the help of compiled loops where there are any."""
     import torch
 
-    tuning = LayerPatches()
+    patches = LayerPatches()
     if not is_patchable(module):
-        return tuning
+        return patches
     with torch.inference_mode():
         for layer in module.modules():
             for kind, form in (("gated", _gated), ("norm", _norm)):
-                forward = form(layer, loops)
+                forward = form(layer, c_kernels)
                 if forward is not None and _is_same(layer, forward):
-                    tuning.change(layer, kind, forward)
-        _faster_rotation(module, loops)
-    return tuning
+                    patches.change(layer, kind, forward)
+        _faster_rotation(module, c_kernels)
+    return patches
 
 
 def pack_for_decoding(module: Any, room: int) -> LayerPatches:
@@ -125,22 +125,22 @@ def undo_all(module: Any) -> None:
 def _pack(module: Any, kind: str, rows: int, form: Callable[[Any], Layer]) -> LayerPatches:
     import torch
 
-    tuning = LayerPatches()
+    patches = LayerPatches()
     if not is_patchable(module):
-        return tuning
+        return patches
     is_same: dict[tuple[int, ...], bool] = {}  # layers of one shape take the same way through the product
     with torch.inference_mode():
         for layer in _linear_layers(module):
             try:
                 forward = form(layer)
             except (AttributeError, RuntimeError):
-                return tuning  # this torch has no such operation, or not on this machine
+                return patches  # this torch has no such operation, or not on this machine
             shape = (*layer.weight.shape, layer.bias is not None)
             if shape not in is_same:
                 is_same[shape] = _is_same(layer, forward, rows)
             if is_same[shape]:
-                tuning.change(layer, kind, forward)
-    return tuning
+                patches.change(layer, kind, forward)
+    return patches
 
 
 def _for_decoding(layer: Any) -> Layer:
@@ -176,7 +176,7 @@ def _for_rows(layer: Any, rows: int) -> Layer:
     return forward
 
 
-def _gated(layer: Any, loops: CKernels | None) -> Layer | None:
+def _gated(layer: Any, c_kernels: CKernels | None) -> Layer | None:
     """down(act(gate(x)) * up(x)), with the product in place; by a compiled loop where the activation is SiLU."""
     names = ("gate_proj", "up_proj", "down_proj", "act_fn")
     if not all(callable(getattr(layer, name, None)) for name in names):
@@ -191,14 +191,14 @@ def _gated(layer: Any, loops: CKernels | None) -> Layer | None:
         if torch.is_grad_enabled():
             return cast("Tensor", plain(given))
         first, second = gate(given), up(given)
-        if loops is not None and is_silu and are_contiguous_float32(first, second):
-            return down(loops.gate_up(first, second))
+        if c_kernels is not None and is_silu and are_contiguous_float32(first, second):
+            return down(c_kernels.gate_up(first, second))
         return down(act(first).mul_(second))
 
     return forward
 
 
-def _norm(layer: Any, loops: CKernels | None) -> Layer | None:
+def _norm(layer: Any, c_kernels: CKernels | None) -> Layer | None:
     """Division by the root mean square, in two passes instead of five; by a compiled loop where there is one."""
     import torch
 
@@ -214,8 +214,8 @@ def _norm(layer: Any, loops: CKernels | None) -> Layer | None:
         if torch.is_grad_enabled() or given.shape[-1] != width:
             result: Tensor = plain(given)
             return result
-        if loops is not None and are_contiguous_float32(given, weight):
-            return loops.norm(given, weight, small)
+        if c_kernels is not None and are_contiguous_float32(given, weight):
+            return c_kernels.norm(given, weight, small)
         size = torch.linalg.vector_norm(given, dim=-1, keepdim=True)
         scaled: Tensor = given * size.square_().div_(width).add_(small).rsqrt_()
         return scaled.mul_(weight)
@@ -246,7 +246,7 @@ def _width(layer: Any) -> int | None:
     return int(width) if width is not None else None
 
 
-def _faster_rotation(module: Any, loops: CKernels | None) -> None:
+def _faster_rotation(module: Any, c_kernels: CKernels | None) -> None:
     """Rotary positions with half the passes, for the modelling code of this model's attention layers."""
     import torch
 
@@ -258,7 +258,7 @@ def _faster_rotation(module: Any, loops: CKernels | None) -> None:
         draw = torch.Generator().manual_seed(0)
         query, key = (torch.randn(1, heads, TRIAL_ROWS, 16, generator=draw) for heads in (4, 2))
         cos, sin = (torch.randn(1, TRIAL_ROWS, 8, generator=draw).repeat(1, 1, 2) for _ in range(2))
-        faster = rotation(own, loops)
+        faster = rotation(own, c_kernels)
         try:
             pairs = zip(own(query, key, cos, sin), faster(query, key, cos, sin), strict=True)
             if all(float((left - right).abs().max()) <= SAME for left, right in pairs):
@@ -267,13 +267,13 @@ def _faster_rotation(module: Any, loops: CKernels | None) -> None:
             continue
 
 
-def rotation(own: Callable[..., Any], loops: CKernels | None = None) -> Callable[..., Any]:
+def rotation(own: Callable[..., Any], c_kernels: CKernels | None = None) -> Callable[..., Any]:
     """transformers' `apply_rotary_pos_emb`, faster where no gradients are wanted; else its own."""
     import torch
 
     def rotated(given: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        if loops is not None and can_rotate(given, cos, sin):
-            return loops.rotate(given, cos, sin)
+        if c_kernels is not None and can_rotate(given, cos, sin):
+            return c_kernels.rotate(given, cos, sin)
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         half = given.shape[-1] // 2
         result = given * cos

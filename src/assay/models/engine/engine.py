@@ -23,14 +23,15 @@ from assay.models.engine.generation_probe import check_padding, check_slots
 from assay.models.engine.prefix_tree import build_tree
 from assay.models.engine.token_sampling import TokenSampler, make_sampler
 from assay.models.engine.tree_scoring import Scored, ScoringGroup, TreeScorer
-from assay.models.hf.arguments import PADDED
-from assay.models.hf.batching import Batching, BatchLimit
-from assay.models.hf.decoder.network import Network, automatic_limit
-from assay.models.hf.encoding import Job
-from assay.models.hf.generation import Generated, TextGenerator, generate_texts, share_batches
-from assay.models.hf.likelihood import score_pairs
-from assay.models.hf.quantization import rounds_inputs
-from assay.models.hf.tokenization import EncodedPrompt, EncodedText, as_texts
+from assay.models.inference.batching import Batching, BatchLimit, automatic_limit
+from assay.models.inference.generation import Generated, TextGenerator, generate_texts, share_batches
+from assay.models.inference.likelihood import score_pairs
+from assay.models.loading.arguments import PADDED
+from assay.models.loading.network import Network
+from assay.models.loading.quantization import rounds_inputs
+from assay.models.runtime import release_memory
+from assay.models.tokens.encoding import Job
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText, as_texts
 
 Entry = TypeVar("Entry")
 # Ways of writing, and the kind of batch that holds one row.
@@ -109,7 +110,7 @@ class Engine:
         if self._for_decoding is not None:
             self._for_decoding.undo()
             self._for_decoding = None
-            memory.release_memory()
+            release_memory()
 
     def _room(self) -> int:
         """Bytes that may be held: those of the beginning, and no more than half of what is free now."""
@@ -141,9 +142,9 @@ class Engine:
                 is_alone = self.choice.is_alone(len(scoring_group.texts[0].inputs))
                 yield from self._by_batches(scoring_group.texts, ALONE if is_alone else "loglikelihood")
 
-    def write(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
+    def generate(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
         """The answer to every prompt."""
-        return self._timed(self._write(prompts, text_generator))
+        return self._timed(self._generate(prompts, text_generator))
 
     def close(self) -> None:
         """Lets go of the model, so that its memory is free at once."""
@@ -158,7 +159,7 @@ class Engine:
             "probe_difference": choice.max_difference,
             "alone_from": None if choice.limit is None else choice.limit.tokens + 1,
             "writing": self._generation_description(),
-            "compiled_loops": choice.reader is not None and choice.reader.loops is not None,
+            "compiled_loops": choice.reader is not None and choice.reader.c_kernels is not None,
             "forwarded_tokens": meter.done.tokens,
             "written_tokens": meter.generated,
             "engine_seconds": meter.seconds,
@@ -184,7 +185,7 @@ class Engine:
             self.meter.read(unshared_counts([numbered[number]]))
             yield texts[number].index, answer
 
-    def _write(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
+    def _generate(self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> Iterator[Generated]:
         """In slots where the model and the request's settings allow it; else by transformers' own `generate`."""
         alone = [prompt for prompt in prompts if self._is_alone(prompt)]
         others = [prompt for prompt in prompts if not self._is_alone(prompt)]
@@ -193,11 +194,11 @@ class Engine:
             self._used.add(SLOTS)
             admitted = {queued.prompt.index for queued in queue}
             others = [prompt for prompt in others if prompt.index not in admitted]
-            yield from self._slots(text_generator).write(queue)
+            yield from self._slots(text_generator).generate(queue)
         if not self._share_a_batch(others, text_generator) or not self._may_generate(PADDED, text_generator):
             alone, others = [*alone, *others], []
-        yield from self._generate(others, text_generator, "generate")
-        yield from self._generate(alone, text_generator, ALONE)
+        yield from self._generate_padded(others, text_generator, "generate")
+        yield from self._generate_padded(alone, text_generator, ALONE)
 
     def _queue(self, prompts: Sequence[EncodedPrompt]) -> list[QueuedPrompt]:
         """The prompts whose settings slots can follow; none where the model is not read in packs."""
@@ -215,7 +216,7 @@ class Engine:
         """Whether `generate` would be given some of these prompts in one batch."""
         return self._batching("generate").limit.rows != 1 and share_batches(prompts, text_generator)
 
-    def _generate(
+    def _generate_padded(
         self, prompts: Sequence[EncodedPrompt], text_generator: TextGenerator, kind: str
     ) -> Iterator[Generated]:
         known = {prompt.index: prompt for prompt in prompts}
@@ -262,7 +263,7 @@ class Engine:
             if self._for_scoring is not None:
                 self._for_scoring.undo()
                 self._for_scoring = None
-                memory.release_memory()
+                release_memory()
             self._for_decoding = pack_for_decoding(module, room)
         return SlotGenerator(
             self.choice.reader,

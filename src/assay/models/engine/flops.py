@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from assay.core.protocols import Progress
 from assay.models.engine.prefix_tree import PrefixTree
-from assay.models.hf.config_values import config_number
-from assay.models.hf.tokenization import EncodedText
+from assay.models.loading.network import config_number
+from assay.models.tokens.tokenization import EncodedText
 
 # What writing a token costs beside reading one: a step of a few rows uses a third of what the machine can do.
 GENERATION_COST_FACTOR = 3.0

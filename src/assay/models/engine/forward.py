@@ -17,7 +17,8 @@ from assay.models.engine.c_kernels import CKernels
 from assay.models.engine.packs import Pack
 from assay.models.engine.prefix_tree import IntArray
 from assay.models.engine.vocabulary_head import OutputLayer, PrecomputedLogits, find_output_layer
-from assay.models.hf.decoder.network import Network, quiet
+from assay.models.loading.network import Network
+from assay.models.runtime import quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +43,7 @@ class TreeReader:
     layers: int
     length_threshold: int | None = None
     stock: str = "sdpa"
-    loops: CKernels | None = None
+    c_kernels: CKernels | None = None
     path: PrefixCache = field(default_factory=PrefixCache)
 
     def read(self, pack: Pack, wanted: IntArray, key_value_hook: KeyValueHook | None = None, reach: int = 0) -> Tensor:
@@ -62,7 +63,15 @@ class TreeReader:
         joining = torch.from_numpy(pack.path).to(device)
         shares = device.type == "cpu"
         entry = PackAttention(
-            pack, self.path, device, dtype, shares, positions, joining, key_value_hook=key_value_hook, loops=self.loops
+            pack=pack,
+            path=self.path,
+            device=device,
+            dtype=dtype,
+            shares=shares,
+            positions=positions,
+            joining=joining,
+            key_value_hook=key_value_hook,
+            c_kernels=self.c_kernels,
         )
         ids = torch.from_numpy(pack.tokens).long().to(device)
         rows = torch.from_numpy(wanted).to(device)
@@ -74,7 +83,7 @@ class TreeReader:
             states = self.forward(ids, positions, rows)
             if len(entry.staged) != self.layers:
                 raise Unsupported(f"attention was called {len(entry.staged)} times for {self.layers} layers")
-            self.path.extend(pack.kept, entry.staged)
+            self.path.extend(pack.cached, entry.staged)
         return states
 
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:

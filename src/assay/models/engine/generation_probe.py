@@ -19,11 +19,11 @@ from assay.models.engine.continuous_batching import QueuedPrompt, SlotGenerator
 from assay.models.engine.length_limits import find_leak
 from assay.models.engine.probe import LogitsByPrefix, has_window, logits_gap, make_probe
 from assay.models.engine.token_sampling import TokenSampler
-from assay.models.hf.batching import attempt
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.generation import TextGenerator, generate_rows
-from assay.models.hf.stop_criteria import StopCriteria
-from assay.models.hf.tokenization import EncodedPrompt, Tokenizer
+from assay.models.inference.batching import attempt
+from assay.models.inference.generation import TextGenerator, generate_rows
+from assay.models.inference.stop_criteria import StopCriteria
+from assay.models.loading.network import Network
+from assay.models.tokens.tokenization import EncodedPrompt, Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,26 +98,26 @@ def make_rows(network: Network, max_length: int, ends: Collection[int]) -> list[
     return [tuple(spare if token in ends else token for token in text.ids) for text in probe]
 
 
-def check_slots(text_generator: SlotGenerator, max_length: int) -> str | None:
+def check_slots(slot_generator: SlotGenerator, max_length: int) -> str | None:
     """Why answers cannot be written in slots; the logits must be those of `generate` for the same prompts alone.
 
     A long prompt, one that shares most of its tokens, and a short one are written together; the last two are compared.
     """
-    network = text_generator.reader.network
-    rows = make_rows(network, max_length, text_generator.text_generator.end_ids)
+    network = slot_generator.reader.network
+    rows = make_rows(network, max_length, slot_generator.text_generator.end_ids)
     if not rows:
         return None
     start = 0 if has_window(network) else max(len(rows[0]) - LONG - FORCED_TOKENS, 0)
     texts = [rows[0][start:], rows[1][start:], _last(rows[-1], SHORT)]
-    undecoded = _with_null_tokenizer(text_generator.text_generator)
+    undecoded = _with_null_tokenizer(slot_generator.text_generator)
     truth = _alone(undecoded, texts[1:])
-    kept: LogitsByPrefix = {}
+    logits: LogitsByPrefix = {}
     queue = [
-        QueuedPrompt(_prompt(number, text), partial(ForcedSampler, text=text, found=kept))
+        QueuedPrompt(_prompt(number, text), partial(ForcedSampler, text=text, found=logits))
         for number, text in enumerate(texts)
     ]
-    answers = attempt(lambda: list(replace(text_generator, text_generator=undecoded).write(queue)))
-    found = answers if isinstance(answers, Failure) else kept
+    answers = attempt(lambda: list(replace(slot_generator, text_generator=undecoded).generate(queue)))
+    found = answers if isinstance(answers, Failure) else logits
     return _reason("slots differ from single rows", truth, found, logits_tolerance(network))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.models.hf.config_values import config_value
+from assay.models.loading.network import config_value
 
 
 @dataclass(frozen=True, slots=True)

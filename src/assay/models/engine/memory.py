@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.models.hf.config_values import config_number, config_value
+from assay.models.loading.network import config_number, config_value
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +33,7 @@ def free_bytes(device: torch.device) -> int:
 
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    return min(_available(), address_room(), *(container_room(folder) for folder in _groups()))
+    return min(_available(), address_space_headroom(), *(cgroup_headroom(folder) for folder in _cgroup_folders()))
 
 
 def memory_budget(module: Any, free: int) -> int:
@@ -67,7 +64,7 @@ def _available() -> int:
         return UNKNOWN
 
 
-def address_room() -> int:
+def address_space_headroom() -> int:
     """What `ulimit -v` leaves of the address space; more than any machine has when there is no such limit."""
     try:
         import resource  # not on Windows
@@ -79,7 +76,7 @@ def address_room() -> int:
     return NO_LIMIT if most == resource.RLIM_INFINITY else max(most - pages * resource.getpagesize(), 0)
 
 
-def _groups(listing: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[Path]:
+def _cgroup_folders(listing: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[Path]:
     """The folders of this process's control group and of those above it."""
     try:
         lines = listing.read_text(encoding="utf-8").splitlines()
@@ -89,7 +86,7 @@ def _groups(listing: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/f
     return [root / own, *(root / above for above in Path(own).parents)] if own else [root]
 
 
-def container_room(folder: Path = Path("/sys/fs/cgroup")) -> int:
+def cgroup_headroom(folder: Path = Path("/sys/fs/cgroup")) -> int:
     """What a control group still allows; more than any machine has when there is none."""
     try:
         most = int((folder / "memory.max").read_text(encoding="ascii"))
@@ -113,13 +110,6 @@ def peak_bytes(device: torch.device) -> int | None:
         return None
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
-
-
-def release_memory() -> None:
-    """Returns memory that is no longer used to the system. glibc keeps blocks of a few megabytes, such as weights."""
-    gc.collect()
-    with suppress(AttributeError, OSError, TypeError):  # no glibc, or not this kind of system
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def token_bytes(module: Any) -> int:

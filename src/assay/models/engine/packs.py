@@ -40,7 +40,7 @@ class Block:
 
     start: int
     end: int
-    kept: int
+    cached: int
     ancestors: tuple[tuple[int, int], ...]
     allowed: npt.NDArray[np.bool_] | None
 
@@ -72,7 +72,7 @@ class Pack:
     common: int
     blocks: tuple[Block, ...]
     pieces: tuple[SegmentPiece, ...]
-    kept: int
+    cached: int
     path: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -89,14 +89,24 @@ def make_pack(tree: PrefixTree, low: int, high: int) -> Pack:
     first = int(np.searchsorted(tree.ends, low, side="right"))
     last_one = int(np.searchsorted(tree.ends, high, side="left"))
     found = tuple(pieces(tree.segments[first : last_one + 1], low, high))
-    common = min(piece.kept for piece in found)
+    common = min(piece.cached for piece in found)
     if common < COMMON_PREFIX:
         common = 0
     positions = concat_ranges([(one.depth, one.depth + one.end - one.start) for one in found])
     last = found[-1]
     path = concat_ranges((*last.ancestors, (last.start, last.end)))
     blocks = tuple(_blocks(found, common))
-    return Pack(low, high, tree.tokens[low:high], positions, common, blocks, found, last.kept, path)
+    return Pack(
+        low=low,
+        high=high,
+        tokens=tree.tokens[low:high],
+        positions=positions,
+        common=common,
+        blocks=blocks,
+        pieces=found,
+        cached=last.cached,
+        path=path,
+    )
 
 
 def _blocks(found: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
@@ -123,28 +133,28 @@ def _finish(group: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
         yield _masked(group, common)
         return
     piece = group[0]
-    yield Block(piece.start, piece.end, piece.kept, piece.ancestors, None)
+    yield Block(piece.start, piece.end, piece.cached, piece.ancestors, None)
 
 
 def _masked(group: Sequence[SegmentPiece], common: int) -> Block:
     start, end = group[0].start, group[-1].end
-    kept = max(piece.kept for piece in group)
+    cached = max(piece.cached for piece in group)
     outside = sorted({bounds for piece in group for bounds in _before(piece, start)})
     ancestors = tuple(_merged(outside))
-    offset = kept - common
+    offset = cached - common
     columns = concat_ranges((*ancestors, (start, end)))
     place = np.full(end, -1, dtype=np.int64)  # row of the pack → column of the mask
     place[columns] = np.arange(offset, offset + len(columns))
     allowed = np.zeros((end - start, offset + len(columns)), dtype=np.bool_)
     for piece in group:
         own = slice(piece.start - start, piece.end - start)
-        allowed[own, : piece.kept - common] = True
+        allowed[own, : piece.cached - common] = True
         for low, high in piece.ancestors:
             allowed[own, place[low:high]] = True
         size = piece.end - piece.start
         first = int(place[piece.start])
         allowed[own, first : first + size] = np.tri(size, dtype=np.bool_)
-    return Block(start, end, kept, ancestors, allowed)
+    return Block(start, end, cached, ancestors, allowed)
 
 
 def _before(piece: SegmentPiece, start: int) -> Iterator[tuple[int, int]]:

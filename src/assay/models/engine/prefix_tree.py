@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from assay.models.hf.tokenization import EncodedText
+from assay.models.tokens.tokenization import EncodedText
 
 IntArray = npt.NDArray[np.int64]
 
@@ -125,7 +125,7 @@ class SegmentPiece:
     end: int
     depth: int
     ancestors: tuple[tuple[int, int], ...]
-    kept: int
+    cached: int
 
 
 def pieces(segments: Sequence[Segment], low: int, high: int) -> Iterator[SegmentPiece]:
@@ -143,8 +143,8 @@ def pieces(segments: Sequence[Segment], low: int, high: int) -> Iterator[Segment
         if trail:
             top, first, rows = trail[-1]
             trail[-1] = (top, first, min(rows, depth - top))
-        kept = trail[0][0] if trail else depth
+        cached = trail[0][0] if trail else depth
         yield SegmentPiece(
-            start - low, end - low, depth, tuple((first, first + rows) for _, first, rows in trail), kept
+            start - low, end - low, depth, tuple((first, first + rows) for _, first, rows in trail), cached
         )
         trail.append((depth, start - low, end - start))

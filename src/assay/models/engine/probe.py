@@ -21,11 +21,10 @@ from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import IntArray, PrefixTree
 from assay.models.engine.tree_scoring import TreeScorer
 from assay.models.engine.vocabulary_head import token_logprobs
-from assay.models.hf.batching import Batching, BatchLimit, attempt
-from assay.models.hf.config_values import config_number, config_value
-from assay.models.hf.decoder.network import Network
-from assay.models.hf.likelihood import score_pairs
-from assay.models.hf.tokenization import EncodedText
+from assay.models.inference.batching import Batching, BatchLimit, attempt
+from assay.models.inference.likelihood import score_pairs
+from assay.models.loading.network import Network, config_number, config_value
+from assay.models.tokens.tokenization import EncodedText
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,12 +105,12 @@ def _window(config: Any) -> int | None:
 
 def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> ProbeResult | str:
     """In batches of some rows, padded on the right; or what went wrong."""
-    kept: LogitsByPrefix = {}
+    stored: LogitsByPrefix = {}
 
     def logits_of(inputs: Sequence[Sequence[int]], positions: Sequence[int]) -> Tensor:
         found = network.logits(inputs, positions)
         for ids, lines in zip(inputs, found, strict=True):
-            _keep(kept, tuple(ids), lines[: len(ids)])
+            _store_logits(stored, tuple(ids), lines[: len(ids)])
         return found
 
     batching = Batching(BatchLimit(rows=rows))
@@ -124,17 +123,17 @@ def read_rows(network: Network, texts: Sequence[EncodedText], rows: int) -> Prob
             return answer.message
         assert isinstance(answer, Logprob)
         values[index] = answer.total / answer.token_count
-    return ProbeResult(values, kept)
+    return ProbeResult(values, stored)
 
 
-def _keep(kept: LogitsByPrefix, ids: tuple[int, ...], lines: Tensor) -> None:
+def _store_logits(stored: LogitsByPrefix, ids: tuple[int, ...], lines: Tensor) -> None:
     """Keeps the last rows of a text, as many as are affordable; one line per position."""
-    for index in _kept_places(len(ids), lines.shape[-1]):
+    for index in _stored_positions(len(ids), lines.shape[-1]):
         # A copy: a view would keep the logits of the whole text.
-        kept[ids[: index + 1]] = lines[index].float().cpu().clone()
+        stored[ids[: index + 1]] = lines[index].float().cpu().clone()
 
 
-def _kept_places(length: int, columns: int) -> range:
+def _stored_positions(length: int, columns: int) -> range:
     return range(max(length - max(ELEMENTS // (4 * columns), LEAST_ROWS), 0), length)
 
 
@@ -146,7 +145,7 @@ def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int
         texts: all of whose tokens are scored.
         most_tokens: most tokens of a pack.
     """
-    kept: LogitsByPrefix = {}
+    stored: LogitsByPrefix = {}
     values = [math.nan] * len(texts)
 
     def work() -> None:
@@ -156,13 +155,13 @@ def read_tree(reader: TreeReader, texts: Sequence[EncodedText], most_tokens: int
             for number, index in enumerate(scoring_group.tree.order):
                 text, own = scoring_group.texts[int(index)], slice(*scoring_group.tree.bounds[number : number + 2])
                 values[text.index] = math.fsum(scores[own]) / text.scored
-                for position in _kept_places(len(text.inputs), reader.head.columns):
-                    kept[text.inputs[: position + 1]] = logits[int(scoring_group.tree.rows[own][position])]
+                for position in _stored_positions(len(text.inputs), reader.head.columns):
+                    stored[text.inputs[: position + 1]] = logits[int(scoring_group.tree.rows[own][position])]
 
     with using_attention(reader.network):
         failure = attempt(work)
     reader.path.clear()
-    return failure.message if isinstance(failure, Failure) else ProbeResult(values, kept)
+    return failure.message if isinstance(failure, Failure) else ProbeResult(values, stored)
 
 
 def _read_packs(
@@ -173,7 +172,7 @@ def _read_packs(
 
     scores = np.zeros(len(tree.rows))
     lines: dict[int, Tensor] = {}
-    wanted = _kept_rows(tree, reader.head.columns)
+    wanted = _stored_rows(tree, reader.head.columns)
     reader.path.clear()
     for low in range(0, len(tree), most_tokens):
         high = min(low + most_tokens, len(tree))
@@ -186,15 +185,15 @@ def _read_packs(
         pairs = np.flatnonzero((tree.rows >= low) & (tree.rows < high))
         pairs = pairs[np.argsort(tree.rows[pairs], kind="stable")]
         which, targets = torch.from_numpy(tree.rows[pairs] - low), torch.from_numpy(tree.targets[pairs])
-        scores[pairs] = token_logprobs(reader.head, states, which, targets, loops=reader.loops).values.numpy()
+        scores[pairs] = token_logprobs(reader.head, states, which, targets, c_kernels=reader.c_kernels).values.numpy()
     return scores, lines
 
 
-def _kept_rows(tree: PrefixTree, columns: int) -> IntArray:
+def _stored_rows(tree: PrefixTree, columns: int) -> IntArray:
     """The rows of a tree, all of whose tokens are scored, whose logits are kept."""
     ends = zip(tree.bounds[:-1], tree.bounds[1:], strict=True)
-    kept = [tree.rows[low:high][_kept_places(high - low, columns)] for low, high in ends]
-    return np.unique(np.concatenate(kept))
+    stored = [tree.rows[low:high][_stored_positions(high - low, columns)] for low, high in ends]
+    return np.unique(np.concatenate(stored))
 
 
 def compare(truth: ProbeResult, found: ProbeResult | str) -> ProbeDifference:

@@ -79,7 +79,7 @@ class Tiles:
     length: int
     dtype: torch.dtype
     device: torch.device
-    loops: CKernels | None = None
+    c_kernels: CKernels | None = None
     _table: TileTable | None = None
     _batches: Batches | None = None
 
@@ -101,7 +101,7 @@ class Tiles:
             output: (rows, heads, width), to be filled in.
             weight: (heads, rows), to be filled in too; None where it is not wanted.
         """
-        if self.loops is not None and kernel.softcap is None and can_attend(query, own, path, output, weight):
+        if self.c_kernels is not None and kernel.softcap is None and can_attend(query, own, path, output, weight):
             if self._table is None:
                 parts = zip(
                     *(
@@ -111,7 +111,9 @@ class Tiles:
                     strict=True,
                 )
                 self._table = TileTable(*parts)
-            self.loops.attend(self._table, query, own, path, output, weight, kernel.scale)
+            self.c_kernels.attend(
+                self._table, query=query, own=own, path=path, output=output, weight=weight, scale=kernel.scale
+            )
             return
         if self._batches is None:
             self._batches = batch_tiles(self.sparse_blocks, self.length, self.dtype, self.device)

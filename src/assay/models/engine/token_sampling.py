@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assay.models.hf.generation import generate_options, stream_seed
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.generation import generate_options, stream_seed
+from assay.models.tokens.tokenization import EncodedPrompt
 
 if TYPE_CHECKING:
     import torch

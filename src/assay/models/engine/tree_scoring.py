@@ -20,9 +20,9 @@ from assay.models.engine.memory import CPU_PACK
 from assay.models.engine.packs import make_pack
 from assay.models.engine.prefix_tree import IntArray, PrefixTree, build_tree
 from assay.models.engine.vocabulary_head import PrecomputedLogits, token_logprobs
-from assay.models.hf.batching import Batching, BatchLimit, attempt
-from assay.models.hf.likelihood import NOT_FINITE
-from assay.models.hf.tokenization import EncodedText
+from assay.models.inference.batching import Batching, BatchLimit, attempt
+from assay.models.inference.likelihood import NOT_FINITE
+from assay.models.tokens.tokenization import EncodedText
 
 Scored = tuple[int, Logprob | Failure]
 # Numbers of logits that a pack may leave behind where the model makes them itself: 256 MB.
@@ -157,8 +157,8 @@ class TreeScorer:
         states = self.reader.read(pack, pack_targets.rows - low, reach=tree.depth)
         if len(pack_targets.rows):
             which, tokens = torch.from_numpy(pack_targets.which), torch.from_numpy(tree.targets[pack_targets.pairs])
-            head, loops = self.reader.head, self.reader.loops
-            found = token_logprobs(head, states, which, tokens, self.arithmetic, loops)
+            head, c_kernels = self.reader.head, self.reader.c_kernels
+            found = token_logprobs(head, states, which, tokens, self.arithmetic, c_kernels)
             scored_tokens.values[pack_targets.pairs] = found.values.numpy()
             scored_tokens.matches[pack_targets.pairs] = found.is_best.numpy()
         self.on_read(pack_counts(pack.positions, len(pack_targets.rows)))

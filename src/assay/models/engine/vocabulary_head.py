@@ -137,7 +137,7 @@ def token_logprobs(
     which: Tensor,
     targets: Tensor,
     arithmetic: str = "exact",
-    loops: CKernels | None = None,
+    c_kernels: CKernels | None = None,
 ) -> TokenLogprobs:
     """Log-probabilities of tokens.
 
@@ -151,7 +151,7 @@ def token_logprobs(
     """
     import torch
 
-    measure = _lm_eval_logprobs if arithmetic == "lm_eval" else partial(_exact_logprobs, loops)
+    measure = _lm_eval_logprobs if arithmetic == "lm_eval" else partial(_exact_logprobs, c_kernels)
     step = max(ELEMENTS // (head.columns if arithmetic == "lm_eval" else min(COLUMNS, head.columns)), 1)
     parts = []
     for low in range(0, len(states), step):
@@ -163,7 +163,7 @@ def token_logprobs(
 
 
 def _exact_logprobs(
-    loops: CKernels | None, head: OutputLayer | PrecomputedLogits, states: Tensor, which: Tensor, targets: Tensor
+    c_kernels: CKernels | None, head: OutputLayer | PrecomputedLogits, states: Tensor, which: Tensor, targets: Tensor
 ) -> TokenLogprobs:
     import torch
 
@@ -175,7 +175,7 @@ def _exact_logprobs(
         logits = head.block(states, low, high, space).to(torch.promote_types(states.dtype, torch.float32))
         if logits.device.type == "mps":  # has no float64
             logits = logits.cpu()
-        weighed = loops.weigh(logits) if loops is not None and are_contiguous_float32(logits) else None
+        weighed = c_kernels.exp_sums(logits) if c_kernels is not None and are_contiguous_float32(logits) else None
         top = logits.amax(dim=1) if weighed is None else weighed[0]
         inside = ((targets >= low) & (targets < high)).nonzero().squeeze(-1)
         if len(inside):

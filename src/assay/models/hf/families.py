@@ -12,10 +12,10 @@ from assay.core.errors import Fault, ModelError
 from assay.core.protocols import Model
 from assay.core.specs import ModelSettings
 from assay.models.download import hub
-from assay.models.hf import checkpoint as checkpoints
-from assay.models.hf.arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
-from assay.models.hf.batching import BatchLimit, read_batch_size
 from assay.models.hf.encoder.heads import can_take_head, check_head, find_head
+from assay.models.inference.batching import BatchLimit, read_batch_size
+from assay.models.loading import checkpoint as checkpoints
+from assay.models.loading.arguments import ENCODER, TREE, CausalArguments, read_causal_arguments
 
 
 def open_hf(args: Mapping[str, Any], settings: ModelSettings) -> Model:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.training import LORA, FitSettings
-from assay.models.hf.checkpoint import FIT_FILE, TOKENIZER_FILES, Checkpoint
-from assay.models.hf.decoder.network import load_tokenizer
+from assay.models.loading.checkpoint import FIT_FILE, TOKENIZER_FILES, Checkpoint
+from assay.models.loading.tokenizer import load_tokenizer
 from assay.models.training.adapters import merge_adapter
 from assay.models.training.recipes import LoadedNetwork, Parent
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from assay.core.errors import missing_extra
 from assay.core.training import ACCURACY, LORA, FitListener, FitReport, FitSettings, TrainingExample
-from assay.models.hf.checkpoint import precision
-from assay.models.hf.decoder.network import choose_device, require_transformers
+from assay.models.loading.checkpoint import precision
+from assay.models.loading.network import choose_device, require_transformers
 from assay.models.training.adapters import adapt, require_peft
 from assay.models.training.export import Architecture, architecture_of, reload, restore, save_model
 from assay.models.training.fit_record import claim, folder_lock, make_record, write_record
@@ -54,8 +54,8 @@ def fit(
         with isolated_random_state(settings.seed):
             recipe = parent.recipe(parent, training_examples, validation, settings)
             plan = _plan(recipe, settings, rate, bool(validation), folder)
-            report = _make(parent, recipe, plan, folder, listener)
-            report = replace(report, notices=(*report.notices, *_majority(report, len(validation))))
+            report = _train_and_save(parent, recipe, plan, folder, listener)
+            report = replace(report, notices=(*report.notices, *_majority_notice(report, len(validation))))
         write_record(folder, record, report)
         shutil.rmtree(plan.folder)
         return report
@@ -67,7 +67,9 @@ def _plan(recipe: Recipe, settings: FitSettings, rate: float, has_validation: bo
     )
 
 
-def _make(parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, listener: FitListener) -> FitReport:
+def _train_and_save(
+    parent: Parent, recipe: Recipe, plan: TrainingPlan, folder: Path, listener: FitListener
+) -> FitReport:
     """Trains what is left to train and puts the weights that are kept in place."""
     device, notice = choose_device(parent.device)
     load = partial(_load, recipe, plan.settings.seed)
@@ -127,11 +129,18 @@ def _report(last: TrainingCheckpoint, best: Mapping[str, float], metric: str, no
         return FitReport(last.step, int(best["step"]), notices=tuple(notices))
     tied = sum(evaluation[metric] == best[metric] for evaluation in last.history) - 1
     return FitReport(
-        last.step, int(best["step"]), metric, best[metric], best["loss"], tied, last.history, tuple(notices)
+        last.step,
+        int(best["step"]),
+        metric=metric,
+        value=best[metric],
+        loss=best["loss"],
+        tied=tied,
+        history=last.history,
+        notices=tuple(notices),
     )
 
 
-def _majority(report: FitReport, count: int) -> list[str]:
+def _majority_notice(report: FitReport, count: int) -> list[str]:
     """The notice about a model that learnt no more than which answer is the most frequent."""
     best: Mapping[str, float] = next(
         (evaluation for evaluation in report.history if evaluation["step"] == report.best_step), {}

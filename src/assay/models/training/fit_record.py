@@ -16,7 +16,7 @@ from typing import Any
 from assay.core.atomic_files import atomic_write
 from assay.core.errors import Fault, ModelError
 from assay.core.training import FitReport, FitSettings, TrainingExample, digest_training_examples
-from assay.models.hf.checkpoint import FIT_FILE, WEIGHT_SUFFIXES
+from assay.models.loading.checkpoint import FIT_FILE, WEIGHT_SUFFIXES
 
 try:
     import fcntl

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core.requests import Loglikelihood
 from assay.core.training import ACC_NORM, ACCURACY, LOSS, FitSettings, TrainingExample
-from assay.models.hf.decoder.network import load_module
-from assay.models.hf.encoding import Encoder
-from assay.models.hf.seq2seq.network import KIND as SEQ2SEQ_KIND
-from assay.models.hf.seq2seq.network import start_token
-from assay.models.hf.tokenization import EncodedText, Refused
+from assay.models.loading.network import load_module
+from assay.models.tokens.encoding import Encoder
+from assay.models.tokens.tokenization import EncodedText, Refused
 from assay.models.training.recipes import (
     IGNORED,
     LoadedNetwork,
@@ -76,7 +74,7 @@ class EncodedExamples:
     """
 
     sequences: list[list[TokenSequence]]
-    rights: list[int]
+    right_indices: list[int]
     lengths: list[tuple[int, ...]]
     cut: int
     refused: int
@@ -87,17 +85,17 @@ def read_training_examples(
     encoder: Encoder, training_examples: Sequence[TrainingExample], wants_all: bool, is_seq2seq: bool
 ) -> EncodedExamples:
     """The lessons as lines; of each the right continuation alone, or all of them."""
-    asked: list[tuple[int, Loglikelihood]] = []
+    requests_by_index: list[tuple[int, Loglikelihood]] = []
     spans: list[range] = []
     for training_example in training_examples:
         wanted = training_example.requests if wants_all else (training_example.requests[training_example.right],)
-        begin = len(asked)
+        begin = len(requests_by_index)
         requests = (entry for entry in wanted if isinstance(entry, Loglikelihood))
-        asked += [(begin + index, entry) for index, entry in enumerate(requests)]
-        spans.append(range(begin, len(asked)))
-    found = {entry.index: entry for entry in encoder.pairs(asked)}
+        requests_by_index += [(begin + index, entry) for index, entry in enumerate(requests)]
+        spans.append(range(begin, len(requests_by_index)))
+    found = {entry.index: entry for entry in encoder.pairs(requests_by_index)}
     sequences: list[list[TokenSequence]] = []
-    rights: list[int] = []
+    right_indices: list[int] = []
     lengths: list[tuple[int, ...]] = []
     cut, reasons = 0, []
     for training_example, span in zip(training_examples, spans, strict=True):
@@ -109,10 +107,10 @@ def read_training_examples(
         texts = [entry for entry in entries if isinstance(entry, EncodedText)]
         has_eos = len(training_example.requests) == 1
         sequences.append([_sequence(encoder, text, has_eos, is_seq2seq) for text in texts])
-        rights.append(training_example.right if wants_all else 0)
+        right_indices.append(training_example.right if wants_all else 0)
         lengths.append(training_example.lengths)
         cut += any(text.truncated for text in texts)
-    return EncodedExamples(sequences, rights, lengths, cut, len(reasons), reasons[0] if reasons else "")
+    return EncodedExamples(sequences, right_indices, lengths, cut, len(reasons), reasons[0] if reasons else "")
 
 
 def _sequence(encoder: Encoder, text: EncodedText, has_eos: bool, is_seq2seq: bool) -> TokenSequence:
@@ -144,6 +142,7 @@ class TextRecipe:
     notices: Sequence[str]
 
     kind = CAUSAL_KIND
+    is_seq2seq = False
 
     def load(self) -> LoadedNetwork:
         import torch
@@ -191,11 +190,11 @@ class TextRecipe:
         normed: dict[int, dict[int, float]] = {}
         hits: dict[int, bool] = {}
         loss = tokens = 0.0
-        rights: dict[int, int] = {}
+        right_indices: dict[int, int] = {}
         for validated, values, is_greedy in self._read(module, device):
             if validated.is_right:
                 loss, tokens = loss - sum(values), tokens + len(values)
-                rights[validated.training_example], hits[validated.training_example] = validated.index, is_greedy
+                right_indices[validated.training_example], hits[validated.training_example] = validated.index, is_greedy
             own = values[:-1] if validated.sequence.has_eos else values
             totals.setdefault(validated.training_example, {})[validated.index] = sum(own)
             if validated.length is not None:
@@ -203,10 +202,10 @@ class TextRecipe:
                 normed.setdefault(validated.training_example, {})[validated.index] = per_character
         if not with_metrics:
             return ValidationScores(loss / tokens)
-        pairs = _predictions(totals, rights)
+        pairs = _predictions(totals, right_indices)
         if len(pairs) == len(totals):
             by_length = (
-                {ACC_NORM: prediction_metrics(_predictions(normed, rights))[ACCURACY]}
+                {ACC_NORM: prediction_metrics(_predictions(normed, right_indices))[ACCURACY]}
                 if len(normed) == len(totals)
                 else {}
             )
@@ -226,50 +225,24 @@ class TextRecipe:
             labels = batch["labels"][:, 1:]
             chosen = labels.clamp(min=0).unsqueeze(-1)
             values = logits.log_softmax(-1).gather(-1, chosen).squeeze(-1).double().cpu()
-            greedy, kept = (logits.argmax(-1) == labels).cpu(), (labels != IGNORED).cpu()
+            greedy, is_label = (logits.argmax(-1) == labels).cpu(), (labels != IGNORED).cpu()
             for number, entry in enumerate(some):
-                matches = greedy[number][kept[number]].tolist()
+                matches = greedy[number][is_label[number]].tolist()
                 own = matches[:-1] if entry.sequence.has_eos else matches
-                yield entry, values[number][kept[number]].tolist(), all(own)
+                yield entry, values[number][is_label[number]].tolist(), all(own)
 
 
-def _predictions(scores: Mapping[int, Mapping[int, float]], rights: Mapping[int, int]) -> list[tuple[int, int]]:
+def _predictions(scores: Mapping[int, Mapping[int, float]], right_indices: Mapping[int, int]) -> list[tuple[int, int]]:
     """The right place and the one with the highest score, of every lesson with choices."""
     return [
-        (rights[training_example], max(found, key=lambda index: found[index]))
+        (right_indices[training_example], max(found, key=lambda index: found[index]))
         for training_example, found in scores.items()
         if len(found) > 1
     ]
 
 
-class Seq2SeqRecipe(TextRecipe):
-    """Lessons of an encoder-decoder: the encoder reads the prompt, the decoder learns the continuation."""
-
-    kind = SEQ2SEQ_KIND
-
-    def collate(self, rows: Sequence[TokenSequence]) -> dict[str, Tensor]:
-        import torch
-
-        contexts = [row.ids[: -row.scored] for row in rows]
-        targets = [row.ids[-row.scored :] for row in rows]
-        wide, long = max(map(len, contexts)), max(map(len, targets))
-        labels = [[IGNORED, *target, *[IGNORED] * (long - len(target))] for target in targets]
-        return {
-            "input_ids": torch.tensor([[*ids, *[0] * (wide - len(ids))] for ids in contexts]),
-            "attention_mask": torch.tensor([[*[1] * len(ids), *[0] * (wide - len(ids))] for ids in contexts]),
-            "labels": torch.tensor(labels),
-        }
-
-    def logits(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        # The decoder reads its start token and all labels but the last; behind them it never looks.
-        read = batch["labels"][:, :-1].clamp(min=0)
-        read[:, 0] = start_token(unwrap_peft(module), str(self.parent.checkpoint.folder))
-        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-        found: Tensor = module(**inputs, decoder_input_ids=read, use_cache=False).logits
-        return found
-
-
 def text_recipe(
+    kind: type[TextRecipe],
     encoder: Encoder,
     parent: Parent,
     training_examples: Sequence[TrainingExample],
@@ -277,27 +250,25 @@ def text_recipe(
     settings: FitSettings,
 ) -> TextRecipe:
     """The course of a language model."""
-    kind = Seq2SeqRecipe if parent.capabilities.family == "encoder-decoder" else TextRecipe
-    is_seq2seq = kind is Seq2SeqRecipe
     if settings.max_length is not None:
         shorter = min(settings.max_length, encoder.rules.max_length)
         encoder = replace(encoder, rules=replace(encoder.rules, max_length=shorter))
-    learnt = read_training_examples(encoder, training_examples, False, is_seq2seq)
-    validated = read_training_examples(encoder, validation, settings.validation_metric != LOSS, is_seq2seq)
-    rows = [sequences[0] for sequences in learnt.sequences]
+    trained = read_training_examples(encoder, training_examples, False, kind.is_seq2seq)
+    validated = read_training_examples(encoder, validation, settings.validation_metric != LOSS, kind.is_seq2seq)
+    rows = [sequences[0] for sequences in trained.sequences]
     validation_sequences = [
         ValidationSequence(
             sequence, number, index, index == right, lengths[index] if len(lengths) == len(sequences) else None
         )
         for number, (sequences, right, lengths) in enumerate(
-            zip(validated.sequences, validated.rights, validated.lengths, strict=True)
+            zip(validated.sequences, validated.right_indices, validated.lengths, strict=True)
         )
         for index, sequence in enumerate(sequences)
     ]
     notices = [
-        skipped_notice("lessons", learnt.refused, len(training_examples), learnt.reason),
+        skipped_notice("lessons", trained.refused, len(training_examples), trained.reason),
         skipped_notice("validation lessons", validated.refused, len(validation), validated.reason),
-        _cut_notice(learnt.cut, len(rows), encoder.rules.max_length),
+        _cut_notice(trained.cut, len(rows), encoder.rules.max_length),
         _no_end(encoder, training_examples),
     ]
     return kind(parent, settings, rows, validation_sequences, tuple(text for text in notices if text))

@@ -13,8 +13,8 @@ from assay.core.errors import Fault, ModelError
 from assay.core.fingerprints import Capabilities
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood
 from assay.core.training import ACCURACY, DIRECTIONS, FitSettings, TrainingExample, metric_unavailable_reason
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.checkpoint import Checkpoint
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from torch import Tensor

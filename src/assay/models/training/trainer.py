@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.training import LOSS, FitListener, FitProgress, FitSettings
-from assay.models.hf.decoder.network import quiet
+from assay.models.runtime import quiet
 from assay.models.training.hyperparameters import SCHEDULES, steps_per_epoch
 from assay.models.training.recipes import IGNORED, Recipe
 from assay.models.training.resume_state import (
@@ -98,7 +98,7 @@ def train(
     device, listener = device_and_listener
     trainer = _make_trainer(module, recipe, plan, device.type == "cpu")
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(_make_watcher(plan, listener))
+    trainer.add_callback(_make_callback(plan, listener))
     trainer.train(resume_from_checkpoint=None if last is None else str(last.folder))
 
 
@@ -184,23 +184,23 @@ def _make_trainer(module: Any, recipe: Recipe, plan: TrainingPlan, on_cpu: bool)
     return trainer
 
 
-def _make_watcher(plan: TrainingPlan, listener: FitListener) -> Any:
+def _make_callback(plan: TrainingPlan, listener: FitListener) -> Any:
     from transformers import TrainerCallback
 
-    class Watcher(TrainerCallback):  # type: ignore[misc]
+    class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         """Tells the listener of every step, stops at what is no number, and stops early."""
 
         def __init__(self) -> None:
             self.loss: float | None = None
             self.value: float | None = None
 
-        def tell(self, step: int) -> None:
+        def report(self, step: int) -> None:
             listener(FitProgress(step, plan.steps, self.loss, self.value))
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
             self.value = history[-1].get(plan.settings.validation_metric) if history else None
-            self.tell(state.global_step)
+            self.report(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step >= plan.steps:
@@ -214,13 +214,13 @@ def _make_watcher(plan: TrainingPlan, listener: FitListener) -> Any:
             require_finite("loss", logs["loss"], state.global_step, plan.rate)
             require_finite("gradient", logs.get("grad_norm", 0.0), state.global_step, plan.rate)
             self.loss = logs["loss"]
-            self.tell(state.global_step)
+            self.report(state.global_step)
 
         def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             history = read_history(state.log_history)
             self.value = history[-1][plan.settings.validation_metric]
-            self.tell(state.global_step)
+            self.report(state.global_step)
             if patience_exhausted(history, plan.settings.validation_metric, plan.settings.patience):
                 control.should_training_stop = True
 
-    return Watcher()
+    return ProgressCallback()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from assay.core.errors import Fault, ModelError, UserError
 from assay.core.training import FitSettings
-from assay.models.hf.batching import is_out_of_memory
+from assay.models.inference.batching import is_out_of_memory
 
 FULL_DISK_WORDS = (
     "no space left on device",

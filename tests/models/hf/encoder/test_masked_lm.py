@@ -43,10 +43,10 @@ class Direct:
         self.module = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
-    def token(self, ids: Sequence[int], place: int, hidden: Sequence[int]) -> tuple[float, bool]:
+    def token(self, ids: Sequence[int], place: int, masked: Sequence[int]) -> tuple[float, bool]:
         import torch
 
-        row = [self.tokenizer.mask_token_id if other in hidden else token for other, token in enumerate(ids)]
+        row = [self.tokenizer.mask_token_id if other in masked else token for other, token in enumerate(ids)]
         with torch.inference_mode():
             line = self.module(input_ids=torch.tensor([row])).logits[0, place].double().log_softmax(-1)
         return float(line[ids[place]]), int(line.argmax()) == ids[place]

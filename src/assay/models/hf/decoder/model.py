@@ -22,22 +22,24 @@ from assay.models.engine.backend_choice import EngineChoice, choose_engine, may_
 from assay.models.engine.cost_forecast import forecast
 from assay.models.engine.engine import Engine
 from assay.models.engine.flops import Meter, flop_rates
-from assay.models.engine.memory import free_bytes, memory_budget, release_memory
-from assay.models.hf import checkpoint as checkpoints
-from assay.models.hf.arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
-from assay.models.hf.base import TransformersModel
-from assay.models.hf.batching import BatchLimit, read_batch_size
-from assay.models.hf.bos_check import missing_bos
-from assay.models.hf.decoder.network import (
+from assay.models.engine.memory import free_bytes, memory_budget
+from assay.models.hf.decoder.bos_check import missing_bos
+from assay.models.hf.transformers_model import TransformersModel
+from assay.models.inference.batching import BatchLimit, read_batch_size
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading import checkpoint as checkpoints
+from assay.models.loading.arguments import AUTO, INT8_DYNAMIC, PADDED, CausalArguments, read_causal_arguments
+from assay.models.loading.network import (
     Network,
     choose_device,
     load_network,
     require_transformers,
 )
-from assay.models.hf.encoding import Encoder, make_encoder, token_view
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import Tokenizer
-from assay.models.training.lm_recipes import text_recipe
+from assay.models.loading.tokenizer import make_encoder
+from assay.models.runtime import release_memory
+from assay.models.tokens.encoding import Encoder, token_view
+from assay.models.tokens.tokenization import Tokenizer
+from assay.models.training.lm_recipes import TextRecipe, text_recipe
 from assay.models.training.recipes import RecipeMaker
 
 Answer = tuple[int, Output | Failure]
@@ -110,7 +112,7 @@ class CausalModel(TransformersModel):
             yield from ((index, self._refusal()) for index in range(len(requests)))
             return
         job = self._encoder.encode(requests)
-        yield from job.settled
+        yield from job.answered
         if not job.texts and not job.whole_texts and not job.prompts:
             return
         engine = self._loaded()
@@ -119,7 +121,7 @@ class CausalModel(TransformersModel):
             text_generator = TextGenerator(
                 engine.network, self._encoder.rules.tokenizer, self.arguments.think_end_token
             )
-            yield from engine.write(job.prompts, text_generator)
+            yield from engine.generate(job.prompts, text_generator)
 
     def _loaded(self) -> Engine:
         """The network, loaded and tried at first use."""
@@ -135,13 +137,13 @@ class CausalModel(TransformersModel):
                 if text:
                     self._notices[topic] = text
             self._engine = Engine(
-                network,
-                choice,
-                flop_rates(network.module),
-                self.arguments.arithmetic,
-                self.limit,
-                self._notices.__setitem__,
-                memory_budget(network.module, free),
+                network=network,
+                choice=choice,
+                rates=flop_rates(network.module),
+                arithmetic=self.arguments.arithmetic,
+                limit=self.limit,
+                on_notice=self._notices.__setitem__,
+                room=memory_budget(network.module, free),
             )
         return self._engine
 
@@ -172,7 +174,7 @@ class CausalModel(TransformersModel):
 
     @property
     def _recipe(self) -> RecipeMaker:
-        return partial(text_recipe, self._encoder)
+        return partial(text_recipe, TextRecipe, self._encoder)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it; needs no weights."""
@@ -188,7 +190,7 @@ class CausalModel(TransformersModel):
         self._listener = listener
 
     @property
-    def account(self) -> Meter | None:
+    def meter(self) -> Meter | None:
         """What the last `respond` has cost; None before the first."""
         return None if self._engine is None else self._engine.meter
 

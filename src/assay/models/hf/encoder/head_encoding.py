@@ -151,23 +151,23 @@ def _encode_span(tokenizer: PairTokenizer, request: SpanExtraction, max_length: 
         raise ModelError(Fault("span request", found, "a fast tokenizer (tokenizer.json)"))
     question, context = clean_text(request.question), clean_text(request.context)
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
-    asked = len(_bare_ids(tokenizer, question))
-    if asked > room // 2 and asked + len(_bare_ids(tokenizer, context)) > room:
+    question_length = len(_bare_ids(tokenizer, question))
+    if question_length > room // 2 and question_length + len(_bare_ids(tokenizer, context)) > room:
         question = _shortened(tokenizer, question, room // 2)
-    kept = len(_bare_ids(tokenizer, question))
+    cut_length = len(_bare_ids(tokenizer, question))
     encoded = tokenizer(
         question,
         context,
         truncation="only_second",
         max_length=max_length,
-        stride=min(STRIDE, (room - kept) // 2),
+        stride=min(STRIDE, (room - cut_length) // 2),
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
         return_token_type_ids=True,
         verbose=False,
     )
     rows = tuple(_window(tokenizer, encoded, number) for number in range(len(encoded["input_ids"])))
-    return HeadInput(rows, asked - kept)
+    return HeadInput(rows, question_length - cut_length)
 
 
 def _shortened(tokenizer: PairTokenizer, text: str, most: int) -> str:

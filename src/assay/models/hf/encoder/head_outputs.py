@@ -13,7 +13,7 @@ from assay.core.label_mapping import label_indices
 from assay.core.requests import Classification, SpanExtraction
 from assay.core.responses import Failure, LabelScores, Text
 from assay.models.hf.encoder.head_encoding import HeadInput, HeadRequest, HeadRow
-from assay.models.hf.likelihood import NOT_FINITE
+from assay.models.inference.likelihood import NOT_FINITE
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,8 +11,8 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.requests import ChoiceSelection, Classification, Loglikelihood, RollingLoglikelihood, SpanExtraction
-from assay.models.hf.arguments import ORIGINAL, CausalArguments
-from assay.models.hf.checkpoint import ENCODER_TYPES
+from assay.models.loading.arguments import ORIGINAL, CausalArguments
+from assay.models.loading.checkpoint import ENCODER_TYPES
 
 # Most tokens of a span (Devlin et al. 2019, in their code for SQuAD).
 MAX_SPAN = 30

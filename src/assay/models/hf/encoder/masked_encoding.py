@@ -12,11 +12,11 @@ from typing import Any, cast
 from assay.core.errors import Fault, ModelError
 from assay.core.requests import Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, unsupported
-from assay.models.hf.arguments import ORIGINAL, CausalArguments
-from assay.models.hf.chat import ChatRenderer, Rendered
-from assay.models.hf.decoder.network import PROBE_TEXT
 from assay.models.hf.encoder.head_encoding import clean_text
-from assay.models.hf.tokenization import TEXTS_PER_CALL, Refused, Tokenizer, as_context, join
+from assay.models.loading.arguments import ORIGINAL, CausalArguments
+from assay.models.loading.tokenizer import PROBE_TEXT
+from assay.models.tokens.chat import ChatRenderer, Rendered
+from assay.models.tokens.tokenization import TEXTS_PER_CALL, Refused, Tokenizer, as_context, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Window:
     """
 
     ids: tuple[int, ...]
-    hidden: tuple[tuple[int, ...], ...]
+    masked: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class MaskedText:
     @property
     def size(self) -> int:
         """Tokens of all rows that scoring it takes."""
-        return sum(len(window.ids) * len(window.hidden) for window in self.windows)
+        return sum(len(window.ids) * len(window.masked) for window in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,8 @@ class MaskedEncoder:
                     return
                 yield other
 
-        hidden = (tuple(shift + other for other in (index, *later(index))) for index in scored)
-        return Window((*self.before, *ids, *self.after), tuple(hidden))
+        masked = (tuple(shift + other for other in (index, *later(index))) for index in scored)
+        return Window((*self.before, *ids, *self.after), tuple(masked))
 
 
 def make_masked_encoder(tokenizer: Tokenizer, max_length: int, args: CausalArguments) -> MaskedEncoder:

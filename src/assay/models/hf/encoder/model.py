@@ -16,18 +16,18 @@ from assay.core.fingerprints import Capabilities, Fingerprint
 from assay.core.protocols import TokenView
 from assay.core.requests import HEAD_KINDS, Request
 from assay.core.responses import Failure, unsupported
-from assay.models.hf import checkpoint as checkpoints
-from assay.models.hf.base import PaddedModel
-from assay.models.hf.decoder.network import load_tokenizer
 from assay.models.hf.encoder.head_encoding import PairTokenizer
+from assay.models.hf.encoder.head_examples import head_recipe
 from assay.models.hf.encoder.head_inference import REQUESTS_PER_CHUNK, Answer, HeadEncoder, PendingRequest, run_head
 from assay.models.hf.encoder.head_outputs import HeadPredictor
 from assay.models.hf.encoder.heads import MASKED, MAX_SPAN, HeadKind, check_head, find_head, head_labels, head_settings
 from assay.models.hf.encoder.masked_encoding import MaskedEncoder, MaskedText, make_masked_encoder, mask_id
 from assay.models.hf.encoder.masked_lm import score_masked
 from assay.models.hf.encoder.network import EncoderNetwork, load_encoder_network
-from assay.models.hf.tokenization import Refused, Tokenizer, show_pieces
-from assay.models.training.head_examples import head_recipe
+from assay.models.hf.transformers_model import PaddedModel
+from assay.models.loading import checkpoint as checkpoints
+from assay.models.loading.tokenizer import load_tokenizer
+from assay.models.tokens.tokenization import Refused, Tokenizer, show_pieces
 from assay.models.training.recipes import RecipeMaker
 
 if TYPE_CHECKING:
@@ -151,9 +151,9 @@ class EncoderModel(PaddedModel[EncoderNetwork]):
         (entry,) = self._masked_encoder.encode([request])
         if isinstance(entry, Refused):
             raise ModelError(Fault(f"{request.kind} request", entry.failure.message))
-        scored = [(window.ids, indices[0]) for window in entry.windows for indices in window.hidden]
+        scored = [(window.ids, indices[0]) for window in entry.windows for indices in window.masked]
         first = entry.windows[0] if entry.windows else None
-        context = () if first is None else first.ids[: first.hidden[0][0]]
+        context = () if first is None else first.ids[: first.masked[0][0]]
         continuation = tuple(ids[index] for ids, index in scored)
         pieces = show_pieces(self.tokenizer, context), show_pieces(self.tokenizer, continuation)
         return TokenView(context, continuation, *pieces, entry.truncated, self._masked_encoder.given_text(request))

@@ -12,12 +12,13 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from assay.core.responses import Failure
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.batching import Batching, run_batches
-from assay.models.hf.checkpoint import Checkpoint
-from assay.models.hf.decoder.network import Network, load_module, quiet
 from assay.models.hf.encoder.head_encoding import HeadRow, PairTokenizer, pad_rows
 from assay.models.hf.encoder.heads import CHOICES, SPANS, HeadKind
+from assay.models.inference.batching import Batching, run_batches
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.network import Network, load_module
+from assay.models.runtime import quiet
 
 if TYPE_CHECKING:
     import torch

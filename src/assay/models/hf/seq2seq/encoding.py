@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from assay.core.requests import Request, RollingLoglikelihood
 from assay.core.responses import Failure
-from assay.models.hf.encoding import Encoder, Seen, WholeText
-from assay.models.hf.tokenization import (
+from assay.models.tokens.encoding import Encoder, TokenizedRequest, WholeText
+from assay.models.tokens.tokenization import (
     EncodedPrompt,
     EncodedText,
     Refused,
@@ -54,7 +54,7 @@ class Seq2SeqEncoder(Encoder):
         wide = replace(self.rules, max_length=room + most)
         return encode_prompt(wide, prompt.index, prompt.request, prompt.ids, most, prompt.notes)
 
-    def view(self, request: Request) -> Seen | Refused:
+    def view(self, request: Request) -> TokenizedRequest | Refused:
         return Refused(0, NO_ROLLING) if isinstance(request, RollingLoglikelihood) else super().view(request)
 
 

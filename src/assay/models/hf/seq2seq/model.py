@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 from assay.core.protocols import TokenView
 from assay.core.requests import Prompt, Request
 from assay.core.responses import Failure, Logprob, Output
-from assay.models.hf.base import PaddedModel
-from assay.models.hf.batching import run_batches
-from assay.models.hf.encoding import Job, make_encoder, token_view
-from assay.models.hf.generation import generate_texts
-from assay.models.hf.likelihood import Scored, ScoringRow, group_rows, score_rows
 from assay.models.hf.seq2seq.encoding import Seq2SeqEncoder
 from assay.models.hf.seq2seq.network import Memory, Seq2SeqGenerator, Seq2SeqNetwork, load_seq2seq_network
-from assay.models.hf.tokenization import EncodedPrompt, EncodedText, Tokenizer
+from assay.models.hf.seq2seq.recipe import Seq2SeqRecipe
+from assay.models.hf.transformers_model import PaddedModel
+from assay.models.inference.batching import run_batches
+from assay.models.inference.generation import generate_texts
+from assay.models.inference.likelihood import Scored, ScoringRow, group_rows, score_rows
+from assay.models.loading.tokenizer import make_encoder
+from assay.models.tokens.encoding import Job, token_view
+from assay.models.tokens.tokenization import EncodedPrompt, EncodedText, Tokenizer
 from assay.models.training.lm_recipes import text_recipe
 from assay.models.training.recipes import RecipeMaker
 
@@ -77,7 +79,7 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
     def respond(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Reads contexts batch by batch; of each batch scores continuations, then writes."""
         job = self._encoder.encode(requests)
-        yield from job.settled
+        yield from job.answered
         groups = group_by_context(job)
         if not groups:
             return
@@ -93,7 +95,7 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
                 yield from ((index, memory) for group in batch for index in group.indices)
                 continue
             yield from self._score(batch, memory, network)
-            yield from self._write(batch, memory, network)
+            yield from self._generate(batch, memory, network)
 
     def _score(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Scored]:
         """The log-likelihoods of all continuations; equal decoder rows after one context are forwarded once."""
@@ -122,7 +124,7 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
                     scored = replace(scored, prompt_tokens=lengths[index])
                 yield index, scored
 
-    def _write(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Answer]:
+    def _generate(self, batch: Sequence[ContextGroup], memory: Memory, network: Seq2SeqNetwork) -> Iterator[Answer]:
         prompts = [prompt for group in batch for prompt in group.prompts]
         tokenizer, think_end = self._encoder.rules.tokenizer, self.arguments.think_end_token
         text_generator = Seq2SeqGenerator(network.base, tokenizer, think_end, memory=memory)
@@ -133,7 +135,7 @@ class EncoderDecoder(PaddedModel[Seq2SeqNetwork]):
 
     @property
     def _recipe(self) -> RecipeMaker:
-        return partial(text_recipe, self._encoder)
+        return partial(text_recipe, Seq2SeqRecipe, self._encoder)
 
     def view(self, request: Request) -> TokenView:
         """A request as the model sees it, the encoder's tokens as context; needs no weights."""

@@ -10,11 +10,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, ModelError
-from assay.models.hf.arguments import CausalArguments
-from assay.models.hf.checkpoint import Checkpoint
-from assay.models.hf.decoder.network import Network, load_module, quiet, wrap
-from assay.models.hf.generation import TextGenerator
-from assay.models.hf.tokenization import EncodedPrompt
+from assay.models.inference.generation import TextGenerator
+from assay.models.loading.arguments import CausalArguments
+from assay.models.loading.checkpoint import Checkpoint
+from assay.models.loading.network import Network, load_module, wrap
+from assay.models.runtime import quiet
+from assay.models.tokens.tokenization import EncodedPrompt
 
 if TYPE_CHECKING:
     import torch
@@ -64,8 +65,8 @@ class Seq2SeqNetwork:
 
         longest = max(len(context) for context in contexts)
         padded = [[*context, *[0] * (longest - len(context))] for context in contexts]
-        kept = [[*[1] * len(context), *[0] * (longest - len(context))] for context in contexts]
-        ids, mask = (torch.tensor(rows, device=self.base.device) for rows in (padded, kept))
+        mask_rows = [[*[1] * len(context), *[0] * (longest - len(context))] for context in contexts]
+        ids, mask = (torch.tensor(rows, device=self.base.device) for rows in (padded, mask_rows))
         with quiet(), torch.inference_mode():
             states = self.base.module.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         return Memory(contexts, ids, mask, states)
