@@ -9,7 +9,7 @@ from assay.core.errors import Fault, ModelError, did_you_mean
 
 
 def reject_unknown_arguments(model: str, args: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Fails, naming all of them, when there are arguments that a model does not know."""
+    """Raises an error that lists every argument the model does not have."""
     expected = "one of: " + ", ".join(known)
     unknown = [name for name in args if name not in known]
     if unknown:
@@ -19,9 +19,9 @@ def reject_unknown_arguments(model: str, args: Mapping[str, Any], known: tuple[s
 
 
 def whole_number(model: str, args: Mapping[str, Any], name: str, default: int) -> int:
-    """An argument that must be a whole number; text from a command line will do."""
+    """An argument that must be a whole number; accepts text from a command line."""
     value = args.get(name, default)
-    # bool is an int to Python, but `seed=True` is a slip.
+    # bool is a subclass of int, but `seed=True` is a mistake.
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():

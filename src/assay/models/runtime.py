@@ -12,21 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
-# By default OpenMP's threads spin for long while they wait. When another process needs a core, a spinning thread holds
-# what the one it waits for would need, and a run becomes several times slower. Spinning some 20 microseconds and then
-# sleeping costs nothing that can be measured on a quiet machine and halves the damage on a busy one.
+# By default OpenMP threads spin for a long time while they wait. When another process needs a core, a spinning thread
+# occupies the core that the thread it waits for needs, and a run becomes several times slower. Spinning for about
+# 20 microseconds and then sleeping costs nothing measurable on an idle machine and halves the slowdown on a busy one.
 SETTING, VALUE = "GOMP_SPINCOUNT", "20000"
 
 
 def wait_briefly() -> None:
-    """Lets waiting threads sleep soon, unless the user has said how they wait, or torch is there already."""
+    """Makes waiting OpenMP threads sleep soon; call before torch is imported. The user's own setting wins."""
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault(SETTING, VALUE)
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """None below errors while packages are imported that tell what they lack on this machine, as torchao does."""
+    """Suppresses warnings and log lines below ERROR, such as those torchao emits on import."""
     before = logging.root.manager.disable
     logging.disable(max(before, logging.WARNING))
     try:
@@ -39,7 +39,7 @@ def unlogged() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No log lines, warnings or progress bars of transformers while this lasts; then all is as before."""
+    """Suppresses log lines, warnings and progress bars of transformers, and restores the settings afterwards."""
     from transformers.utils import logging as untyped_lines
 
     lines = cast(Any, untyped_lines)
@@ -58,7 +58,7 @@ def quiet() -> Iterator[None]:
 
 
 def release_memory() -> None:
-    """Returns memory that is no longer used to the system. glibc keeps blocks of a few megabytes, such as weights."""
+    """Returns unused memory to the system; glibc otherwise holds on to blocks of a few megabytes, such as weights."""
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # no glibc, or not this kind of system
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,7 +1,7 @@
-"""Packs: slices of a prefix tree that a model reads at once, as one row without padding.
+"""Packed sequences: slices of a prefix tree that are forwarded as one row without padding.
 
-Takes a tree and a number of tokens; gives packs, each cut into blocks of rows with the keys that those rows look at.
-Knows no torch; what is decided here holds for every layer.
+Takes a tree and a range of rows; gives a pack, divided into blocks of rows with the keys that they attend to.
+Independent of torch; the layout is the same for every layer.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import numpy.typing as npt
 
 from assay.models.engine.prefix_tree import IntArray, PrefixTree, SegmentPiece, pieces
 
-# Rows of a block of several pieces: few enough that what its mask rules out costs little, enough to keep the number of
-# calls small. A piece by itself needs no mask and is a block, however long.
+# Maximum rows of a block of several pieces: small enough that masked pairs cost little, large enough for few calls. A
+# single piece needs no mask and is one block of any length.
 BLOCK_ROWS = 192
-# A block that has this many rows takes in no unrelated piece.
+# A block with this many rows accepts no unrelated piece.
 FULL_ENOUGH = 48
-# From here on a prefix common to the whole pack is attended to by all rows together.
+# Minimum length of a prefix that all rows of a pack attend to together.
 COMMON_PREFIX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some rows of a pack and the keys they look at.
+    """Some rows of a pack and the keys that they attend to.
 
-    The keys are, in this order: remembered tokens from the pack's common prefix up to `kept`, the rows `ancestors`
-    of the pack, and the block's own rows.
+    The keys are, in this order: cached tokens from the end of the pack's common prefix up to `cached`, the rows
+    `ancestors` of the pack, and the block's own rows.
 
     Attributes:
         start: first row, counted in the pack.
         end: row after the last.
-        kept: how many remembered tokens the block's rows look at, at most.
+        cached: maximum number of cached tokens that the rows attend to.
         ancestors: ranges of rows of the pack.
-        allowed: which row looks at which key; None when row i looks at all keys but the block's rows after i.
+        allowed: which row attends to which key; None if row i attends to all keys but the block's rows after i.
     """
 
     start: int
@@ -51,17 +51,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Rows `low` to `high` of a tree, read at once.
+    """Rows `low` to `high` of a tree, forwarded together.
 
     Attributes:
         low: first row.
         high: row after the last.
         tokens: their ids.
         positions: their positions.
-        common: how many tokens of the remembered path all rows look at.
-        blocks: the rows, cut into blocks.
-        pieces: the rows, cut by their sequences.
-        kept: how many remembered tokens stay on the path after this pack.
+        common: number of cached tokens that all rows attend to.
+        blocks: the rows, divided into blocks.
+        pieces: the rows, divided by sequence.
+        cached: number of cached tokens that stay on the path after this pack.
         path: rows of the pack that join the path, in order.
     """
 
@@ -80,7 +80,7 @@ class Pack:
 
 
 def concat_ranges(ranges: Sequence[tuple[int, int]]) -> IntArray:
-    """The numbers of some ranges, one after the other."""
+    """The concatenation of integer ranges."""
     return np.concatenate([np.arange(*bounds) for bounds in ranges]) if ranges else np.zeros(0, dtype=np.int64)
 
 
@@ -120,7 +120,7 @@ def _blocks(found: Sequence[SegmentPiece], common: int) -> Iterator[Block]:
 
 
 def _joins(piece: SegmentPiece, group: Sequence[SegmentPiece]) -> bool:
-    """Whether a piece goes into the block of the pieces before it: it is small, and it continues one of them."""
+    """Whether a piece joins the block before it: the result is small, and the piece is related or the block short."""
     rows = piece.end - group[0].start
     if rows > BLOCK_ROWS:
         return False
@@ -158,14 +158,14 @@ def _masked(group: Sequence[SegmentPiece], common: int) -> Block:
 
 
 def _before(piece: SegmentPiece, start: int) -> Iterator[tuple[int, int]]:
-    """Ancestors outside of a block that begins at `start`."""
+    """Ancestors outside a block that begins at `start`."""
     for low, high in piece.ancestors:
         if low < start:
             yield low, min(high, start)
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Overlapping ranges as one; given in order."""
+    """Merges overlapping ranges, given in order."""
     current: tuple[int, int] | None = None
     for low, high in ranges:
         if current is not None and low <= current[1]:

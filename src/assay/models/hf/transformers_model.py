@@ -1,6 +1,6 @@
-"""What models of transformers share, whatever their family: files, identity, training; and padded batches.
+"""Base classes of transformers models: checkpoint, fingerprint, training; and padded batches.
 
-A family says how it is loaded and asked, and what it makes of lessons.
+A family adds how its weights are loaded, how it answers requests, and its training recipe.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class TransformersModel(ABC):
-    """A model of transformers.
+    """A transformers model.
 
     Args:
-        arguments: the user's arguments.
-        device: where to run; None for the best there is.
-        limit: rows per batch; None for what fits and is fast.
+        arguments: the model arguments.
+        device: device to run on; None for the best available.
+        limit: rows per batch; None to choose automatically.
     """
 
     def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
@@ -46,12 +46,12 @@ class TransformersModel(ABC):
         self.device = device
         self.limit = limit
         self._notices: dict[str, str] = {}
-        # Counted when the weights are loaded; they may be gone when a report asks.
+        # Counted when the weights are loaded; they may be released before a report needs the number.
         self._parameters: int | None = None
 
     @cached_property
     def checkpoint(self) -> checkpoints.Checkpoint:
-        """The folder and its small files; a Hub model is fetched here."""
+        """The folder and its small files; downloads a Hub model."""
         return checkpoints.find_checkpoint(self.arguments)
 
     @cached_property
@@ -68,7 +68,7 @@ class TransformersModel(ABC):
         """The tokenizer; needs no weights."""
 
     def facts(self) -> ModelFacts | None:
-        """What result files say of the model; needs no weights. None where transformers is not there to tell."""
+        """Model facts for result files; needs no weights. None if transformers is not installed."""
         if find_spec("transformers") is None:
             return None
         key = digest([self.fingerprint.tokenizer, self.arguments.trust_remote_code, version("transformers")])
@@ -78,7 +78,7 @@ class TransformersModel(ABC):
     @property
     @abstractmethod
     def _recipe(self) -> RecipeMaker:
-        """Turns lessons into what the family learns from."""
+        """Builds the family's training recipe from training examples."""
 
     def fit(
         self,
@@ -90,31 +90,31 @@ class TransformersModel(ABC):
     ) -> FitReport:
         """Trains a copy of the model and saves it; see docs/finetuning.md."""
         if self.arguments.quantize is not None:
-            found, hint = f"found {self.arguments.quantize}", "Train it without; the result can be opened with quantize"
-            raise ModelError(Fault("model_args.quantize", found, "a model that is not quantised to train", hint))
+            found, hint = f"found {self.arguments.quantize}", "Train without quantize; the result can be opened with it"
+            raise ModelError(Fault("model_args.quantize", found, "a model that is not quantised", hint))
         own = self.fingerprint.digest
         parent = Parent(self.checkpoint, self.arguments, own, self.capabilities, self._recipe, self.device)
         return fit(parent, training_examples, validation, settings, folder, listener)
 
     @property
     def _depends_on_batches(self) -> bool:
-        """Whether answers depend on what else is in a batch by more than rounding does in float32."""
+        """Whether answers depend on the batch by more than float32 rounding."""
         is_single = self.limit is not None and self.limit.rows == 1
         return self.arguments.quantize == INT8_DYNAMIC and not is_single
 
     def _note_batches(self, measured: str = "") -> None:
         self._notices["quantize"] = (
             f"quantize={INT8_DYNAMIC} rounds the inputs of each layer, so answers depend on the batch{measured}; "
-            "for answers that do not: batch_size=1, or quantize=int8_weights"
+            "for batch-independent answers use batch_size=1, or quantize=int8_weights"
         )
 
     def notices(self) -> Iterable[str]:
-        """What the user should know after the model was loaded and asked."""
+        """Notices for the user after the model has been loaded and run."""
         return tuple(self._notices.values())
 
 
 class HasBase(Protocol):
-    """A network of a family, around the transformers model and its device."""
+    """A family's network that wraps a transformers model and its device."""
 
     @property
     def base(self) -> Network: ...
@@ -124,7 +124,7 @@ AnyNetwork = TypeVar("AnyNetwork", bound=HasBase)
 
 
 class PaddedModel(TransformersModel, Generic[AnyNetwork]):
-    """A model that is asked in padded batches. Its weights are loaded when it is first asked."""
+    """A model that runs in padded batches. Its weights are loaded on first use."""
 
     def __init__(self, arguments: CausalArguments, device: str | None = None, limit: BatchLimit | None = None) -> None:
         super().__init__(arguments, device, limit)
@@ -132,10 +132,10 @@ class PaddedModel(TransformersModel, Generic[AnyNetwork]):
 
     @abstractmethod
     def _load(self, device: torch.device) -> AnyNetwork:
-        """The network with its weights."""
+        """Loads the network."""
 
     def _loaded(self) -> AnyNetwork:
-        """The network, loaded at first use."""
+        """The network, loaded on first use."""
         if self._network is None:
             device, notice = choose_device(self.device)
             self._network = self._load(device)
@@ -150,8 +150,8 @@ class PaddedModel(TransformersModel, Generic[AnyNetwork]):
         return Batching(self.limit or automatic_limit(network.base, for_generation), self._note_shrink)
 
     def _note_shrink(self, limit: BatchLimit) -> None:
-        self._notices["memory"] = f"memory ran out; batches were made smaller, down to {limit}"
+        self._notices["memory"] = f"memory ran out; batches were reduced to {limit}"
 
     def close(self) -> None:
-        """Lets go of the weights; asked again, they are loaded again."""
+        """Releases the weights; the next request loads them again."""
         self._network = None

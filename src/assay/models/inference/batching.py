@@ -1,7 +1,7 @@
-"""How many rows go through a model at once, and what happens when that was too many.
+"""Batch sizes, and recovery when a batch does not fit into memory.
 
-Takes rows in order, their lengths and a function that works on a batch; gives (batch, result) pairs as
-they finish. Knows nothing of tokens or of what the function does.
+Takes rows in order, their lengths and a function that processes a batch; gives (batch, result) pairs as they finish.
+Independent of what the function does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from assay.core.responses import Failure
 if TYPE_CHECKING:
     from assay.models.loading.network import Network
 
-# Padded tokens per batch on a CPU: enough to fill the cores, few enough to keep the logits small.
+# Padded tokens per batch on a CPU: enough to use all cores, few enough to keep the logits small.
 CPU_TOKENS = 2048
-# Generation reads one token per row and step, so more rows pay off; the prompt's cache is what limits them.
+# Generation processes one token per row and step, so more rows pay off; the KV cache of the prompts limits them.
 CPU_GENERATION_TOKENS = 8192
 # Share of a GPU's free memory that a batch may fill, by a rough estimate.
 MEMORY_SHARE = 0.5
@@ -34,13 +34,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class BatchLimit:
-    """The most that goes into one batch: a number of rows, or of tokens with padding."""
+    """Maximum size of a batch: in rows, or in tokens including padding."""
 
     rows: int | None = None
     tokens: int | None = None
 
     def take(self, lengths: Sequence[int], start: int) -> int:
-        """How many rows from `start` on fit into one batch; at least one."""
+        """Number of rows from `start` that fit into one batch; at least one."""
         longest = count = 0
         for length in lengths[start : None if self.rows is None else start + self.rows]:
             longest = max(longest, length)
@@ -50,7 +50,7 @@ class BatchLimit:
         return max(count, 1)
 
     def halved(self, count: int, longest: int) -> BatchLimit:
-        """The limit after `count` rows of up to `longest` tokens did not fit."""
+        """The smaller limit after `count` rows of up to `longest` tokens did not fit."""
         if self.tokens is not None:
             return BatchLimit(tokens=max(count // 2 * longest, 1))
         return BatchLimit(rows=max(count // 2, 1))
@@ -61,14 +61,14 @@ class BatchLimit:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """A limit, and whom to tell when it had to shrink."""
+    """A limit, and a callback for when it has to shrink."""
 
     limit: BatchLimit
     on_shrink: Callable[[BatchLimit], None] = lambda _: None
 
 
 def read_batch_size(value: str) -> BatchLimit | None:
-    """`8` is rows per batch; `auto` and lm-eval's `auto:4` are None: a token budget of the device.
+    """Parses a batch size: `8` means rows per batch; `auto` and lm-eval's `auto:4` give None, a token budget by device.
 
     Raises:
         ModelError: for anything else.
@@ -77,7 +77,7 @@ def read_batch_size(value: str) -> BatchLimit | None:
         return None
     if value.isdecimal() and int(value) > 0:
         return BatchLimit(rows=int(value))
-    raise ModelError(Fault("batch_size", f'found "{value}"', '"auto", "auto:N" or a whole number from 1 on'))
+    raise ModelError(Fault("batch_size", f'found "{value}"', '"auto", "auto:N" or a whole number, at least 1'))
 
 
 def run_batches(
@@ -86,10 +86,10 @@ def run_batches(
     batching: Batching,
     work: Callable[[Sequence[Item]], Result],
 ) -> Iterator[tuple[Sequence[Item], Result | Failure]]:
-    """Works through all items in order, batch by batch.
+    """Processes all items in order, batch by batch.
 
-    When memory runs out, the same rows are tried again in halves, and later batches stay that small. A
-    batch that breaks otherwise is tried again row by row, so that one bad row costs no other its answer.
+    If memory runs out, the batch is halved and retried, and later batches stay that small. A batch that fails for
+    another reason is retried row by row, so that one bad row does not fail the others.
     """
     lengths = [length(item) for item in items]
     limit, start, single_until = batching.limit, 0, 0
@@ -109,12 +109,12 @@ def run_batches(
 
 
 def attempt(work: Callable[[], Result]) -> Result | Failure:
-    """The result of some work, or its error as a failure; memory that ran out is given back first."""
+    """The result of `work`, or its error as a `Failure`; releases memory after an out-of-memory error."""
     try:
         return work()
     except Exception as error:
         failure = _failure(error)
-    # Outside of `except`: the error's traceback held on to the tensors of the failed attempt.
+    # Outside `except`, because the traceback keeps the tensors of the failed attempt alive.
     if failure.kind == "out_of_memory":
         _release_memory()
     return failure
@@ -122,7 +122,7 @@ def attempt(work: Callable[[], Result]) -> Result | Failure:
 
 def _failure(error: Exception) -> Failure:
     if is_out_of_memory(error):
-        return Failure("out_of_memory", f"one row alone does not fit into memory: {_first_line(error)}")
+        return Failure("out_of_memory", f"a single row does not fit into memory: {_first_line(error)}")
     return Failure("error", f"{type(error).__name__}: {_first_line(error)}", retryable=False)
 
 
@@ -131,7 +131,7 @@ def _first_line(error: Exception) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out, on any device. Needs no torch."""
+    """Whether an error means out of memory, on any device. Does not import torch."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     words = ("out of memory", "can't allocate memory", "not enough memory", "failed to allocate")
@@ -146,7 +146,7 @@ def _release_memory() -> None:
 
 
 def automatic_limit(network: Network, for_generation: bool) -> BatchLimit:
-    """A token budget for the device the model is on."""
+    """Token budget for the model's device."""
     import torch
 
     if network.device.type != "cuda":
@@ -156,7 +156,7 @@ def automatic_limit(network: Network, for_generation: bool) -> BatchLimit:
 
 
 def _tokens_for(free: int, module: Any, for_generation: bool) -> int:
-    """Tokens that fit into some bytes: states, caches and logits. Rough; the back-off mends the rest."""
+    """Rough number of tokens whose states, KV cache and logits fit into `free` bytes; halving corrects errors."""
     from assay.models.loading.network import config_number
 
     config = module.config.get_text_config()

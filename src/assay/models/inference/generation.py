@@ -1,7 +1,7 @@
-"""Generated text for encoded prompts: greedy ones in batches, sampled ones each on its own random stream.
+"""Text generation with transformers' `generate`: greedy prompts in batches, sampled prompts one by one.
 
-Takes encoded prompts and a loaded model; gives (place, Text | Failure) as batches finish. No answer depends
-on what else is in its batch, up to the rounding of the arithmetic.
+Takes encoded prompts and a loaded model; gives (index, Text | Failure) as batches finish. Up to rounding, no answer
+depends on its batch; each sampled request has its own random stream.
 """
 
 from __future__ import annotations
@@ -26,21 +26,19 @@ if TYPE_CHECKING:
 
 Generated = tuple[int, Text | Failure]
 
-BROKEN = Failure(
-    "not_finite", "the model's logits held NaN or infinite numbers while it wrote; float32 may help", retryable=False
-)
-# Settings of generation_config.json that look back at the prompt, where padding would count as text.
+BROKEN = Failure("not_finite", "logits were NaN or infinite during generation; float32 may help", retryable=False)
+# Settings of generation_config.json that depend on the prompt, where padding would count as text.
 HISTORY_SETTINGS = ("repetition_penalty", "no_repeat_ngram_size", "encoder_repetition_penalty")
 
 
 @dataclass(frozen=True, slots=True)
 class TextGenerator:
-    """A loaded model that writes.
+    """A loaded model and its tokenizer, for generation.
 
     Attributes:
         network: the model.
         tokenizer: its tokenizer.
-        think_end: text or id that ends an answer's thinking part.
+        think_end: text or id that ends the thinking part of an answer.
     """
 
     network: Network
@@ -49,7 +47,7 @@ class TextGenerator:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Every token that ends an answer: the model's own list and the tokenizer's EOS."""
+        """Every token that ends an answer: those of the generation config and the tokenizer's EOS."""
         stated = self.network.module.generation_config.eos_token_id
         found = list(stated) if isinstance(stated, (list, tuple)) else [stated]
         return tuple(sorted({entry for entry in (*found, self.tokenizer.eos_token_id) if entry is not None}))
@@ -63,19 +61,19 @@ class TextGenerator:
 
     @property
     def end_text(self) -> str:
-        """EOS as text is an implicit stop: models write it out in ordinary tokens."""
+        """EOS as text, an implicit stop string: models sometimes spell it in ordinary tokens."""
         end = self.tokenizer.eos_token_id
         return "" if end is None else self.tokenizer.decode([end])
 
     def rule(self, request: Generation) -> StopRule:
-        """What ends an answer to this request."""
+        """The stop rule of a request."""
         stops = tuple(stop for stop in (*request.stop, self.end_text) if stop)
         return StopRule(self.tokenizer, stops, self.end_ids, self.think_end)
 
     def inputs(self, batch: Sequence[EncodedPrompt]) -> tuple[dict[str, Any], int]:
-        """What `generate` is given of some prompts, and how many ids stand before each answer.
+        """Inputs of `generate` for some prompts, and the number of ids before each answer.
 
-        Prompts are padded on the left, and the padding is masked.
+        Prompts are padded on the left; the padding is masked.
         """
         import torch
 
@@ -93,7 +91,7 @@ class TextGenerator:
 def generate_texts(
     prompts: Iterable[EncodedPrompt], text_generator: TextGenerator, batching: Batching
 ) -> Iterator[Generated]:
-    """The answer to every prompt; prompts with equal settings share batches, longest first."""
+    """Generates an answer for every prompt; prompts with equal settings share batches, longest first."""
     groups: dict[str, list[EncodedPrompt]] = {}
     for prompt in prompts:
         groups.setdefault(_settings_key(prompt, text_generator), []).append(prompt)
@@ -111,7 +109,7 @@ def generate_texts(
 
 
 def share_batches(prompts: Sequence[EncodedPrompt], text_generator: TextGenerator) -> bool:
-    """Whether `generate_texts` may put two of some prompts into one batch."""
+    """Whether `generate_texts` may put any two of the prompts into one batch."""
     return len({_settings_key(prompt, text_generator) for prompt in prompts}) < len(prompts)
 
 
@@ -120,7 +118,7 @@ def _row_length(prompt: EncodedPrompt) -> int:
 
 
 def _settings_key(prompt: EncodedPrompt, text_generator: TextGenerator) -> str:
-    """Equal for prompts that may share a batch."""
+    """A key that is equal for prompts that may share a batch."""
     request = prompt.request
     options = generate_options(request)
     config = text_generator.network.module.generation_config
@@ -132,10 +130,9 @@ def _settings_key(prompt: EncodedPrompt, text_generator: TextGenerator) -> str:
 
 
 def generate_options(request: Generation) -> dict[str, Any]:
-    """Settings for transformers' `generate`, by lm-eval's rules; temperature only when sampling.
+    """Options for transformers' `generate`, by lm-eval's rules; temperature only when sampling.
 
-    `do_sample` wins over the temperature when a task says it; sampling without any temperature uses the
-    model's own.
+    An explicit `do_sample` wins over the temperature; sampling without a temperature uses the model's own.
     """
     options = dict(request.sampling.options)
     temperature = options.pop("temperature", request.sampling.temperature)
@@ -168,7 +165,7 @@ def _generate_batch(batch: Sequence[EncodedPrompt], text_generator: TextGenerato
 
 
 def _length(ids: Sequence[int], end_ids: Sequence[int]) -> int:
-    """Tokens up to and with the first that ends an answer."""
+    """Number of tokens up to and including the first that ends the answer."""
     return next((place + 1 for place, identifier in enumerate(ids) if identifier in end_ids), len(ids))
 
 
@@ -179,14 +176,14 @@ def generate_rows(
     criteria: StopCriteria,
     guard: Callable[[Tensor, Tensor], Tensor],
 ) -> list[list[int]]:
-    """Ids of each row: what stands before the answer, and the answer.
+    """Runs `generate`; gives the ids of each row, prompt included.
 
     Args:
-        writer: the model.
-        inputs: see `Writer.inputs`.
-        options: settings for `generate`.
-        watch: tells when a row ends.
-        guard: given the ids so far and the scores of the next ones; gives the scores to pick from.
+        text_generator: the model.
+        inputs: see `TextGenerator.inputs`.
+        options: options of `generate`.
+        criteria: decides when a row ends.
+        guard: logits processor; receives the ids so far and the next scores, returns the scores to sample from.
     """
     import torch
     from transformers import LogitsProcessorList, StoppingCriteriaList
@@ -207,7 +204,7 @@ def generate_rows(
 
 @contextmanager
 def _random_stream(prompt: EncodedPrompt, device: torch.device | None) -> Iterator[None]:
-    """A random stream of the request's own; torch's global one is as before afterwards."""
+    """Seeds torch with the request's own stream, and restores the global random state afterwards."""
     import torch
 
     if device is None:
@@ -222,13 +219,13 @@ def _random_stream(prompt: EncodedPrompt, device: torch.device | None) -> Iterat
 
 
 def stream_seed(prompt: EncodedPrompt) -> int:
-    """The seed of a request's own random stream: the same wherever and beside whatever it is asked."""
+    """The seed of a request's random stream; independent of batch and order."""
     request = prompt.request
     return int(digest([request.sampling.seed, request.draw, list(prompt.ids)])[:15], 16)
 
 
 def finish(prompt: EncodedPrompt, ids: Sequence[int], text_generator: TextGenerator, is_stopped: bool) -> Text:
-    """The answer as text, and why it ended."""
+    """The answer as text, with its finish reason."""
     think_end = text_generator.think_end
     shown = ids
     if isinstance(think_end, int) and think_end in ids:

@@ -1,7 +1,7 @@
-"""Log-likelihoods of encoded texts: equal inputs are forwarded once, long rows first.
+"""Log-likelihoods of encoded texts in padded batches: equal inputs are forwarded once, long rows first.
 
-Takes encoded texts and a function that gives logits for rows of ids; gives (place, Logprob | Failure) as
-batches finish. A faster engine has the same two functions, `score_pairs` and `score_rolling`.
+Takes encoded texts and a function that computes logits for rows of ids; gives (index, Logprob | Failure) as batches
+finish. The reference implementation for the engine.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from assay.models.tokens.tokenization import EncodedText
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Numbers of the vocabulary widened to float64 at once: 32 MB.
+# Logits converted to float64 at once: 32 MB.
 ELEMENTS_PER_CHUNK = 1 << 22
 
 NOT_FINITE = Failure(
     "not_finite",
-    "the model's logits hold NaN or infinite numbers here; a wider dtype such as float32 may help",
+    "logits are NaN or infinite; a wider dtype such as float32 may help",
     retryable=False,
 )
 
-# Rows of ids and the positions wanted of all of them → logits of shape (rows, positions, vocabulary).
+# Rows of ids and the positions to compute → logits of shape (rows, positions, vocabulary).
 LogitsOf = Callable[[Sequence[Sequence[int]], Sequence[int]], "Tensor"]
 Scored = tuple[int, Logprob | Failure]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringRow:
-    """One row to forward, for all texts that have the same input.
+    """One row to forward, shared by all texts with the same input.
 
-    The texts may be split at different points: each keeps its own number of scored tokens.
+    The texts may be split at different points: each has its own number of scored tokens.
     """
 
     inputs: tuple[int, ...]
@@ -45,7 +45,7 @@ class ScoringRow:
 
     @property
     def first(self) -> int:
-        """The earliest position whose prediction is asked for."""
+        """The first position whose prediction is needed."""
         return len(self.inputs) - max(text.scored for text in self.texts)
 
     @property
@@ -54,7 +54,7 @@ class ScoringRow:
 
 
 def group_rows(texts: Iterable[EncodedText]) -> list[ScoringRow]:
-    """One row per distinct input, longest first; ties by ids, so the order of asking changes nothing."""
+    """One row per distinct input, longest first; ties by ids, so the order of requests has no effect."""
     groups: dict[tuple[int, ...], list[EncodedText]] = {}
     for text in texts:
         groups.setdefault(text.inputs, []).append(text)
@@ -65,7 +65,7 @@ def group_rows(texts: Iterable[EncodedText]) -> list[ScoringRow]:
 def score_pairs(
     texts: Iterable[EncodedText], logits_of: LogitsOf, batching: Batching, arithmetic: str = "exact"
 ) -> Iterator[Scored]:
-    """The log-likelihood of every text's scored part."""
+    """Log-likelihoods of the scored parts of all texts."""
 
     def work(rows: Sequence[ScoringRow]) -> list[Scored]:
         return score_rows(rows, logits_of, arithmetic)
@@ -82,7 +82,7 @@ def score_rolling(
 ) -> Logprob | Failure:
     """The log-likelihood of one text, given as windows.
 
-    A text's windows are batched among themselves only, so its result cannot depend on its neighbours.
+    The windows of a text are batched only with each other, so its result is independent of other texts.
     """
     numbered = [EncodedText(place, window.ids, window.scored) for place, window in enumerate(windows)]
     scored = sorted(score_pairs(numbered, logits_of, batching, arithmetic), key=lambda entry: entry[0])
@@ -90,15 +90,15 @@ def score_rolling(
 
 
 def score_rows(rows: Sequence[ScoringRow], logits_of: LogitsOf, arithmetic: str) -> list[Scored]:
-    """Forwards one batch and reads every text's tokens from it."""
+    """Forwards one batch and scores the tokens of every text."""
     import torch
 
     positions = sorted({place for row in rows for place in range(row.first, row.length)})
     columns = {position: column for column, position in enumerate(positions)}
     logits = logits_of([row.inputs for row in rows], positions)
-    slots: list[int] = []  # rows of the flattened logits that are needed, each once
-    which: list[int] = []  # for every scored token: its place in `slots`
-    greedy: list[int] = []  # the same for the question whether greedy decoding says it
+    slots: list[int] = []  # needed rows of the flattened logits, each once
+    which: list[int] = []  # for every scored token: its index in `slots`
+    greedy: list[int] = []  # the same, for the comparison with greedy decoding
     targets: list[int] = []
     for number, row in enumerate(rows):
         base = len(slots) - row.first
@@ -107,8 +107,8 @@ def score_rows(rows: Sequence[ScoringRow], logits_of: LogitsOf, arithmetic: str)
             places = range(base + row.length - text.scored, base + row.length)
             greedy.extend(places)
             if arithmetic == "lm_eval":
-                # Of texts with one input and different splits lm-eval 0.4.13 reads the shorter one from where the
-                # longest begins (huggingface.py, the gather after get_cache).
+                # For texts with equal inputs and different splits, lm-eval 0.4.13 reads the shorter one from where
+                # the longest begins (huggingface.py, the gather after get_cache).
                 places = range(base + row.first, base + row.first + text.scored)
             which.extend(places)
             targets.extend(text.ids[-text.scored :])
@@ -123,7 +123,7 @@ def score_rows(rows: Sequence[ScoringRow], logits_of: LogitsOf, arithmetic: str)
 def _token_logprobs(
     table: Tensor, slots: Tensor, which: Tensor, greedy: Tensor, targets: Tensor, *, arithmetic: str
 ) -> tuple[Tensor, list[bool]]:
-    """The log-probability of every target, and whether it was the likeliest token. Chunks save memory."""
+    """The log-probability of every target and whether it is the argmax; in chunks, to save memory."""
     import torch
 
     measure = _lm_eval_values if arithmetic == "lm_eval" else _exact_values
@@ -141,13 +141,13 @@ def _token_logprobs(
 
 
 def _exact_values(part: Tensor, lines: Tensor, targets: Tensor) -> Tensor:
-    """Logits rounded to float32 at the least, then log-sum-exp in float64: nothing is lost in the sum."""
+    """Log-softmax with the log-sum-exp in float64, from logits in float32 or wider."""
     wide = part.float().double()
     return wide[lines, targets] - wide.logsumexp(dim=-1)[lines]
 
 
 def _lm_eval_values(part: Tensor, lines: Tensor, targets: Tensor) -> Tensor:
-    """lm-eval's way: log-softmax in the number format of the logits."""
+    """Log-softmax in the data type of the logits, as in lm-eval."""
     import torch
 
     return torch.log_softmax(part, dim=-1)[lines, targets]
@@ -166,7 +166,7 @@ def _collect(rows: Sequence[ScoringRow], values: Tensor, matches: Sequence[bool]
 
 
 def _logprob(text: EncodedText, total: float, is_greedy: bool) -> Logprob | Failure:
-    # NaN or +inf anywhere in a line of logits makes its log-sum-exp, and so the total, not finite.
+    # NaN or +inf anywhere in a row of logits makes its log-sum-exp, and so the total, non-finite.
     if not math.isfinite(total):
         return NOT_FINITE
     return Logprob(total, text.scored, is_greedy, text.context_length, text.truncated, text.notes)

@@ -1,7 +1,7 @@
-"""What ends an answer, and two observers of transformers' `generate`: one ends rows, one notices broken logits.
+"""Stop rules of generation, and two hooks for transformers' `generate`: one ends rows, one detects NaN logits.
 
-Takes the ids written so far; tells whether the last one ended the answer. The observers are called at every step, for
-all rows of the batch together.
+Takes the ids generated so far; says whether the last one ended the answer. The hooks are called at every step with all
+rows of the batch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from assay.models.tokens.tokenization import Tokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Tokens decoded beyond the bytes of the longest stop: the first one may lose its leading space in decoding,
-# and a character may be spread over four tokens.
+# Tokens decoded beyond the bytes of the longest stop string: the first may lose its leading space in decoding, and a
+# character may span four tokens.
 MARGIN = 4
-# What bytes decode to that are not UTF-8. Vocabularies that fall back to bytes decode a run of them together, and one
-# wrong byte spoils them all; so a tail that begins inside a run may have more or fewer of these than the text.
+# Bytes that are not UTF-8 decode to this. Vocabularies with byte fallback decode a run of bytes together, and one
+# invalid byte affects the whole run, so a tail that starts inside a run may contain more or fewer of these than the
+# text.
 NOT_A_CHARACTER = "\ufffd"
 
 
@@ -28,13 +29,13 @@ NOT_A_CHARACTER = "\ufffd"
 class StopRule:
     """What ends an answer.
 
-    Looking at text rather than tokens finds stops that span tokens or hide inside one.
+    Works on text rather than tokens, to find stop strings that span tokens or lie inside one.
 
     Attributes:
-        tokenizer: decodes.
+        tokenizer: decodes the ids.
         stops: the stop strings.
         end_ids: tokens that end an answer.
-        think_end: what ends the thinking part; stops count only after it.
+        think_end: text or id that ends the thinking part; stop strings count only after it.
     """
 
     tokenizer: Tokenizer
@@ -44,14 +45,14 @@ class StopRule:
 
     @cached_property
     def width(self) -> int:
-        """Tokens at the end that may hold a stop string which was not there before the last token."""
+        """Number of trailing tokens that may contain a stop string completed by the last token."""
         watched = [*self.stops, self.think_end] if isinstance(self.think_end, str) else list(self.stops)
         return max((len(stop.encode()) for stop in watched), default=0) + MARGIN
 
 
 @dataclass
 class StopState:
-    """One answer, watched as it grows.
+    """Stop state of one growing answer.
 
     Attributes:
         rule: what ends it.
@@ -62,12 +63,12 @@ class StopState:
     has_thought: bool = False
 
     def ending(self, tail: Sequence[int], whole: Callable[[], Sequence[int]]) -> str | None:
-        """`eos` or `stop` when the last token ended the answer; else None.
+        """`eos` or `stop` if the last token ended the answer; else None.
 
         Args:
-            tail: the last ids of the answer, `rule.width` of them or all.
-            whole: gives all ids of the answer. They decide when the tail has a stop string or begins inside a
-                character: a tail decoded by itself may differ from the end of the text.
+            tail: the last ids of the answer, at most `rule.width`.
+            whole: returns all ids of the answer. They decide when the tail contains a stop string or starts inside a
+                character, because a tail decoded alone may differ from the end of the text.
         """
         if tail[-1] in self.rule.end_ids:
             return "eos"
@@ -82,7 +83,7 @@ class StopState:
         return "stop" if self._ends_thinking(ids, text) and self._has_stop(text) else None
 
     def _decode(self, ids: Sequence[int]) -> str:
-        # Special tokens stay in: a stop may be one, such as <|im_end|>.
+        # Keeps special tokens: a stop string may be one, such as <|im_end|>.
         return self.rule.tokenizer.decode(list(ids))
 
     def _ends_thinking(self, ids: Sequence[int], text: str) -> bool:
@@ -90,7 +91,7 @@ class StopState:
         return think_end is None or (think_end in ids if isinstance(think_end, int) else think_end in text)
 
     def _has_stop(self, text: str) -> bool:
-        """Whether a stop string stands after the last end of thinking."""
+        """Whether a stop string occurs after the thinking part."""
         think_end = self.rule.think_end
         if think_end is not None:
             mark = self._decode([think_end]) if isinstance(think_end, int) else think_end
@@ -100,13 +101,13 @@ class StopState:
 
 @dataclass
 class StopCriteria:
-    """Ends each row of transformers' `generate` by itself.
+    """Stopping criterion that ends each row of transformers' `generate` independently.
 
     Attributes:
-        rule: what ends a row; of tokens that do, which transformers handles, only the place is kept.
+        rule: what ends a row; for EOS tokens, which transformers handles, only the length is recorded.
         start: length of the (padded) prompt.
-        is_single_line: whether a row stays the same answer over all steps, which beams do not.
-        lengths: row → new tokens when it ended.
+        is_single_line: whether a row is the same answer at all steps; False for beam search.
+        lengths: row → number of new tokens when it ended.
         stopped: rows that ended at a stop string.
     """
 
@@ -140,11 +141,11 @@ class StopCriteria:
 
 @dataclass
 class FiniteGuard:
-    """Notes the first step at which a row's logits are NaN or +inf; -inf is how tokens are ruled out.
+    """Logits processor that records the first step with NaN or +inf logits per row; -inf is legitimate masking.
 
     Attributes:
         start: length of the (padded) prompt.
-        first_bad: row → new tokens written before its logits broke.
+        first_bad: row → number of new tokens before its logits became non-finite.
     """
 
     start: int
@@ -156,5 +157,5 @@ class FiniteGuard:
             return scores
         for row in bad.nonzero().squeeze(-1).tolist():
             self.first_bad.setdefault(row, input_ids.shape[1] - self.start)
-        # Level scores keep sampling from raising; the row's answer is dropped afterwards.
+        # Uniform scores prevent sampling errors; the row's answer is discarded afterwards.
         return scores.masked_fill(bad.unsqueeze(-1), 0.0)

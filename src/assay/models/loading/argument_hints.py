@@ -1,8 +1,8 @@
-"""Model arguments of lm-eval and transformers that `hf` does not have: what to write instead. One table.
+"""Model arguments of lm-eval and transformers that `hf` does not have, and what to use instead.
 
-A value that is lm-eval's default means the same as leaving the argument out, so it is taken; every other value is an
-error with the advice, never ignored in silence. The section "Model arguments" of docs/lm-eval-compatibility.md lists
-the same names, and a test compares.
+A value equal to lm-eval's default is accepted, as it means the same as leaving the argument out; every other value is
+an error with advice, never silently ignored. The section "Model arguments" of docs/lm-eval-compatibility.md lists the
+same names; a test compares both.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from assay.core.errors import Fault
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedArgument:
-    """An argument that is spelt another way here, or not to be had.
+    """An argument that has another name here, or is not supported.
 
     Attributes:
-        advice: what to do instead; {value} and {pretrained} are filled in, ready for a shell.
-        defaults: values that mean the same as leaving it out.
+        advice: what to do instead; {value} and {pretrained} are filled in, quoted for a shell.
+        defaults: values that mean the same as leaving the argument out.
     """
 
     advice: str
@@ -34,8 +34,8 @@ _DEVICE = (
 )
 _EIGHT = "Use: quantize=int8_weights"
 _FOUR = "Use: quantize=int8_weights; or a GGUF file with 4-bit weights: --model FOLDER/NAME.gguf"
-_GPTQ = "Weights in GPTQ format are not read. Use the original weights; quantize=int8_weights reads them in 8 bits"
-_SERVER = "It is for models behind HTTP, which cannot be asked yet"
+_GPTQ = "GPTQ weights are not supported. Use the original weights; quantize=int8_weights loads them in 8 bits"
+_SERVER = "It is for models behind an HTTP API, which are not supported yet"
 _BATCHES = "Leave it out: batch_size=auto (default) sizes batches by memory"
 _MERGE = (
     'Merge the adapter into its model: python -c "from peft import AutoPeftModelForCausalLM as M; '
@@ -49,7 +49,7 @@ UNSUPPORTED_ARGUMENTS: Mapping[str, UnsupportedArgument] = {
     "autogptq": UnsupportedArgument(_GPTQ, _OFF),
     "delta": UnsupportedArgument(_DELTA),
     "gptqmodel": UnsupportedArgument(_GPTQ, _OFF),
-    "logits_cache": UnsupportedArgument("Leave it out: shared prefixes are always read once", (None, True)),
+    "logits_cache": UnsupportedArgument("Leave it out: shared prefixes are always computed once", (None, True)),
     "max_batch_size": UnsupportedArgument(_BATCHES, (None, 64)),
     "max_cpu_memory": UnsupportedArgument(_DEVICE),
     "max_memory_per_gpu": UnsupportedArgument(_DEVICE),
@@ -58,14 +58,14 @@ UNSUPPORTED_ARGUMENTS: Mapping[str, UnsupportedArgument] = {
     "parallelize": UnsupportedArgument(_DEVICE, _OFF),
     "peft": UnsupportedArgument(_MERGE),
     "softmax_dtype": UnsupportedArgument(
-        "Leave it out: log-probabilities are computed in float64; arithmetic=lm_eval for lm-eval's"
+        "Leave it out: log-probabilities are computed in float64; arithmetic=lm_eval reproduces lm-eval's"
     ),
     "tp_plan": UnsupportedArgument(_DEVICE),
     "truncation": UnsupportedArgument(
-        "Leave it out: prompts longer than max_length are cut on the left, and counted", _OFF
+        "Leave it out: prompts longer than max_length are truncated on the left, and counted", _OFF
     ),
     "use_fast_tokenizer": UnsupportedArgument(
-        "Leave it out: transformers chooses the tokenizer that the folder has", (None, True)
+        "Leave it out: transformers picks the tokenizer in the folder", (None, True)
     ),
     # what HFLM passes on to transformers
     "bnb_4bit_compute_dtype": UnsupportedArgument(_FOUR),
@@ -78,7 +78,7 @@ UNSUPPORTED_ARGUMENTS: Mapping[str, UnsupportedArgument] = {
     "load_in_4bit": UnsupportedArgument(_FOUR, _OFF),
     "load_in_8bit": UnsupportedArgument(_EIGHT, _OFF),
     "local_files_only": UnsupportedArgument("Set the environment variable: HF_HUB_OFFLINE=1", _OFF),
-    "low_cpu_mem_usage": UnsupportedArgument("Leave it out: weights are always loaded so", (None, True)),
+    "low_cpu_mem_usage": UnsupportedArgument("Leave it out: weights are always loaded this way", (None, True)),
     "token": UnsupportedArgument("Leave it out and log in: hf auth login"),
     "torch_dtype": UnsupportedArgument("Use: dtype={value}"),
     "use_auth_token": UnsupportedArgument("Leave it out and log in: hf auth login", _OFF),
@@ -98,7 +98,7 @@ UNSUPPORTED_ARGUMENTS: Mapping[str, UnsupportedArgument] = {
 
 
 def unsupported_argument_fault(name: str, value: Any, args: Mapping[str, Any]) -> Fault | None:
-    """The fault of an argument in the table; None for a value that means the same as leaving it out.
+    """The fault for an argument in the table; None for a value that means the same as leaving it out.
 
     Args:
         name: an argument in the table.

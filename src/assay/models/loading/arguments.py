@@ -1,4 +1,4 @@
-"""The model arguments of `hf`, in lm-eval's names: read once, checked, typed.
+"""Model arguments of `hf`, with lm-eval's names: parsed, validated and typed.
 
 Takes the mapping a user wrote; gives `CausalArguments`, or one error that lists every fault.
 """
@@ -15,47 +15,47 @@ from assay.core.label_mapping import normalized_label
 from assay.models.loading.argument_hints import UNSUPPORTED_ARGUMENTS, unsupported_argument_fault
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-# Other names of the same formats: torch's, and those of papers.
+# Other names for the same formats.
 DTYPE_NAMES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "float": "float32", "fp32": "float32"}
 ARITHMETICS = ("exact", "lm_eval")
 DECODER, ENCODER_DECODER, ENCODER = FAMILIES = ("decoder", "encoder-decoder", "encoder")
-# lm-eval's argument `backend` says the same in other words.
+# lm-eval's argument `backend`, which maps to `family`.
 BACKEND = "backend"
 BACKENDS = {"default": None, "causal": DECODER, "seq2seq": ENCODER_DECODER}
-# How a masked language model scores: each token hidden alone, or with the later ones of its word.
+# Pseudo-log-likelihood of masked language models: mask each token alone, or with the later tokens of its word.
 ORIGINAL, WITHIN_WORD = PLLS = ("original", "within_word_l2r")
-# Linear layers in 8 bits: weights and what goes into them, or weights alone.
+# 8-bit linear layers: weights and activations, or weights only.
 INT8_DYNAMIC, INT8_WEIGHTS = QUANTIZATIONS = ("int8_dynamic", "int8_weights")
 AUTO, TREE, PADDED = ENGINES = ("auto", "tree", "padded")
 
 
 @dataclass(frozen=True, slots=True)
 class CausalArguments:
-    """What the user said about the model.
+    """Typed model arguments.
 
     Attributes:
         pretrained: a folder, or an id on the Hugging Face Hub.
         revision: branch, tag or commit of a Hub model.
-        subfolder: folder inside the model's, where its files lie.
+        subfolder: subfolder of the model folder that contains its files.
         tokenizer: folder or Hub id of another tokenizer.
-        dtype: number format of the weights; `auto` is the checkpoint's own.
-        max_length: most tokens read at once; None for the model's own length.
-        max_gen_toks: most new tokens when a request does not say.
-        add_bos_token: whether texts begin with BOS; None leaves it to the tokenizer.
-        prefix_token_id: the token that stands for an empty context; None for BOS, else EOS.
+        dtype: data type of the weights; `auto` for the checkpoint's own.
+        max_length: maximum sequence length in tokens; None for the model's own.
+        max_gen_toks: maximum number of new tokens if a request sets none.
+        add_bos_token: whether texts begin with BOS; None for the tokenizer's default.
+        prefix_token_id: the token used as an empty context; None for BOS, else EOS.
         trust_remote_code: whether Python code in the model's folder may run.
-        attn_implementation: transformers' name of the attention code.
+        attn_implementation: transformers' name of the attention implementation.
         gguf_file: name of a GGUF file in the folder to load the weights from.
         enable_thinking: passed on to the chat template.
-        think_end_token: text or id that ends the thinking part of an answer, which is then cut off.
+        think_end_token: text or id that ends the thinking part of an answer, which is then removed.
         chat_template_args: further arguments for the chat template.
-        arithmetic: `exact` sums in float64; `lm_eval` in the number format of the logits.
-        family: `decoder`, `encoder-decoder` or `encoder`; None for what the configuration says.
-        labels: names of a classification head's outputs, in their order; None for the configuration's.
-        pll: what a masked language model hides while it scores a token; None for that token alone.
-        max_span: most tokens of a span that is taken as an answer; None for 30.
-        quantize: `int8_dynamic` or `int8_weights` to quantise linear layers once they are loaded; None for none.
-        device: where to run; overrides the run's setting.
+        arithmetic: `exact` sums in float64; `lm_eval` in the data type of the logits.
+        family: `decoder`, `encoder-decoder` or `encoder`; None for the configuration's.
+        labels: names of a classification head's outputs, in order; None for the configuration's.
+        pll: pseudo-log-likelihood variant of a masked language model; None for `original`.
+        max_span: maximum answer span in tokens; None for 30.
+        quantize: `int8_dynamic` or `int8_weights` to quantise linear layers after loading; None for none.
+        device: device to run on; overrides the run's setting.
         batch_size: overrides the run's setting.
         engine: overrides the run's setting.
     """
@@ -87,16 +87,16 @@ class CausalArguments:
 
     @property
     def template_options(self) -> dict[str, Any]:
-        """What the chat template is given."""
+        """Arguments for the chat template."""
         thinking = {} if self.enable_thinking is None else {"enable_thinking": self.enable_thinking}
         return {**self.chat_template_args, **thinking}
 
 
 def read_causal_arguments(args: Mapping[str, Any]) -> CausalArguments:
-    """The typed arguments.
+    """Parses model arguments.
 
     Raises:
-        ModelError: with every unknown name and every wrong value.
+        ModelError: lists every unknown name and every invalid value.
     """
     faults: list[Fault] = []
     values: dict[str, Any] = {}
@@ -130,15 +130,15 @@ def _read_backend(value: Any, args: Mapping[str, Any], values: dict[str, Any], f
     if value not in BACKENDS:
         faults.append(Fault(f"model_args.{BACKEND}", f"found {value!r}", "one of: " + ", ".join(BACKENDS)))
     elif args.get("family") is not None:
-        faults.append(Fault(f"model_args.{BACKEND}", "family is given too", next="Leave one of the two out"))
+        faults.append(Fault(f"model_args.{BACKEND}", "family is also given", next="Leave one of the two out"))
     else:
         values["family"] = BACKENDS[value]
 
 
 def _text(value: Any) -> str:
-    # A folder may be called 2024; a command line's parser has made a number of it.
+    # A folder may be called 2024, which the command-line parser turns into a number.
     if isinstance(value, bool) or not str(value).strip():
-        raise ValueError("a text")
+        raise ValueError("a string")
     return str(value)
 
 
@@ -155,7 +155,7 @@ def _number_from(least: int) -> Callable[[Any], int]:
             if isinstance(value, (bool, float)) or int(value) < least:
                 raise ValueError
         except (TypeError, ValueError):
-            raise ValueError(f"a whole number from {least} on") from None
+            raise ValueError(f"a whole number, at least {least}") from None
         return int(value)
 
     return read
@@ -197,10 +197,10 @@ def _text_or_id(value: Any) -> str | int:
 def _labels(value: Any) -> tuple[str, ...]:
     names = value.split("|") if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)):
-        raise ValueError("names with | between them: labels=negative|positive")
+        raise ValueError("names separated by |, such as labels=negative|positive")
     found = tuple(str(name).strip() for name in names)
     if len({normalized_label(name) for name in found}) < len(found) or not all(found) or len(found) < 2:
-        raise ValueError("two or more different names with | between them")
+        raise ValueError("two or more distinct names separated by |")
     return found
 
 

@@ -1,7 +1,7 @@
-"""A checkpoint on disk: where it lies, what its files say of it, and what makes it itself.
+"""A checkpoint on disk: its folder, configuration, fingerprint and capabilities.
 
-Takes the model arguments; gives a `Checkpoint` read from small files, its fingerprint and capabilities.
-Imports neither torch nor transformers, so asking what a model is costs no load.
+Takes the model arguments; gives a `Checkpoint` read from the small files. Imports neither torch nor transformers, so
+identifying a model loads nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.models.download.file_hashes import hash_files
 from assay.models.loading.arguments import DECODER, CausalArguments
 
 WEIGHT_SUFFIXES = (".safetensors", ".bin")
-# The record of a training, in the folder of the model that came of it.
+# The training record in the folder of a fine-tuned model.
 FIT_FILE = "fit.json"
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -37,7 +37,7 @@ TOKENIZER_FILES = (
     "sentencepiece.bpe.model",
     "tekken.json",
 )
-# Said in config files without any effect on answers; the precision stands in the fingerprint by itself.
+# Configuration keys without effect on answers; precision is a fingerprint field of its own.
 INERT_KEYS = {
     "transformers_version",
     "_name_or_path",
@@ -54,22 +54,22 @@ ENCODER_TYPES = (
     *("roberta-prelayernorm", "roc_bert", "roformer", "splinter", "squeezebert", "xlm", "xlm-roberta"),
     *("xlm-roberta-xl", "xlnet", "xmod", "yoso"),
 )
-# Their positions are counted from behind the padding token's id, which takes some of the table away: 514 hold 512.
+# Position ids start after the padding token id, which uses up some position embeddings: 514 hold 512 tokens.
 OFFSET_TYPES = (
     *("camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm"),
     *("xlm-roberta", "xlm-roberta-xl", "xmod"),
 )
-# Said where config.json does not say is_encoder_decoder, as in a GGUF file.
+# Used where config.json has no is_encoder_decoder, as in a GGUF file.
 ENCODER_DECODER_TYPES = ("bart", "longt5", "marian", "mbart", "mt5", "pegasus", "t5", "umt5")
-# Parts of encoder-decoders, and such with another head: their embeddings would pass for a head that was never trained.
+# Encoder-decoders saved in part or with another head: their embeddings would serve as an untrained output layer.
 HEADLESS_ENDINGS = ("EncoderModel", "ForSequenceClassification", "ForQuestionAnswering", "ForTokenClassification")
-# What each family answers; of an encoder, its head says what (`encoder_heads.py`). An encoder-decoder has no text of
-# its own to roll over: something must go in first.
+# Request kinds of each family; those of an encoder depend on its head (`hf/encoder/heads.py`). An encoder-decoder
+# cannot score a whole text: its encoder needs an input.
 FAMILY_KINDS = {
     "causal": frozenset(REQUEST_KINDS),
     "encoder-decoder": frozenset((Loglikelihood.kind, Generation.kind)),
 }
-# What each family can be trained to answer.
+# Request kinds that each family can be trained on.
 FAMILY_LEARNS = {
     "causal": frozenset((Loglikelihood.kind,)),
     "encoder-decoder": frozenset((Loglikelihood.kind,)),
@@ -82,16 +82,16 @@ FALLBACK_LENGTH = 2048
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model's folder and the small files in it.
+    """A model folder and the content of its small files.
 
     Attributes:
-        name: what the user called it.
-        folder: where its files lie.
-        tokenizer_folder: where its tokenizer's files lie.
+        name: the user's name for it.
+        folder: folder of the model files.
+        tokenizer_folder: folder of the tokenizer files.
         revision: resolved commit of a Hub model.
         config: content of config.json.
         tokenizer_config: content of tokenizer_config.json.
-        template: the default chat template, when there is one.
+        template: the default chat template, if there is one.
     """
 
     name: str
@@ -104,18 +104,18 @@ class Checkpoint:
 
 
 def check_folder(folder: Path, args: CausalArguments) -> None:
-    """Fails unless the folder looks like a model's."""
+    """Raises an error unless the folder looks like a model folder."""
     if args.gguf_file and not (folder / args.gguf_file).is_file():
         raise ModelError(
-            Fault(str(folder), f'no file "{args.gguf_file}" in it', "the name of a GGUF file in the folder")
+            Fault(str(folder), f'no file "{args.gguf_file}" in this folder', "the name of a GGUF file in the folder")
         )
     if not args.gguf_file and not (folder / "config.json").is_file():
         hint = "Name the folder that save_pretrained wrote, or set subfolder"
-        raise ModelError(Fault(str(folder), "no config.json in it: not a model folder", "a transformers model", hint))
+        raise ModelError(Fault(str(folder), "no config.json: not a model folder", "a transformers model", hint))
 
 
 def find_checkpoint(args: CausalArguments) -> Checkpoint:
-    """The checkpoint that the arguments name; a Hub model is fetched."""
+    """The checkpoint named by the arguments; a Hub model is downloaded."""
     folder = hub.local_folder(args.pretrained, args.subfolder)
     weights = [args.gguf_file] if args.gguf_file else ["*.safetensors", "*.bin"]
     code = ["*.py"] if args.trust_remote_code else []
@@ -129,13 +129,13 @@ def find_checkpoint(args: CausalArguments) -> Checkpoint:
 
 
 def read_config(folder: Path, args: CausalArguments) -> dict[str, Any]:
-    """What config.json, or else the header of a GGUF file, says."""
+    """The content of config.json, or of the header of a GGUF file."""
     config = _read_json(folder / "config.json")
     return _gguf_config(folder / args.gguf_file) if args.gguf_file and not config else config
 
 
 def read_checkpoint(folder: Path, tokenizer_folder: Path, revision: str | None, args: CausalArguments) -> Checkpoint:
-    """Reads what the small files of a folder say."""
+    """Reads the small files of a model folder."""
     check_folder(folder, args)
     config = read_config(folder, args)
     tokenizer_config = _read_json(tokenizer_folder / "tokenizer_config.json")
@@ -152,7 +152,7 @@ def read_checkpoint(folder: Path, tokenizer_folder: Path, revision: str | None, 
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """The content of a JSON file; empty when there is no such file."""
+    """The content of a JSON file; empty if the file does not exist."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -165,14 +165,14 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _gguf_config(path: Path) -> dict[str, Any]:
-    """The few things that must be known before loading, from the header of a GGUF file."""
+    """The few settings needed before loading, from the header of a GGUF file."""
     try:
         from gguf import GGUFReader
     except ImportError:
         return {}
     try:
         found = {name: field.contents() for name, field in GGUFReader(path).fields.items()}
-    except Exception as error:  # the reader raises whatever its parsing of a broken file runs into
+    except Exception as error:  # the reader raises arbitrary errors for a corrupt file
         raise ModelError(Fault(str(path), f"cannot be read as GGUF: {error}")) from error
     kind = found.get("general.architecture", "")
     length = found.get(f"{kind}.context_length")
@@ -197,29 +197,29 @@ def _find_template(folder: Path, tokenizer_config: Mapping[str, Any]) -> str | N
 
 
 def family(config: Mapping[str, Any]) -> str:
-    """`causal`, `encoder-decoder` or `encoder` (which has no head to write with), from config.json alone.
+    """`causal`, `encoder-decoder` or `encoder` (no language-model head), from config.json alone.
 
-    Decoders and encoder-decoders with a head that does not write, such as a classification head, count as encoders.
+    Decoders and encoder-decoders with another head, such as a classification head, count as encoders.
     """
     architectures = config.get("architectures") or []
     if config.get("is_encoder_decoder", config.get("model_type") in ENCODER_DECODER_TYPES):
         return "encoder" if any(name.endswith(HEADLESS_ENDINGS) for name in architectures) else "encoder-decoder"
     if any(name.endswith(CAUSAL_ENDINGS) for name in architectures):
-        # BERT can be a decoder too, but only when its configuration says so.
+        # BERT can be a decoder, but only if its configuration says so.
         return "encoder" if config.get("model_type") in ENCODER_TYPES and not config.get("is_decoder") else "causal"
-    # A decoder saved without its head (LlamaModel) would be given a random one: no causal model either.
+    # A decoder saved without its head (LlamaModel) would get a random one, so it is not a causal model.
     return "encoder" if architectures or config.get("model_type") in ENCODER_TYPES else "causal"
 
 
 def chosen_family(config: Mapping[str, Any], args: CausalArguments) -> str:
-    """The family that the user named, else the configuration's."""
+    """The family requested by the user, else the configuration's."""
     if args.family is None:
         return family(config)
     return "causal" if args.family == DECODER else args.family
 
 
 def max_length(checkpoint: Checkpoint, args: CausalArguments) -> int:
-    """Most tokens the model reads at once, by lm-eval's rule."""
+    """Maximum sequence length in tokens, by lm-eval's rule."""
     if args.max_length is not None:
         return args.max_length
     text_config = checkpoint.config.get("text_config")
@@ -232,7 +232,7 @@ def max_length(checkpoint: Checkpoint, args: CausalArguments) -> int:
 
 
 def _lost_positions(config: Mapping[str, Any]) -> int:
-    """Rows of the table of positions that no token is given."""
+    """Unusable rows of the position-embedding table."""
     if config.get("model_type") not in OFFSET_TYPES:
         return 0
     stated = config.get("pad_token_id")
@@ -240,7 +240,7 @@ def _lost_positions(config: Mapping[str, Any]) -> int:
 
 
 def precision(checkpoint: Checkpoint, args: CausalArguments) -> str:
-    """The number format, with `auto` resolved: what the configuration says, else float32."""
+    """The data type of the weights, with `auto` resolved: the configuration's, else float32."""
     if args.dtype != "auto":
         return args.dtype
     text_config = checkpoint.config.get("text_config")
@@ -252,7 +252,7 @@ def precision(checkpoint: Checkpoint, args: CausalArguments) -> str:
 
 
 def capabilities(checkpoint: Checkpoint, args: CausalArguments) -> Capabilities:
-    """What the model can do. Batches change the last bits of its answers, so it is not deterministic."""
+    """The model's capabilities. Batching changes the last bits of its answers, so it is not deterministic."""
     kind = chosen_family(checkpoint.config, args)
     return Capabilities(
         kinds=FAMILY_KINDS.get(kind, frozenset()),
@@ -266,7 +266,7 @@ def capabilities(checkpoint: Checkpoint, args: CausalArguments) -> Capabilities:
 
 
 def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | None = None) -> Fingerprint:
-    """Everything that may change the model's answers."""
+    """The model's fingerprint: everything that may change its answers."""
     folder = checkpoint.folder
     code = {path.name: path.read_bytes() for path in folder.glob("*.py")} if args.trust_remote_code else {}
     settings: dict[str, Any] = {
@@ -279,7 +279,7 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
         "think_end_token": args.think_end_token,
         "arithmetic": args.arithmetic,
         "config": digest(_effective_settings(checkpoint.config)),
-        # Its defaults (repetition penalty, several EOS tokens) act in every generation.
+        # Its defaults (repetition penalty, several EOS tokens) apply to every generation.
         "generation_config": digest(_effective_settings(_read_json(folder / "generation_config.json"))),
         "code": digest(code) if code else None,
     }
@@ -290,7 +290,7 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
     weights = list(weight_files(folder, args.gguf_file))
     if not weights:
         expected = "model.safetensors, its shards, or pytorch_model.bin"
-        raise ModelError(Fault(str(folder), "no weight files in it", expected))
+        raise ModelError(Fault(str(folder), "no weight files in this folder", expected))
     return Fingerprint(
         name=checkpoint.name,
         revision=checkpoint.revision,
@@ -304,7 +304,7 @@ def fingerprint(checkpoint: Checkpoint, args: CausalArguments, cache: Path | Non
 
 
 def _quantization(kind: str) -> list[str]:
-    """The kind, and the release of the package that does it: releases have rounded in different ways."""
+    """The kind, and the torchao release: releases round differently."""
     try:
         return [kind, version("torchao")]
     except PackageNotFoundError:
@@ -312,7 +312,7 @@ def _quantization(kind: str) -> list[str]:
 
 
 def _parent(folder: Path) -> str | None:
-    """The digest of the model that this one was trained from, where it was trained by Assay."""
+    """Digest of the parent model, if Assay trained this one."""
     stated = _read_json(folder / FIT_FILE).get("parent")
     return stated if isinstance(stated, str) else None
 
@@ -322,7 +322,7 @@ def _effective_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def weight_files(folder: Path, gguf_file: str | None = None) -> Iterable[tuple[str, Path]]:
-    """Names and paths of the files that are loaded: a GGUF, else safetensors, else .bin."""
+    """Names and paths of the weight files: a GGUF, else safetensors, else .bin."""
     if gguf_file:
         return [(gguf_file, folder / gguf_file)]
     for suffix in WEIGHT_SUFFIXES:
@@ -333,7 +333,7 @@ def weight_files(folder: Path, gguf_file: str | None = None) -> Iterable[tuple[s
 
 
 def _tokenizer_hash(checkpoint: Checkpoint) -> str:
-    """A hash of the tokenizer's files; the chat template has its own, wherever it is kept."""
+    """A hash of the tokenizer files; the chat template has a hash of its own."""
     folder = checkpoint.tokenizer_folder
     parts: list[tuple[str, Any]] = []
     for name in sorted({*TOKENIZER_FILES, *(path.name for path in folder.glob("*.tiktoken"))}):

@@ -1,7 +1,7 @@
-"""What goes wrong while transformers loads a model, in our words: what it is, and what to do about it here.
+"""Readable errors for what goes wrong while transformers loads a model.
 
-Takes another library's error; gives a fault. The advice of the libraries themselves is for other callers: to load a
-pickle all the same, to install what a stranger's code imports.
+Takes an error of another library; gives a fault. The libraries' own advice does not fit here: it says to load the
+pickle anyway, or to install what third-party code imports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class LoadFault:
     """A known error.
 
     Attributes:
-        pattern: matches the library's text; its group, if any, fills the braces below.
+        pattern: matches the library's message; its group, if any, fills the braces in `found`.
         found: what is wrong.
         next: what to do.
     """
@@ -30,14 +30,14 @@ class LoadFault:
 LOAD_FAULTS = (
     LoadFault(
         r"(?s)weights.only load failed(?:.*?GLOBAL ([\w.]+))?",
-        "its weights are a pickle that holds more than tensors ({}), so reading it could run any code",
+        "its weights are a pickle with more than tensors ({}), so loading it could run arbitrary code",
         "Use a copy in safetensors: https://huggingface.co/spaces/safetensors/convert makes one on the Hub, "
         "model.save_pretrained(FOLDER) in the code that trained it",
     ),
     LoadFault(
         r"deserializing header: (.*)",
-        "its safetensors file is not whole ({}); a Git LFS pointer looks the same",
-        "Fetch it again: hf download OWNER/NAME; in a git clone: git lfs pull",
+        "its safetensors file is incomplete ({}); it may be a Git LFS pointer",
+        "Download it again: hf download OWNER/NAME; in a git clone: git lfs pull",
     ),
     LoadFault(
         r"model type `([^`]+)` but Transformers does not recognize",
@@ -46,29 +46,29 @@ LOAD_FAULTS = (
     ),
     LoadFault(
         r"contains custom code",
-        "it brings Python code of its own, which runs only with your consent",
+        "it contains custom Python code, which runs only with your consent",
         "Read the *.py files in its folder, then add to --model_args: trust_remote_code=true",
     ),
     LoadFault(
         r"requires the following packages that were not found in your environment: (.+?)\. Run",
-        "its own code imports what is not installed: {}",
-        "Install what the model's page names for it",
+        "its custom code imports packages that are not installed: {}",
+        "Install the packages named on the model's page",
     ),
     LoadFault(
         r"(GPTQ|AWQ|bitsandbytes|HQQ|EETQ|FP8|compressed.tensors|AQLM|VPTQ).{0,80}(?:requires|not (?:found|available))",
-        "its weights are quantised ({}), and the package or device for it is not here",
-        "Use the original weights; quantize=int8_weights reads them in 8 bits. Or a GGUF file: gguf_file=NAME",
+        "its weights are quantised ({}), and the required package or device is not available",
+        "Use the original weights; quantize=int8_weights loads them in 8 bits. Or use a GGUF file: gguf_file=NAME",
     ),
     LoadFault(
         r"(FlashAttention\d?) has been toggled on",
-        "attn_implementation asks for {}, which this Python or device does not have",
+        "attn_implementation requires {}, which this Python or device does not have",
         "Leave attn_implementation out, or set attn_implementation=sdpa",
     ),
     LoadFault(
         r"instantiate the backend tokenizer",
-        "no tokenizer in it that can be read",
+        "no readable tokenizer in this folder",
         "Copy tokenizer.json into the folder, or name another tokenizer: tokenizer=FOLDER. "
-        "One that has only tokenizer.model needs: pip install sentencepiece",
+        "For a folder with only tokenizer.model: pip install sentencepiece",
     ),
 )
 
@@ -78,8 +78,8 @@ def load_fault(where: str, found: str, error: BaseException) -> Fault:
 
     Args:
         where: the folder or argument.
-        found: what could not be done.
-        error: why.
+        found: what failed.
+        error: the library's error.
     """
     text = str(error)
     for known in LOAD_FAULTS:

@@ -1,7 +1,7 @@
-"""What result files say of a model of transformers: its size, number format, revision, special tokens and template.
+"""Model facts for result files: parameters, data type, revision, special tokens and chat template.
 
-Takes a checkpoint, the user's arguments and special tokens; gives `ModelFacts`. Needs no weights: without them,
-parameters are counted in the headers of the weight files.
+Takes a checkpoint, the model arguments and special tokens; gives `ModelFacts`. Needs no weights: if they are not
+loaded, parameters are counted from the headers of the weight files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from assay.models.loading.checkpoint import Checkpoint, max_length, precision, w
 from assay.models.tokens.special_tokens import SpecialTokens
 
 _DEFAULT_REVISION = "main"
-# Buffers that older checkpoints hold beside their parameters; masks of attention are called `bias` as well.
+# Buffers that older checkpoints store beside their parameters; attention masks are also called `bias`.
 _BUFFERS = ("rotary_emb.inv_freq", ".masked_bias", ".position_ids", "final_logits_bias")
 _LONGEST_HEADER = 100_000_000
 
@@ -24,7 +24,7 @@ _LONGEST_HEADER = 100_000_000
 def model_facts(
     checkpoint: Checkpoint, arguments: CausalArguments, tokens: SpecialTokens, parameters: int | None
 ) -> ModelFacts:
-    """The facts of a model; `parameters` as counted when it was loaded, None where it was not."""
+    """The facts of a model; `parameters` is the count from loading, None if it was not loaded."""
     return ModelFacts(
         parameters=stored_parameters(checkpoint, arguments) if parameters is None else parameters,
         dtype=f"torch.{precision(checkpoint, arguments)}",
@@ -39,18 +39,18 @@ def model_facts(
 
 
 def stored_parameters(checkpoint: Checkpoint, arguments: CausalArguments) -> int | None:
-    """Parameters in safetensors files, from their headers; None for files of other kinds."""
+    """Number of parameters in safetensors files, from their headers; None for other file types."""
     files = [path for _, path in weight_files(checkpoint.folder, arguments.gguf_file)]
     if not files or any(path.suffix != ".safetensors" for path in files):
         return None
     try:
         return sum(map(_parameters_in, files))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # a file that is not what its name says
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # a corrupt or mislabelled file
         return None
 
 
 def _parameters_in(path: Path) -> int:
-    """The safetensors format: 8 bytes with the length of a JSON header, which has the shape of every tensor."""
+    """Reads a safetensors header: 8 bytes with its length, then JSON with the shape of every tensor."""
     with path.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
         if size > _LONGEST_HEADER:

@@ -1,7 +1,7 @@
-"""The loaded model: weights on a device, and logits for rows of ids.
+"""A loaded transformers model: weights on a device, and logits for rows of token ids.
 
-Takes a checkpoint; gives a `Network` and a tokenizer. This and `generation.py` are the only places that
-call transformers; what it writes to logs, warnings and progress bars is silenced while it works, no longer.
+Takes a checkpoint; gives a `Network`. Log lines, warnings and progress bars of transformers are suppressed during each
+call and restored afterwards.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.core.errors import Fault, ModelError, missing_extra
+from assay.core.plural import plural
 from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint, precision
 from assay.models.loading.load_errors import load_fault
@@ -30,9 +31,9 @@ class Network:
 
     Attributes:
         module: the transformers model, in eval mode.
-        device: where it is.
-        forward_options: settings for each call of the model.
-        keeps_logits: whether it can compute logits at chosen positions only.
+        device: its device.
+        forward_options: keyword arguments of every forward pass.
+        keeps_logits: whether it supports `logits_to_keep`: logits at chosen positions only.
     """
 
     module: Any
@@ -43,7 +44,7 @@ class Network:
     def logits(self, rows: Sequence[Sequence[int]], positions: Sequence[int]) -> Tensor:
         """Logits of shape (rows, positions, vocabulary); short rows are padded on the right.
 
-        No attention mask is passed, as lm-eval does: a causal model never looks at what comes after.
+        Like lm-eval, passes no attention mask: a causal model never attends to later positions.
         """
         import torch
 
@@ -57,7 +58,7 @@ class Network:
 
 
 def require_transformers(purpose: str) -> None:
-    """Fails with the line that installs them when torch or transformers are not there."""
+    """Raises an error with the install command if torch or transformers is not installed."""
     wait_briefly()
     for package in ("torch", "transformers"):
         try:
@@ -67,7 +68,7 @@ def require_transformers(purpose: str) -> None:
 
 
 def choose_device(requested: str | None) -> tuple[torch.device, str | None]:
-    """The device to run on, and a notice when it is not the one asked for."""
+    """The device to run on, and a notice if it is not the requested one."""
     import torch
 
     has_metal = torch.backends.mps.is_available()
@@ -77,16 +78,16 @@ def choose_device(requested: str | None) -> tuple[torch.device, str | None]:
         device = torch.device(requested)
     except RuntimeError:
         raise ModelError(Fault("device", f'found "{requested}"', "cpu, cuda, cuda:1, mps, …")) from None
-    # "cuda:0" stands in many lm-eval scripts, as that was its default; it must not break a laptop.
+    # Many lm-eval scripts contain "cuda:0", its former default; they should work on a laptop too.
     absent = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     if absent or (device.type == "mps" and not has_metal):
-        return torch.device("cpu"), f'device "{requested}" is not there; running on the CPU instead'
+        return torch.device("cpu"), f'device "{requested}" is not available; running on the CPU instead'
     return device, None
 
 
 @contextmanager
 def loading(where: str, found: str) -> Iterator[None]:
-    """Turns whatever loading runs into (bad JSON, torn weights, unknown types) into one error."""
+    """Turns any loading error (bad JSON, truncated weights, unknown types) into a readable one."""
     try:
         with unlogged():
             yield
@@ -103,10 +104,10 @@ def load_network(checkpoint: Checkpoint, args: CausalArguments, device: torch.de
 
 
 def load_module(checkpoint: Checkpoint, args: CausalArguments, device: torch.device, kind: tuple[str, str]) -> Any:
-    """Loads weights onto a device.
+    """Loads a transformers model onto a device.
 
     Args:
-        kind: transformers' class that loads them, and what it should find, in words.
+        kind: name of the transformers auto class, and a description of the expected model.
     """
     require_transformers(f'loading "{checkpoint.name}"')
     import torch
@@ -130,31 +131,34 @@ def load_module(checkpoint: Checkpoint, args: CausalArguments, device: torch.dev
         module = module.to(device).eval()
     missing = sorted(info["missing_keys"])
     if missing:
-        # transformers would fill them with random numbers and go on.
-        found = f"{len(missing)} weights are missing from its files, the first is {missing[0]}"
+        # transformers would initialise them at random and continue.
+        found = f"{plural(len(missing), 'weight')} missing from its files, such as {missing[0]}"
         raise ModelError(Fault(folder, found, expected))
-    with loading("model_args.quantize", f"{args.quantize} cannot be had"):
+    with loading("model_args.quantize", f"{args.quantize} is not available"):
         quantize(module, args.quantize)
     return module
 
 
 def wrap(module: Any, device: torch.device) -> Network:
-    """A network around a transformers model that is already on its device."""
+    """Wraps a transformers model that is already on its device."""
     known = inspect.signature(module.forward).parameters
     takes_cache = "use_cache" in known or any(entry.kind is entry.VAR_KEYWORD for entry in known.values())
     return Network(module, device, {"use_cache": False} if takes_cache else {}, "logits_to_keep" in known)
 
 
 def config_value(config: Any, name: str) -> Any:
-    """A setting; None where there is none, the largest where layers have numbers of their own."""
+    """A configuration value; None if absent, the largest if layers differ.
+
+    Models such as Gemma 4 raise an error when a setting that differs between layers is read from the configuration.
+    """
     try:
         return getattr(config, name, None)
-    except Exception:  # transformers' own kind, a RuntimeError, is not public
+    except Exception:  # the error class of transformers, a RuntimeError, is not public
         layers = [getattr(layer, name, None) for layer in getattr(config, "per_layer_config", ())]
     return max((value for value in layers if isinstance(value, (int, float))), default=None)
 
 
 def config_number(config: Any, *names: str) -> float:
-    """The first of some settings that is a number; 0 when none is."""
+    """The first of several configuration values that is a number; 0 if none is."""
     values = (config_value(config, name) for name in names)
     return next((float(value) for value in values if isinstance(value, (int, float))), 0.0)

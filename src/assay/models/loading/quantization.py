@@ -1,6 +1,6 @@
-"""Weights in 8 bits: the linear layers of a loaded model are quantised in place, by torchao.
+"""8-bit quantisation of the linear layers of a loaded model, in place, by torchao.
 
-Takes a transformers model and the user's wish. Embeddings and the head, whatever it was trained for, stay as they are.
+Takes a transformers model and the kind of quantisation. Embeddings and heads are not quantised.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any
 from assay.core.errors import Fault, ModelError
 from assay.models.loading.arguments import INT8_DYNAMIC
 
-# A model with less of its weights in linear layers would be called quantised and hardly be so.
+# With a smaller share of weights in linear layers, a model would be quantised in name only.
 _LEAST_SHARE = 0.5
 
 
 def quantize(module: Any, kind: str | None) -> None:
-    """Quantises every linear layer below the head; nothing where no kind is asked for.
+    """Quantises every linear layer except those of the head; does nothing if `kind` is None.
 
     Args:
         module: the model, on its device.
-        kind: `int8_dynamic`, which also rounds what goes into a layer, token by token; or `int8_weights`.
+        kind: `int8_dynamic`, which also quantises activations per token; or `int8_weights`.
 
     Raises:
-        ModelError: for a model whose weights are not mostly in layers that can be quantised.
+        ModelError: if less than half of the model's weights are in linear layers.
     """
     if kind is None:
         return
@@ -38,7 +38,7 @@ def quantize(module: Any, kind: str | None) -> None:
 
 
 def _layers(module: Any) -> list[Any]:
-    """The linear layers, without those of the head."""
+    """The linear layers except those of the head."""
     import torch
 
     body, head = module.base_model, module.get_output_embeddings()
@@ -56,12 +56,12 @@ def _layers(module: Any) -> list[Any]:
 
 
 def is_plain(weight: Any) -> bool:
-    """Whether a layer's weight holds numbers as they are, so that faster products may read them."""
+    """Whether a layer's weight is an ordinary tensor, which faster matrix products can use."""
     import torch
 
     return type(weight.data) is torch.Tensor
 
 
 def rounds_inputs(module: Any) -> bool:
-    """Whether layers round what goes into them (`int8_dynamic`), so that the last bit of a number moves answers."""
+    """Whether layers quantise their inputs (`int8_dynamic`), so that last-bit differences change answers."""
     return any(getattr(part, "act_quant_kwargs", None) is not None for part in module.parameters())

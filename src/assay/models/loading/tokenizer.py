@@ -21,7 +21,7 @@ AnyEncoder = TypeVar("AnyEncoder", bound=Encoder)
 
 
 def load_tokenizer(checkpoint: Checkpoint, args: CausalArguments) -> Tokenizer:
-    """The tokenizer of a checkpoint; needs no weights."""
+    """Loads the tokenizer of a checkpoint; needs no weights."""
     require_transformers(f'reading the tokenizer of "{checkpoint.name}"')
     from transformers import AutoTokenizer
 
@@ -36,25 +36,25 @@ def load_tokenizer(checkpoint: Checkpoint, args: CausalArguments) -> Tokenizer:
 
 
 def token_rules(tokenizer: Tokenizer, max_length: int, args: CausalArguments) -> TokenRules:
-    """The model's tokenisation rules, with its prefix token found."""
+    """The model's tokenisation rules, with its prefix token resolved."""
     prefix = args.prefix_token_id
     if prefix is None:
         prefix = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     text = "" if prefix is None else tokenizer.decode([prefix])
     prepended: tuple[int, ...] = ()
     if args.add_bos_token and tokenizer.bos_token_id is not None and not adds_bos(tokenizer):
-        # Not every tokenizer heeds add_bos_token; what the user asked for happens all the same.
+        # Not every tokenizer honours add_bos_token, so BOS is prepended here.
         prepended = (tokenizer.bos_token_id,)
     return TokenRules(tokenizer, max_length, args.add_bos_token, prefix, text, prepended)
 
 
 def adds_bos(tokenizer: Tokenizer) -> bool:
-    """Whether the tokenizer puts its BOS before a text."""
+    """Whether the tokenizer adds BOS before a text."""
     return tokenizer([PROBE_TEXT])["input_ids"][0][:1] == [tokenizer.bos_token_id]
 
 
 def make_encoder(kind: type[AnyEncoder], checkpoint: Checkpoint, arguments: CausalArguments) -> AnyEncoder:
-    """The encoder of a checkpoint; needs its tokenizer, not its weights."""
+    """Builds the request encoder of a checkpoint; needs its tokenizer, not its weights."""
     tokenizer = load_tokenizer(checkpoint, arguments)
     rules = token_rules(tokenizer, max_length(checkpoint, arguments), arguments)
     return kind(rules, ChatRenderer(tokenizer, arguments.template_options), arguments.max_gen_toks)

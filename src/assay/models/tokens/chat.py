@@ -1,4 +1,4 @@
-"""Prompts as text: a conversation goes through the tokenizer's chat template, demonstrations are cut, text stays.
+"""Prompts as text: applies the chat template to conversations, truncates demonstrations, passes text through.
 
 Takes prompts; gives texts with notes, or a failure that says what to do.
 """
@@ -19,7 +19,7 @@ from assay.models.tokens.tokenization import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A prompt as text, and what happened on the way."""
+    """A prompt as text, with notes such as `system_dropped`."""
 
     text: str
     notes: tuple[str, ...] = ()
@@ -27,13 +27,13 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class ChatRenderer:
-    """Turns prompts into text; each distinct conversation, and each with demonstrations, is rendered once.
+    """Renders prompts as text; each distinct conversation or demonstrated prompt is rendered once.
 
     Attributes:
-        tokenizer: holds the template.
+        tokenizer: provides the chat template.
         options: arguments for the template, such as `enable_thinking`.
-        known: prompts rendered so far. The choices of one question share theirs.
-        cuts: inputs of demonstrations cut so far.
+        known: rendered prompts. The choices of one question share a prompt.
+        cuts: truncated demonstration inputs.
     """
 
     tokenizer: Tokenizer
@@ -42,7 +42,7 @@ class ChatRenderer:
     cuts: Cuts = field(default_factory=dict)
 
     def render(self, prompt: Prompt) -> Rendered | Failure:
-        """The prompt as the model's text."""
+        """The prompt as text for the model."""
         if isinstance(prompt, str):
             return Rendered(prompt)
         if prompt not in self.known:
@@ -62,13 +62,13 @@ class ChatRenderer:
         try:
             text = self._apply(messages)
             return Rendered(text, tuple(dict.fromkeys(_lost(messages, text))))
-        except LimitError:  # the other conversations would take as long
+        except LimitError:  # other conversations would take as long
             raise
-        except Exception as error:  # templates raise what they like: Jinja errors, ValueError, TypeError, …
+        except Exception as error:  # templates may raise anything: Jinja errors, ValueError, TypeError, …
             without = tuple(message for message in messages if message.role != "system")
             if without == messages or not without:
                 return _unsupported(f"the chat template refused the conversation: {error}")
-        # As lm-eval does: many templates know no system role. The loss is noted, never silent.
+        # As in lm-eval: many templates have no system role. Dropping it is noted, never silent.
         try:
             text = self._apply(without)
             return Rendered(text, ("system_dropped", *dict.fromkeys(_lost(without, text))))
@@ -83,7 +83,7 @@ class ChatRenderer:
 
 
 def _lost(messages: tuple[Message, ...], text: str) -> Iterator[str]:
-    """Notes of messages whose words a template has left out; white space may change."""
+    """Notes on messages that the template left out; whitespace may differ."""
     last = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
     words: str | None = None
     for index, message in enumerate(messages):

@@ -1,6 +1,6 @@
-"""Chat templates of tokenizers, rendered as transformers renders them but within limits of time and size.
+"""Chat templates, rendered as in transformers but with time and size limits.
 
-Takes a tokenizer and messages, gives text. A chat template comes with a model's files, so it may be anyone's.
+Takes a tokenizer and messages; gives text. A chat template is part of a model's files, so it is untrusted code.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from assay.guard.size_limit import FILTERS
 from assay.guard.time_limit import ResourceLimit
 from assay.models.tokens.tokenization import Tokenizer
 
-# What transformers puts behind a last message that the model is to go on with, to find its end in the text.
+# transformers appends this tag to a last message that the model is to continue, to find its end in the text.
 _END_TAG = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 def apply_template(
     tokenizer: Tokenizer, messages: list[dict[str, str]], is_open: bool, options: Mapping[str, Any]
 ) -> str:
-    """A conversation as the text that `tokenizer.apply_chat_template` gives.
+    """A conversation as text, equal to the result of `tokenizer.apply_chat_template`.
 
     Args:
-        tokenizer: holds the template.
-        messages: role and content of each.
-        is_open: whether the model goes on with the last message; otherwise it begins one of its own.
+        tokenizer: provides the template.
+        messages: role and content of each message.
+        is_open: whether the model continues the last message rather than starting a new one.
         options: arguments for the template, such as `enable_thinking`.
 
     Raises:
-        LimitError: for a template that takes too much time or memory.
+        LimitError: if the template takes too much time or memory.
     """
     try:
         with ResourceLimit():
@@ -50,7 +50,7 @@ def apply_template(
     except LimitError as error:
         raise error.at(_place(tokenizer)) from error
     except MemoryError as error:
-        raise LimitError(Fault(_place(tokenizer), "takes more memory than there is")) from error
+        raise LimitError(Fault(_place(tokenizer), "takes more memory than is available")) from error
 
 
 def _place(tokenizer: Tokenizer) -> str:
@@ -58,7 +58,7 @@ def _place(tokenizer: Tokenizer) -> str:
 
 
 def _is_stock(tokenizer: Tokenizer) -> bool:
-    """Whether templates are rendered by transformers' own code and not by code of one tokenizer class."""
+    """Whether the tokenizer uses transformers' own rendering rather than an override in its class."""
     try:
         from transformers import PreTrainedTokenizerBase
     except ImportError:
@@ -83,16 +83,16 @@ def _rendered(tokenizer: Any, messages: list[dict[str, str]], is_open: bool, opt
 
 
 def _cut(text: str, last: str) -> str:
-    """A rendered conversation up to the end of its last message."""
+    """Cuts a rendered conversation at the end of its last message."""
     if last.strip() not in text or _END_TAG.strip() not in text:
-        raise ValueError("the last message, which the model is to go on with, is not in the chat template's text")
+        raise ValueError("the last message, which the model is to continue, is not in the rendered chat template")
     end = text.rindex(_END_TAG.strip())
-    # A template that trims messages trims the tag, too.
+    # A template that strips messages strips the tag as well.
     return text[:end] if text[end : end + len(_END_TAG)] == _END_TAG else text[:end].rstrip()
 
 
 class _Generation(Extension):
-    """`{% generation %}` marks what an assistant says, for training; the text within stays as it is."""
+    """`{% generation %}` marks assistant text for training; its content is rendered unchanged."""
 
     tags = {"generation"}  # noqa: RUF012  (as in Jinja)
 

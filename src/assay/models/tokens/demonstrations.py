@@ -1,6 +1,6 @@
-"""Demonstrations as text: each input is cut to the tokens that it may have, as MetaICL does (Min et al. 2022).
+"""Demonstrations as text: each input is truncated to a token limit, as in MetaICL (Min et al. 2022).
 
-Takes a prompt and a tokenizer; gives the text, and notes of what was cut.
+Takes a prompt and a tokenizer; gives the text, and notes on what was truncated.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from assay.core.requests import Demonstrated
 from assay.models.tokens.tokenization import Tokenizer, without_surrogates
 
-# MetaICL keeps two tokens of every example for those that some tokenizers add.
+# MetaICL reserves two tokens per example for special tokens that some tokenizers add.
 _RESERVED = 2
 
-# (separator before it, input, what may stand behind it, limit) → the input, cut where it must be.
+# (separator before it, input, possible continuations, limit) → the input, truncated if necessary.
 Cuts = dict[tuple[str, str, tuple[str, ...], int], str]
 
 
 def render_demonstrations(tokenizer: Tokenizer, prompt: Demonstrated, known: Cuts) -> tuple[str, tuple[str, ...]]:
-    """A prompt as text, and notes of what was cut.
+    """A prompt as text, and notes on what was truncated.
 
     Args:
         tokenizer: counts the tokens.
         prompt: the prompt.
-        known: inputs cut so far: what stands in many prompts is cut once.
+        known: cache of truncated inputs, shared by all prompts.
     """
 
     def cut(text: str, index: int, behind: Sequence[str]) -> str:
-        # Only what does not stand first has a separator before it, whose tokens count too.
+        # All but the first input have a separator before them, whose tokens count too.
         key = (prompt.after if index else "", text, tuple(prompt.between + output for output in behind), prompt.limit)
         if key not in known:
             known[key] = _cut(tokenizer, *key)
@@ -45,7 +45,7 @@ def _cut(tokenizer: Tokenizer, separator: str, text: str, behind: tuple[str, ...
     ids, *others = tokenizer(clean, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
     room = max(limit - _RESERVED - max(map(len, others), default=0), 0)
     if len(ids) <= room:
-        return text  # as it is: not every tokenizer gives back what it has read
-    # A character of several tokens may be cut in two, which decoding shows as U+FFFD.
+        return text  # unchanged: not every tokenizer decodes to exactly its input
+    # Truncation may split a multi-token character, which decodes to U+FFFD.
     kept = tokenizer.decode(ids[:room], clean_up_tokenization_spaces=False).rstrip("\ufffd") if room else ""
     return "" if separator.startswith(kept) else kept.removeprefix(separator)

@@ -1,6 +1,6 @@
-"""Requests of every kind as encoded requests: prompts are rendered, then all texts are encoded in batches.
+"""Encoded requests: renders prompts, then encodes all texts in batches.
 
-Takes (place, request) pairs; gives encoded requests or refusals. The rules themselves are in `tokens.py`.
+Takes (index, request) pairs; gives encoded requests or refusals. The tokenisation rules are in `tokenization.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from assay.models.tokens.tokenization import (
     show_pieces,
 )
 
-# Tokens of whole texts that are scored together.
+# Tokens of whole texts in one scoring group.
 GROUP_TOKENS = 8192
 
 Encoded = TypeVar("Encoded")
@@ -54,7 +54,7 @@ class Encoder:
     Attributes:
         rules: the model's tokenisation rules.
         renderer: turns conversations into text.
-        max_new_tokens: most new tokens when a generation request does not say.
+        max_new_tokens: maximum number of new tokens if a generation request sets none.
     """
 
     rules: TokenRules
@@ -75,7 +75,7 @@ class Encoder:
         yield from self.split(pairs)
 
     def split(self, pairs: Iterable[TextPair]) -> Iterator[Scorable]:
-        """Contexts and continuations as ids."""
+        """Encodes contexts and continuations."""
         return encode_pairs(self.rules, pairs)
 
     def rolling(self, requests: Sequence[tuple[int, RollingLoglikelihood]]) -> Iterator[WholeText | Refused]:
@@ -100,11 +100,11 @@ class Encoder:
             yield self.fit(EncodedPrompt(index, tuple(encoded[seen.text]), request, most, notes=seen.notes))
 
     def fit(self, prompt: EncodedPrompt) -> EncodedPrompt | Refused:
-        """A prompt, cut to what the model takes."""
+        """A prompt, truncated to the model's maximum length."""
         return encode_prompt(self.rules, prompt.index, prompt.request, prompt.ids, prompt.max_tokens, prompt.notes)
 
     def view(self, request: Request) -> TokenizedRequest | Refused:
-        """One request as the model sees it."""
+        """One request as token ids."""
         if isinstance(request, RollingLoglikelihood):
             ids = next(iter(encode_texts(self.rules, [_read_text(request)]).values()))
             if not request.stands_on_prefix:
@@ -130,13 +130,13 @@ class Encoder:
         return None if isinstance(rendered, Failure) else rendered.text
 
     def encode(self, requests: Sequence[Request]) -> Job:
-        """All requests, ready to be asked."""
+        """Encodes all requests."""
         numbered = list(enumerate(requests))
         answered: list[tuple[int, Text | Failure]] = [
             (index, unsupported(entry.kind)) for index, entry in numbered if entry.kind in HEAD_KINDS
         ]
 
-        def kept(entries: Iterable[Encoded | Refused]) -> Iterator[Encoded]:
+        def accepted(entries: Iterable[Encoded | Refused]) -> Iterator[Encoded]:
             for entry in entries:
                 if isinstance(entry, Refused):
                     answered.append((entry.index, entry.failure))
@@ -146,14 +146,14 @@ class Encoder:
         pairs = [(index, entry) for index, entry in numbered if isinstance(entry, Loglikelihood)]
         texts = [(index, entry) for index, entry in numbered if isinstance(entry, RollingLoglikelihood)]
         prompts = [(index, entry) for index, entry in numbered if isinstance(entry, Generation)]
-        encoded = list(kept(self.prompts(prompts)))
+        encoded = list(accepted(self.prompts(prompts)))
         answered.extend((prompt.index, empty_generation(prompt)) for prompt in encoded if not prompt.max_tokens)
         written = [prompt for prompt in encoded if prompt.max_tokens]
-        return Job(answered, list(kept(self.pairs(pairs))), list(kept(self.rolling(texts))), written)
+        return Job(answered, list(accepted(self.pairs(pairs))), list(accepted(self.rolling(texts))), written)
 
 
 def token_view(encoder: Encoder, request: Request) -> TokenView:
-    """A request as its model sees it; one that cannot be asked is an error."""
+    """A request as token ids and pieces; raises an error if it cannot be encoded."""
     seen = encoder.view(request)
     if isinstance(seen, Refused):
         raise ModelError(Fault(f"{request.kind} request", seen.failure.message))
@@ -164,18 +164,18 @@ def token_view(encoder: Encoder, request: Request) -> TokenView:
 
 
 def _read_text(request: RollingLoglikelihood) -> str:
-    """What of a whole text is encoded; without a prefix token, what a prompt of the same text would have as context."""
+    """The text to encode; without a prefix token, the same as the context of a prompt with this text."""
     return request.text if request.stands_on_prefix else as_context(request.text)
 
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """A whole text.
+    """A whole text to score.
 
     Attributes:
-        place: place of its request.
+        index: index of its request.
         windows: its windows.
-        given: how many of its own tokens are not scored: the first, where no prefix token stands before it.
+        given: number of its own tokens that are not scored: 1 if it has no prefix token, else 0.
     """
 
     index: int
@@ -184,7 +184,7 @@ class WholeText:
 
     @property
     def is_context(self) -> bool:
-        """Whether its ids are those of a prompt's context, whole: continuations of that prompt begin with them."""
+        """Whether its ids equal the context of a prompt with the same text, so that both share a prefix."""
         return self.given > 0 and len(self.windows) == 1
 
     @property
@@ -197,10 +197,10 @@ class Job:
     """Encoded requests.
 
     Attributes:
-        settled: answers that need no network, by place: refusals, and empty texts for prompts with no token to write.
+        answered: answers that need no forward pass: refusals, and empty texts for a limit of 0 new tokens.
         texts: continuations to score.
-        pages: whole texts to score.
-        prompts: prompts to answer with one token or more.
+        whole_texts: whole texts to score.
+        prompts: prompts to generate at least one token for.
     """
 
     answered: Sequence[tuple[int, Text | Failure]]
@@ -209,13 +209,15 @@ class Job:
     prompts: Sequence[EncodedPrompt]
 
     def groups(self, shares_prefixes: bool = True) -> Iterator[list[EncodedText]]:
-        """What is scored together: all continuations, then a few whole texts at a time.
+        """Groups to score together: all continuations, then a few whole texts at a time.
 
-        A text's answer needs all its windows. Few at a time are answered soon, and are not lost with the process.
+        A whole text is answered when all its windows are scored. Small groups are answered early, so that little is
+        lost if the process dies.
 
         Args:
-            shares_prefixes: whether common beginnings are read once. Then texts that are the context of continuations
-                go with these; else they would only make the batches of continuations need logits everywhere.
+            shares_prefixes: whether common prefixes are computed once. If so, texts that are the context of
+                continuations join their group; without sharing, they would only force logits at every position of those
+                batches.
         """
         early = {
             number for number, whole_text in enumerate(self.whole_texts) if shares_prefixes and whole_text.is_context
@@ -237,9 +239,9 @@ class Job:
             yield group
 
     def collect(self, answers: Iterable[tuple[int, Logprob | Failure]]) -> Iterator[tuple[int, Logprob | Failure]]:
-        """Answers by place of the request; a whole text's when its last window is there.
+        """Answers by request index; a whole text is answered when its last window arrives.
 
-        A window's answers carry its text's number, so that windows need no order among themselves.
+        Answers of windows carry the number of their text, so windows may arrive in any order.
         """
         parts: list[list[Logprob | Failure]] = [[] for _ in self.whole_texts]
         for whole_text in self.whole_texts:
@@ -256,7 +258,7 @@ class Job:
 
 
 def join_windows(windows: Sequence[EncodedText], parts: Sequence[Logprob | Failure]) -> Logprob | Failure:
-    """The log-likelihood of a text from those of its windows; one failure fails it all."""
+    """The log-likelihood of a text from those of its windows; one failed window fails the text."""
     whole: list[Logprob] = []
     for part in parts:
         if isinstance(part, Failure):

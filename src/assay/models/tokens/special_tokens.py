@@ -1,7 +1,7 @@
-"""A tokenizer's special tokens, remembered: importing transformers for them alone takes seconds.
+"""Cached special tokens of tokenizers: importing transformers just for them takes seconds.
 
-Takes a key and a tokenizer to be made; gives padding, EOS and BOS token. The memory is one JSON file in the user's
-cache folder; it only saves time, so a broken or unwritable one is no error.
+Takes a key and a function that loads the tokenizer; gives its padding, EOS and BOS tokens. The cache is one JSON file
+in the user's cache folder. It only saves time, so a corrupt or read-only cache is not an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ADDED_PAD = "<|pad|>"
 
 
 class SpecialTokens(NamedTuple):
-    """Text and id of each; None for what a tokenizer lacks."""
+    """Text and id of each token; None for tokens that the tokenizer lacks."""
 
     pad: SpecialToken
     eos: SpecialToken
@@ -33,9 +33,9 @@ def special_tokens(key: str, tokenizer: Callable[[], Tokenizer], cache: Path | N
     """The special tokens of a tokenizer.
 
     Args:
-        key: what makes the tokenizer itself.
-        tokenizer: makes it, where nothing is remembered.
-        cache: folder of the memory; the user's cache folder when None.
+        key: digest that identifies the tokenizer.
+        tokenizer: loads the tokenizer; called on a cache miss.
+        cache: folder of the cache file; None for the user's cache folder.
     """
     file = (cache or cache_folder()) / FILE_NAME
     known = _remembered(file).get(key)
@@ -48,7 +48,7 @@ def special_tokens(key: str, tokenizer: Callable[[], Tokenizer], cache: Path | N
 
 
 def _read(tokenizer: Any) -> SpecialTokens:
-    """The padding token by lm-eval's rule: the tokenizer's own, else the unknown token, else EOS, else an added one."""
+    """Special tokens; padding by lm-eval's rule: the tokenizer's own, else the unknown token, else EOS, else new."""
 
     def token(kind: str) -> SpecialToken:
         return getattr(tokenizer, f"{kind}_token", None), getattr(tokenizer, f"{kind}_token_id", None)

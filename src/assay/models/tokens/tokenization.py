@@ -1,8 +1,8 @@
-"""Every rule by which a causal model's text becomes token ids, and ids become text again.
+"""Tokenisation rules of causal models: text to token ids and back.
 
-Takes texts and a tokenizer; gives encoded requests, as the model will see them, or failures. Knows no
-weights and no batches. The rules are lm-eval's (its golden vectors are in `tests/models/hf/test_tokenization.py`);
-where lm-eval stops with an assertion, the request is scored from the split point on, and says so.
+Takes texts and a tokenizer; gives encoded requests or failures. Independent of weights and batches. The rules are
+lm-eval's (golden vectors in `tests/models/tokens/test_tokenization.py`); where lm-eval fails an assertion, the request
+is scored from the split point on, with a note.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Protocol
 from assay.core.requests import LONGEST_WINDOWS, Generation, Windows
 from assay.core.responses import Failure, Text
 
-# Encodings of the fast tokenizer carry offsets and masks; a small chunk keeps that memory small.
+# Encodings of fast tokenizers include offsets and masks; small chunks limit their memory.
 TEXTS_PER_CALL = 512
 
 
 class Tokenizer(Protocol):
-    """What is used of a transformers tokenizer."""
+    """The interface used of a transformers tokenizer."""
 
     chat_template: Any
 
@@ -43,15 +43,15 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """How text becomes ids for one model.
+    """Tokenisation rules of one model.
 
     Attributes:
         tokenizer: the tokenizer.
-        max_length: most tokens the model reads at once.
-        add_special_tokens: the user's `add_bos_token`; None leaves it to the tokenizer.
-        prefix_id: the token that stands for an empty context.
-        prefix_text: that token as text. A text that begins with it gets no special tokens: no double BOS.
-        prepended: ids put before texts that get special tokens, for a tokenizer that will not add its BOS.
+        max_length: maximum sequence length in tokens.
+        add_special_tokens: the user's `add_bos_token`; None for the tokenizer's default.
+        prefix_id: the token used as an empty context.
+        prefix_text: that token as text. A text that starts with it gets no special tokens, to avoid a double BOS.
+        prepended: ids prepended to texts that get special tokens, for tokenizers that do not add BOS themselves.
     """
 
     tokenizer: Tokenizer
@@ -67,11 +67,11 @@ class EncodedText:
     """Token ids of which the last `scored` are to be scored.
 
     Attributes:
-        index: place of the request.
-        ids: context and continuation, cut from the left to what the model takes plus the last token.
-        scored: how many ids, counted from the end, are scored.
-        truncated: tokens of context that were cut.
-        notes: names of oddities.
+        index: index of the request.
+        ids: context and continuation, truncated on the left to the maximum length plus the last token.
+        scored: number of ids at the end that are scored.
+        truncated: number of context tokens removed.
+        notes: names of irregularities.
     """
 
     index: int
@@ -82,7 +82,7 @@ class EncodedText:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """What the model reads: everything but the last token, which is only predicted."""
+        """The model's input: all ids but the last, which is only predicted."""
         return self.ids[:-1]
 
     @property
@@ -104,7 +104,7 @@ class EncodedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that cannot be encoded, and why."""
+    """A request that cannot be encoded, and the reason."""
 
     index: int
     failure: Failure
@@ -112,14 +112,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """A context as text, its continuation, and notes from before.
+    """A context as text, its continuation, and notes from rendering.
 
     Attributes:
-        is_bare: whether there is no context at all. Then no special tokens are added, whereas a context
-            of white space alone, empty after its space has moved, is encoded like any other.
-        is_demonstrated: whether the context is demonstrations cut as MetaICL cuts them. Then all its tokens and the
-            continuation's together must fit the model, where otherwise the last one, which is only predicted, may
-            stand beyond.
+        is_bare: whether there is no context at all. Then no special tokens are added; a whitespace-only context, which
+            is empty once its whitespace has moved, is encoded like any other.
+        is_demonstrated: whether the context consists of demonstrations truncated as in MetaICL. Then context and
+            continuation together must fit the maximum length; otherwise the last token, which is only predicted, may
+            exceed it.
     """
 
     index: int
@@ -134,7 +134,7 @@ Scorable = EncodedText | Refused
 
 
 def encode_texts(rules: TokenRules, texts: Iterable[str], special: bool | None = None) -> dict[str, list[int]]:
-    """Ids of every distinct text, exactly as the tokenizer's one-by-one `encode` gives them.
+    """Ids of every distinct text, identical to encoding the texts one by one.
 
     Args:
         special: whether the tokenizer adds its special tokens; None for the model's rule.
@@ -145,7 +145,7 @@ def encode_texts(rules: TokenRules, texts: Iterable[str], special: bool | None =
         groups.setdefault(special if special is not None else _special(rules, text), []).append(text)
     encoded: dict[str, list[int]] = {}
     for flag, members in groups.items():
-        # `None` leaves add_special_tokens out of the call, which is the tokenizer's own default.
+        # None omits add_special_tokens, so that the tokenizer's default applies.
         options = {} if flag is None else {"add_special_tokens": flag}
         prepended = [] if flag is False else list(rules.prepended)
         for start in range(0, len(members), TEXTS_PER_CALL):
@@ -163,14 +163,14 @@ def _special(rules: TokenRules, text: str) -> bool | None:
 
 def _call(tokenizer: Tokenizer, texts: list[str], options: Mapping[str, bool]) -> list[list[int]]:
     clean = [without_surrogates(text) for text in texts]
-    # verbose=False: the tokenizer's own warning about long texts; truncation is counted and shown by us.
+    # verbose=False silences the warning about long texts; truncation is counted and reported elsewhere.
     return tokenizer(clean, return_attention_mask=False, return_token_type_ids=False, verbose=False, **options)[
         "input_ids"
     ]
 
 
 def without_surrogates(text: str) -> str:
-    """Real datasets hold lone surrogates, which the Rust tokenizer refuses; they become U+FFFD."""
+    """Replaces lone surrogates, which occur in datasets and which the Rust tokenizer rejects, by U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -193,7 +193,7 @@ def encode_pairs(rules: TokenRules, pairs: Iterable[TextPair]) -> Iterator[Scora
 
 
 def _shift(pair: TextPair) -> TextPair:
-    """Trailing white space of the context moves to the continuation, where tokenizers expect it."""
+    """Moves trailing whitespace of the context to the continuation, where tokenizers expect it."""
     if not pair.continuation or not pair.context:
         return replace(pair, is_bare=True)
     context = as_context(pair.context)
@@ -201,7 +201,7 @@ def _shift(pair: TextPair) -> TextPair:
 
 
 def as_context(prompt: str) -> str:
-    """What of a prompt is encoded as the context of its continuations."""
+    """The part of a prompt that is encoded as the context of its continuations."""
     return prompt.rstrip()
 
 
@@ -223,18 +223,18 @@ def _encode_pair(
             whole = [rules.prefix_id, *whole]
         start = 1
     # MetaICL, metaicl/data.py, prepro_sentence_pair_single: `ids1[len(ids1)+len(ids2)-max_length:]`; Catwalk,
-    # models/metaicl.py, does the same with the model's length. lm-eval's rule keeps one token more.
+    # models/metaicl.py, does the same with the model's length. lm-eval allows one token more.
     room = rules.max_length if pair.is_demonstrated else rules.max_length + 1
     return _cut(rules, EncodedText(pair.index, tuple(whole), len(whole) - start, notes=notes), room)
 
 
 def join(context: Sequence[int], whole: Sequence[int]) -> tuple[list[int], int, tuple[str, ...]]:
-    """The ids to read, how many of them are context, and a note when a token spans the join.
+    """The ids to score, how many of them are context, and a note if a token spans the boundary.
 
-    lm-eval scores what comes after as many tokens as the context alone has, behind the context's own ids.
-    Where a token spans the join these are not quite the ids of the text; they are kept, so that numbers
-    compare, and noted. When nothing comes after, lm-eval dies; here the scored part begins where the two
-    encodings part, at the latest at the last token.
+    lm-eval encodes context + continuation, skips as many tokens as the context alone has, and scores the rest after the
+    context's own ids. If a token spans the boundary, these are not quite the ids of the text; they are used anyway, so
+    that numbers agree, with a note. If no token is left, lm-eval fails; here the scored part begins where the two
+    encodings diverge, at the latest at the last token.
     """
     if len(whole) > len(context):
         is_clean = whole[: len(context)] == context
@@ -248,12 +248,12 @@ def join(context: Sequence[int], whole: Sequence[int]) -> tuple[list[int], int, 
 
 
 def _cut(rules: TokenRules, text: EncodedText, room: int) -> Scorable:
-    """A text cut from the left to so many tokens; of its context one at least is kept."""
+    """Truncates a text on the left to `room` tokens; keeps at least one context token."""
     if text.scored <= 0:
         message = "the continuation has no tokens: nothing to score"
         return Refused(text.index, Failure("empty", message, retryable=False))
     if text.scored > rules.max_length:
-        message = f"the continuation has {text.scored} tokens, the model takes {rules.max_length}"
+        message = f"the continuation has {text.scored} tokens, but the model takes {rules.max_length}"
         return Refused(text.index, Failure("too_long", message, retryable=False))
     kept = text.ids[-max(room, text.scored + 1) :]
     notes = (*text.notes, *start_notes(rules, kept))
@@ -261,13 +261,13 @@ def _cut(rules: TokenRules, text: EncodedText, room: int) -> Scorable:
 
 
 def start_notes(rules: TokenRules, ids: Sequence[int]) -> tuple[str, ...]:
-    """`double_bos` when the model would see two BOS tokens first."""
+    """`double_bos` if the input starts with two BOS tokens."""
     bos = rules.tokenizer.bos_token_id
     return ("double_bos",) if bos is not None and tuple(ids[:2]) == (bos, bos) else ()
 
 
 def no_prefix() -> Failure:
-    """The refusal of an empty context that no token can stand for."""
+    """The failure for an empty context if the model has no prefix token."""
     message = "the context is empty and the tokenizer has no BOS and no EOS; set prefix_token_id"
     return Failure("unsupported", message, retryable=False)
 
@@ -277,8 +277,8 @@ def rolling_windows(
 ) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
     """(context, scored) for every window; every token is scored once.
 
-    The first window stands on the prefix token. Each later one scores the next `stride` tokens, or else as many as
-    come after at least `overlap` tokens of context, and is filled up with context to the full length.
+    The first window has the prefix token as context. Each later window scores the next `stride` tokens, or if None as
+    many as fit after `overlap` tokens of context, and is filled with context to the full length.
     """
     if ids:
         yield [prefix], ids[:max_length]
@@ -298,16 +298,16 @@ def encode_rolling(
     stands_on_prefix: bool = True,
     windows: Windows = LONGEST_WINDOWS,
 ) -> list[EncodedText] | Refused:
-    """The windows of one text, in order; none for a text without tokens to score.
+    """The windows of one text, in order; empty for a text without tokens to score.
 
-    A text that does not stand on the prefix token stands on its own first token.
+    A text without the prefix token has its own first token as context.
     """
     length = rules.max_length if windows.length is None else windows.length
     stride = windows.stride
     if length > rules.max_length:
-        return _too_wide(index, f"a window of {length} tokens is asked for, the model takes {rules.max_length}")
+        return _too_wide(index, f"a window of {length} tokens is requested, but the model takes {rules.max_length}")
     if stride is not None and stride > length:
-        return _too_wide(index, f"a stride of {stride} tokens would leave out some: a window has {length}")
+        return _too_wide(index, f"a stride of {stride} tokens would skip tokens: a window has {length}")
     if not stands_on_prefix:
         first_id, ids = (ids[0], ids[1:]) if ids else (0, ids)
     elif rules.prefix_id is None:
@@ -334,7 +334,7 @@ def encode_prompt(
     most: int,
     notes: tuple[str, ...] = (),
 ) -> EncodedPrompt | Refused:
-    """A prompt cut from the left, so that `most` new tokens fit behind it."""
+    """A prompt truncated on the left, so that `most` new tokens fit after it."""
     room = rules.max_length - most
     if room <= 0:
         message = f"{most} new tokens leave no room for a prompt: the model takes {rules.max_length} in all"
@@ -348,33 +348,33 @@ def encode_prompt(
 
 
 def empty_generation(prompt: EncodedPrompt) -> Text:
-    """The answer to a prompt that asks for no tokens: the empty text, at its limit."""
+    """The answer to a prompt with a limit of 0 new tokens: the empty text."""
     notes = (*prompt.notes, "stop_at_limit")
     return Text("", "length", 0, len(prompt.ids), prompt.truncated, notes)
 
 
 def as_texts(prompts: Sequence[EncodedPrompt]) -> list[EncodedText]:
-    """Prompts as texts whose next token is asked for; which one that is does not matter."""
+    """Prompts as texts with one scored token; which token does not matter."""
     return [EncodedText(prompt.index, (*prompt.ids, 0), 1) for prompt in prompts]
 
 
 def cut_at_stops(text: str, stops: Iterable[str], think_end: str | None = None) -> str:
-    """Generated text before its first stop string, after its thinking part if there is one."""
+    """Generated text up to the first stop string, without the thinking part."""
     if think_end and think_end in text:
         text = text.rsplit(think_end, 1)[1].lstrip()
     for stop in stops:
-        # An empty stop would cut everything; lm-eval skips it too.
+        # An empty stop string would remove everything; lm-eval skips it too.
         if stop:
             text = text.split(stop, 1)[0]
     return text
 
 
 def show_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, ...]:
-    """Each id as readable text; the raw piece where a single id is no whole character."""
+    """Each id as readable text; the raw token where an id is only part of a character."""
     pieces: list[str] = []
     for identifier, raw in zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True):
         if "▁" in raw:
-            # SentencePiece's mark of a space, which decoding a single id would drop.
+            # SentencePiece's space marker, which decoding a single id would drop.
             pieces.append(raw.replace("▁", " "))
             continue
         text = tokenizer.decode([identifier])

@@ -1,7 +1,7 @@
-"""Lessons of language models: the right continuation is learnt, and nothing else.
+"""Training recipe of language models: the loss covers the tokens of the right continuation only.
 
-Takes lessons and the encoder with which the model is asked; gives courses. Ids of prompt and continuation are exactly
-those of asking; behind a continuation that is to be written (a lesson with one request) EOS is learnt too.
+Takes training examples and the request encoder of the model; gives a recipe. Token ids of prompt and continuation are
+exactly those of inference; for a continuation to be generated (an example with one request) EOS is appended.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from assay.models.training.recipes import (
     ValidationScores,
     batches,
     skipped_notice,
+    truncated_notice,
     unwrap_peft,
 )
 from assay.models.training.validation_metrics import prediction_metrics
@@ -39,9 +40,9 @@ class TokenSequence:
     """A prompt and its continuation.
 
     Attributes:
-        ids: of both; the last `scored` are learnt.
-        scored: how many.
-        ends: whether the last of them is an EOS that was put behind the continuation.
+        ids: ids of both; the last `scored` are trained on.
+        scored: number of continuation tokens.
+        has_eos: whether the last of them is an appended EOS.
     """
 
     ids: tuple[int, ...]
@@ -51,7 +52,7 @@ class TokenSequence:
 
 @dataclass(frozen=True, slots=True)
 class ValidationSequence:
-    """A continuation of a validation lesson: which lesson's, at which place, and the choice's characters if known."""
+    """A continuation of a validation example: the example's number, the choice's index and its characters if known."""
 
     sequence: TokenSequence
     training_example: int
@@ -62,15 +63,15 @@ class ValidationSequence:
 
 @dataclass(frozen=True, slots=True)
 class EncodedExamples:
-    """Lessons as lines.
+    """Training examples as token sequences.
 
     Attributes:
-        lines: one list per lesson that can be asked, of all its continuations that were wanted.
-        rights: the place of the right one in each.
-        lengths: characters of the choices of each; empty where not known.
-        cut: how many lost tokens of their prompt.
-        refused: how many cannot be asked.
-        reason: why the first of these cannot.
+        sequences: for each usable example, its requested continuations.
+        right_indices: index of the right continuation of each.
+        lengths: characters of the choices of each; empty if unknown.
+        cut: number of examples with a truncated prompt.
+        refused: number of examples that cannot be encoded.
+        reason: the reason for the first of these.
     """
 
     sequences: list[list[TokenSequence]]
@@ -84,7 +85,7 @@ class EncodedExamples:
 def read_training_examples(
     encoder: Encoder, training_examples: Sequence[TrainingExample], wants_all: bool, is_seq2seq: bool
 ) -> EncodedExamples:
-    """The lessons as lines; of each the right continuation alone, or all of them."""
+    """Encodes training examples; of each, the right continuation only or all of them."""
     requests_by_index: list[tuple[int, Loglikelihood]] = []
     spans: list[range] = []
     for training_example in training_examples:
@@ -114,25 +115,25 @@ def read_training_examples(
 
 
 def _sequence(encoder: Encoder, text: EncodedText, has_eos: bool, is_seq2seq: bool) -> TokenSequence:
-    """A text as it is learnt; with EOS where the continuation is to end, as far as there is room for it."""
+    """A text to train on; with EOS appended if `has_eos` and there is room for it."""
     eos, most = encoder.rules.tokenizer.eos_token_id, encoder.rules.max_length
     if not has_eos or eos is None or text.ids[-1] == eos or text.scored >= most:
         return TokenSequence(text.ids, text.scored)
     ids = (*text.ids, eos)
-    # A decoder reads all but the last token; an encoder-decoder reads the two parts apart.
+    # A decoder reads all but the last token; an encoder-decoder reads both parts separately.
     return TokenSequence(ids if is_seq2seq else ids[-(most + 1) :], text.scored + 1, True)
 
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """Lessons of a decoder.
+    """Training recipe of a decoder.
 
     Attributes:
-        parent: the model that is trained.
-        settings: how.
+        parent: the model to train.
+        settings: hyperparameters.
         rows: the right continuations.
-        checked: the continuations of the validation lessons.
-        notices: what the user should know of the lessons.
+        validated: the continuations of the validation examples.
+        notices: notices about the training examples.
     """
 
     parent: Parent
@@ -154,24 +155,24 @@ class TextRecipe:
         return LoadedNetwork(module, heads, output is None or output.weight is given.weight, is_language_model=True)
 
     def collate(self, rows: Sequence[TokenSequence]) -> dict[str, Tensor]:
-        """What the decoder reads, where its predictions are wanted, and what they should be."""
+        """A batch: decoder inputs, positions of the predictions, and labels."""
         import torch
 
         inputs = [row.ids[:-1] for row in rows]
         longest = max(len(read) for read in inputs)
         wanted = sorted({index for row in rows for index in _predicting_positions(row)})
         column = {index: number for number, index in enumerate(wanted, 1)}
-        # A first column of nothing: the Trainer counts the labels of decoders without it.
+        # A first column of ignored labels: the Trainer skips the first label of decoders when it counts.
         labels = torch.full((len(rows), len(wanted) + 1), IGNORED)
         for number, row in enumerate(rows):
             for index, identifier in zip(_predicting_positions(row), row.ids[-row.scored :], strict=True):
                 labels[number, column[index]] = identifier
-        # Padded on the right, where a decoder never looks, and without a mask: as the model is asked.
+        # Padded on the right, which a decoder does not attend to, and without a mask: as for inference.
         padded = torch.tensor([[*read, *[0] * (longest - len(read))] for read in inputs])
         return {"input_ids": padded, "wanted": torch.tensor(wanted), "labels": labels}
 
     def logits(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        """The predictions, one per column of the labels but the first."""
+        """Logits, one per column of the labels but the first."""
         known = _parameters(module)
         options: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
         if "logits_to_keep" in known:
@@ -215,7 +216,7 @@ class TextRecipe:
         return ValidationScores(loss / tokens, {ACCURACY: right / len(totals)})
 
     def _read(self, module: Any, device: Any) -> Iterator[tuple[ValidationSequence, list[float], bool]]:
-        """Every continuation with the log-probabilities of its tokens, and whether it is what greedy decoding gives."""
+        """Every continuation with the log-probabilities of its tokens, and whether greedy decoding generates it."""
         import torch
 
         for some in batches(self.validated, self.settings.batch_size):
@@ -233,7 +234,7 @@ class TextRecipe:
 
 
 def _predictions(scores: Mapping[int, Mapping[int, float]], right_indices: Mapping[int, int]) -> list[tuple[int, int]]:
-    """The right place and the one with the highest score, of every lesson with choices."""
+    """(right index, predicted index) of every example with choices."""
     return [
         (right_indices[training_example], max(found, key=lambda index: found[index]))
         for training_example, found in scores.items()
@@ -249,7 +250,7 @@ def text_recipe(
     validation: Sequence[TrainingExample],
     settings: FitSettings,
 ) -> TextRecipe:
-    """The course of a language model."""
+    """The training recipe of a language model, of a given class."""
     if settings.max_length is not None:
         shorter = min(settings.max_length, encoder.rules.max_length)
         encoder = replace(encoder, rules=replace(encoder.rules, max_length=shorter))
@@ -266,16 +267,16 @@ def text_recipe(
         for index, sequence in enumerate(sequences)
     ]
     notices = [
-        skipped_notice("lessons", trained.refused, len(training_examples), trained.reason),
-        skipped_notice("validation lessons", validated.refused, len(validation), validated.reason),
-        _cut_notice(trained.cut, len(rows), encoder.rules.max_length),
+        skipped_notice("training example", trained.refused, len(training_examples), trained.reason),
+        skipped_notice("validation example", validated.refused, len(validation), validated.reason),
+        truncated_notice(trained.cut, len(rows), encoder.rules.max_length, "prompts of "),
         _no_end(encoder, training_examples),
     ]
     return kind(parent, settings, rows, validation_sequences, tuple(text for text in notices if text))
 
 
 def _predicting_positions(row: TokenSequence) -> range:
-    """Where a decoder predicts the tokens that are learnt."""
+    """Positions at which a decoder predicts the trained tokens."""
     last = len(row.ids) - 1
     return range(last - row.scored, last)
 
@@ -284,13 +285,9 @@ def _parameters(module: Any) -> Any:
     return inspect.signature(unwrap_peft(module).forward).parameters
 
 
-def _cut_notice(count: int, total: int, length: int) -> str | None:
-    return f"the prompts of {count} of {total} lessons were cut from the left to {length} tokens" if count else None
-
-
 def _no_end(encoder: Encoder, training_examples: Sequence[TrainingExample]) -> str | None:
     if encoder.rules.tokenizer.eos_token_id is not None or all(
         len(training_example.requests) > 1 for training_example in training_examples
     ):
         return None
-    return "the tokenizer has no EOS, so the model does not learn where an answer ends"
+    return "the tokenizer has no EOS token, so the model does not learn where an answer ends"

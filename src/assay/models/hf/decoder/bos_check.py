@@ -1,6 +1,6 @@
-"""Checks a loaded model for a missing BOS token, which quietly costs some models most of their score.
+"""Detects a missing BOS token, which silently costs some models most of their score.
 
-Takes a network and its token rules; gives a notice with both perplexities, or nothing.
+Takes the tokenisation rules and logits of a loaded model; gives a notice with both perplexities, or None.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SAMPLE_TEXT = (
     "In spring, when the snow melts, the water is high and the meadows along its banks are often flooded. "
     "People have lived here for a long time, and most of them still work on the land."
 )
-# Nats per token. A judgement: far above what BOS changes in a model that was trained without it.
+# Nats per token; a judgement call: far above the effect of BOS on a model trained without it.
 GAP = 0.5
 
 
 def missing_bos(rules: TokenRules, logits_of: LogitsOf) -> str | None:
-    """A notice when the model reads English clearly better after a BOS that its tokenizer does not add."""
+    """A notice if perplexity on English text is clearly lower with a BOS that the tokenizer does not add."""
     tokenizer = rules.tokenizer
     bos = tokenizer.bos_token_id
     is_settled = bos is None or bos == tokenizer.eos_token_id or rules.add_special_tokens is not None
@@ -38,14 +38,14 @@ def missing_bos(rules: TokenRules, logits_of: LogitsOf) -> str | None:
     if without is None or with_bos is None or without - with_bos <= GAP:
         return None
     return (
-        "the tokenizer adds no BOS token, but the model reads much better with one: perplexity of a plain "
+        "the tokenizer adds no BOS token, but the model does much better with one: perplexity of a plain "
         f"English paragraph {math.exp(without):.1f} without, {math.exp(with_bos):.1f} with it. "
         "Set add_bos_token=true"
     )
 
 
 def _mean_loss(ids: Sequence[int], scored: int, logits_of: LogitsOf) -> float | None:
-    """Mean negative log-likelihood of the last `scored` ids; None when it cannot be told."""
+    """Mean negative log-likelihood of the last `scored` ids; None if it cannot be computed."""
     if scored < 1:
         return None
     result = score_rolling([EncodedText(0, tuple(ids), scored)], logits_of, Batching(BatchLimit(rows=1)))

@@ -1,7 +1,7 @@
-"""Lessons for heads as courses: which head they need, and where in which row the right answer stands.
+"""Training examples of encoder heads: which head they need, and the position of the right answer in its row.
 
-Takes lessons with one request each; gives a `HeadRecipe`. Lessons of one set of labels train a classification head,
-other labels and choices a multiple-choice head, spans a span head.
+Takes training examples with one request each; gives a `HeadRecipe`. Examples with one common set of labels train a
+classification head, other labels and choices a multiple-choice head, spans a span head.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from assay.models.hf.encoder.head_recipes import HeadRecipe, HeadTrainingExample
 from assay.models.hf.encoder.heads import CHOICES, LABELS, SPANS, HeadKind
 from assay.models.hf.encoder.new_heads import HeadPlan, plan_head
 from assay.models.loading.checkpoint import max_length
-from assay.models.training.recipes import Parent, skipped_notice
+from assay.models.training.recipes import Parent, skipped_notice, truncated_notice
 
 UNLIMITED = 1 << 30
-AS_CHOICES = "the lessons do not share one list of labels: all are learnt as choices, with the labels as choices"
+AS_CHOICES = "the training examples have different labels: all are trained as multiple choice, with labels as choices"
 
 
 def head_recipe(
@@ -30,7 +30,7 @@ def head_recipe(
     validation: Sequence[TrainingExample],
     settings: FitSettings,
 ) -> HeadRecipe:
-    """The course of an encoder."""
+    """The training recipe of an encoder."""
     head, notice = needed_head([*training_examples, *validation])
     if head is CHOICES:
         training_examples, validation = (
@@ -44,9 +44,9 @@ def head_recipe(
     cut = sum(training_example.read.truncated > 0 for training_example in trained)
     notices = [
         notice,
-        skipped_notice("lessons", len(refused), len(training_examples), "".join(refused[:1])),
-        skipped_notice("validation lessons", len(refused_validation), len(validation), "".join(refused_validation[:1])),
-        f"{cut} of {len(trained)} lessons were cut to {longest} tokens" if cut else None,
+        skipped_notice("training example", len(refused), len(training_examples), "".join(refused[:1])),
+        skipped_notice("validation example", len(refused_validation), len(validation), "".join(refused_validation[:1])),
+        truncated_notice(cut, len(trained), longest),
     ]
     return HeadRecipe(
         parent=parent,
@@ -60,18 +60,18 @@ def head_recipe(
 
 
 def needed_head(training_examples: Sequence[TrainingExample]) -> tuple[HeadKind, str | None]:
-    """The head that can learn all lessons, and a notice where that is not the one of their own kind.
+    """The head that can be trained on all examples, and a notice if it is not the one of their own kind.
 
     Raises:
-        ModelError: for spans beside other kinds.
+        ModelError: if spans are mixed with other kinds.
     """
     kinds = {training_example.requests[0].kind for training_example in training_examples}
     if kinds == {SpanExtraction.kind}:
         return SPANS, None
     if SpanExtraction.kind in kinds:
         others = ", ".join(sorted(kinds - {SpanExtraction.kind}))
-        found = f"spans beside {others}: no head learns both"
-        raise ModelError(Fault("lessons", found, "lessons of spans alone, or none of them"))
+        found = f"spans mixed with {others}: no head can be trained on both"
+        raise ModelError(Fault("training examples", found, "spans only, or no spans"))
     if kinds == {ChoiceSelection.kind}:
         return CHOICES, None
     if (
@@ -88,7 +88,7 @@ def _labels(training_example: TrainingExample) -> tuple[str, ...]:
 
 
 def _as_choosing(training_example: TrainingExample) -> TrainingExample:
-    """The same lesson with its labels as choices."""
+    """The same training example with its labels as choices."""
     request = training_example.requests[0]
     if not isinstance(request, Classification):
         return training_example
@@ -98,7 +98,7 @@ def _as_choosing(training_example: TrainingExample) -> TrainingExample:
 def _read(
     tokenizer: PairTokenizer, training_examples: Sequence[TrainingExample], plan: HeadPlan, longest: int
 ) -> tuple[list[HeadTrainingExample], list[str]]:
-    """Lessons as rows, and why others cannot be used."""
+    """Training examples as rows, and the reasons why others cannot be used."""
     read: list[HeadTrainingExample] = []
     refused: list[str] = []
     for training_example in training_examples:
@@ -114,7 +114,7 @@ def _read_one(
     tokenizer: PairTokenizer, training_example: TrainingExample, plan: HeadPlan, longest: int
 ) -> HeadTrainingExample | str:
     request = training_example.requests[0]
-    assert isinstance(request, (Classification, ChoiceSelection, SpanExtraction))  # check_lessons has seen to it
+    assert isinstance(request, (Classification, ChoiceSelection, SpanExtraction))  # ensured by check_training_examples
     read = encode_head(tokenizer, request, longest)
     if isinstance(request, SpanExtraction):
         found = find_span(request, read, training_example)
@@ -131,9 +131,9 @@ def _read_one(
 def find_span(
     request: SpanExtraction, read: HeadInput, training_example: TrainingExample
 ) -> tuple[HeadRow, tuple[int, int]] | str:
-    """The window that holds the answer with the most context on its shorter side, and its first and last token there.
+    """The window that has the answer with the most context on its shorter side, and the answer's first and last token.
 
-    Of a context without the answer, the first window and its token for "no answer". A text says why there is none.
+    For a context without the answer, the first window and its "no answer" token. A string is the reason for failure.
     """
     if not training_example.answer:
         first = read.rows[0]
@@ -142,7 +142,7 @@ def find_span(
     if not request.context.startswith(training_example.answer, start):
         start = request.context.find(training_example.answer)
         if start < 0:
-            return "the answer does not stand in the context"
+            return "the answer is not in the context"
     found = [(row, place) for row in read.rows if (place := _span_in(row, start, start + len(training_example.answer)))]
     if not found:
         return "the answer is longer than a window"
@@ -150,7 +150,7 @@ def find_span(
 
 
 def _span_in(row: HeadRow, start: int, end: int) -> tuple[int, int] | None:
-    """First and last token of some characters of the context; None where the window does not hold them all."""
+    """First and last token of a character range of the context; None if the window does not contain all of it."""
     inside = [(place, offset) for place, offset in enumerate(row.offsets) if offset and offset[0] < offset[1]]
     if not inside or inside[0][1][0] > start or inside[-1][1][1] < end:
         return None
@@ -159,6 +159,6 @@ def _span_in(row: HeadRow, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _room(row: HeadRow, place: tuple[int, int]) -> int:
-    """Tokens of context on the shorter side of a span."""
+    """Number of context tokens on the shorter side of a span."""
     inside = [number for number, offset in enumerate(row.offsets) if offset]
     return min(place[0] - inside[0], inside[-1] - place[1])

@@ -1,7 +1,7 @@
-"""What a head learns and how it is examined: labels, choices or spans.
+"""Training recipe of an encoder head: batches, loss and validation for labels, choices or spans.
 
-Takes lessons as rows (`head_lessons.py` makes them, as the model is asked); gives batches, losses and an examination,
-which reads answers as the model does (`head_answers.py`).
+Takes training examples as rows, encoded as for inference (`head_examples.py`); validation decodes answers as the model
+does (`head_outputs.py`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ TYPES = "token_type_ids"
 
 @dataclass(frozen=True, slots=True)
 class HeadTrainingExample:
-    """A lesson as rows.
+    """A training example as rows.
 
     Attributes:
-        request: what is asked.
-        read: all rows of it.
-        rows: those that are learnt from: all, or of a span the window that holds it.
-        targets: the right label's place, the right choice's, or the first and last token of the span.
-        right: place of the right answer among the request's labels or choices.
-        answer: the right words of a span.
+        request: the request.
+        read: all its rows.
+        rows: the rows to train on: all, or for a span the window that contains it.
+        targets: index of the right label or choice, or the first and last token of the span.
+        right: index of the right answer among the request's labels or choices.
+        answer: the right text of a span.
     """
 
     request: HeadRequest
@@ -50,16 +50,16 @@ class HeadTrainingExample:
 
 @dataclass(frozen=True)
 class HeadRecipe:
-    """Lessons of an encoder's head.
+    """Training recipe of an encoder head.
 
     Attributes:
-        parent: the model that is trained.
-        settings: how.
-        plan: which head it gets.
+        parent: the model to train.
+        settings: hyperparameters.
+        plan: which head to train.
         tokenizer: the parent's tokenizer.
-        rows: what is learnt from.
-        checked: the validation lessons.
-        notices: what the user should know of the lessons.
+        rows: the training examples.
+        validated: the validation examples.
+        notices: notices about the training examples.
     """
 
     parent: Parent
@@ -74,7 +74,7 @@ class HeadRecipe:
         return load_with_head(self.parent, self.plan)
 
     def collate(self, rows: Sequence[HeadTrainingExample]) -> dict[str, Tensor]:
-        """Rows of all lessons one after another, how many each has, and the targets."""
+        """A batch: rows of all examples one after another, the number of rows of each, and the targets."""
         import torch
 
         flat = [row for training_example in rows for row in training_example.rows]
@@ -87,7 +87,7 @@ class HeadRecipe:
         from torch.nn.functional import cross_entropy
 
         tables, targets = self._tables(module, batch), batch["labels"]
-        # Of a span, start and end count one half each: both are counted as labels.
+        # For a span, start and end are two labels, so each counts one half of the mean.
         losses = [
             cross_entropy(table.float(), targets[:, index], reduction="sum") for index, table in enumerate(tables)
         ]
@@ -113,7 +113,7 @@ class HeadRecipe:
         return ValidationScores(loss / total, prediction_metrics(pairs) if pairs else span_metrics(spans))
 
     def _read(self, network: EncoderNetwork) -> Iterator[tuple[HeadTrainingExample, list[Tensor]]]:
-        """Every validation lesson with the logits of its rows; row by row where padding would tell."""
+        """Every validation example with the logits of its rows; row by row if padding would change outputs."""
         size = self.settings.batch_size if network.may_pad else 1
         for training_examples in batches(self.validated, self.settings.batch_size):
             flat = [row for training_example in training_examples for row in training_example.read.rows]
@@ -124,7 +124,7 @@ class HeadRecipe:
                 del logits[:count]
 
     def _tables(self, module: Any, batch: dict[str, Tensor]) -> list[Tensor]:
-        """Logits over the alternatives, one table per target; what is no alternative has none."""
+        """Logits over the alternatives, one table per target; padding is -inf."""
         import torch
 
         base, mask = unwrap_peft(module), batch["attention_mask"]
@@ -140,14 +140,14 @@ class HeadRecipe:
             return [table.masked_fill(padding, -torch.inf) for table in (output.start_logits, output.end_logits)]
         if self.plan.head is not CHOICES:
             return [module(**inputs).logits]
-        # The head gives each pair one number by itself, so pairs of all questions go side by side.
+        # The head scores each pair independently, so pairs of all questions share a batch.
         scores = module(**{name: values.unsqueeze(1) for name, values in inputs.items()}).logits.squeeze(-1)
         parts = scores.split(batch["counts"].tolist())
         return [torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True, padding_value=-torch.inf)]
 
 
 def span_loss(training_example: HeadTrainingExample, logits: Sequence[Tensor]) -> float:
-    """The loss of a span in the window that it is learnt from."""
+    """The loss of a span in its training window."""
     assert isinstance(training_example.request, SpanExtraction)
     table = logits[training_example.read.rows.index(training_example.rows[0])].log_softmax(-1)
     return -sum(float(table[index, target]) for index, target in enumerate(training_example.targets)) / len(

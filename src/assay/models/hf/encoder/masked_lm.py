@@ -1,7 +1,8 @@
-"""Pseudo-log-likelihoods of masked language models: each token is hidden in turn and scored from all the others.
+"""Pseudo-log-likelihoods of masked language models: each token is masked in turn and scored given all others.
 
-Takes encoded texts and a loaded network; gives (place, Logprob | Failure) as texts finish. Equal rows go once:
-choices of one token share theirs. The measure is that of Salazar et al. 2020, of words that of Kauf and Ivanova 2023.
+Takes encoded texts and a loaded network; gives (index, Logprob | Failure) as texts finish. Equal rows are computed
+once, so single-token choices share a row. Scoring by Salazar et al. 2020; the within-word variant by Kauf and Ivanova
+2023.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from assay.models.hf.encoder.network import EncoderNetwork
 from assay.models.inference.batching import Batching
 from assay.models.inference.likelihood import ELEMENTS_PER_CHUNK, NOT_FINITE, Scored
 
-# Tokens of all rows of the texts that are scored together; a row is made for every scored token.
+# Tokens in the rows of the texts scored together; every scored token needs a row.
 TOKENS_PER_CHUNK = 1 << 21
 
 
 @dataclass(slots=True)
 class TokenScores:
-    """A text and what is known of its tokens: (log-probability, whether it was the likeliest)."""
+    """A text and the scores of its tokens so far: (log-probability, whether it is the argmax)."""
 
     text: MaskedText
     wanted: int
@@ -31,7 +32,7 @@ class TokenScores:
 
 @dataclass(slots=True)
 class MaskedRow:
-    """A distinct row with hidden tokens, and the tokens asked for: (whose, place in the row, token)."""
+    """A distinct masked row, and its target tokens: (scores of the text, position in the row, token)."""
 
     ids: tuple[int, ...]
     targets: list[tuple[TokenScores, int, int]] = field(default_factory=list)
@@ -40,7 +41,7 @@ class MaskedRow:
 def score_masked(
     texts: Iterable[MaskedText], network: EncoderNetwork, mask_id: int, batching: Batching
 ) -> Iterator[Scored]:
-    """The pseudo-log-likelihood of every text."""
+    """Pseudo-log-likelihoods of all texts."""
     for chunk in _chunks(texts):
         yield from _score_chunk(chunk, network, mask_id, batching)
 
@@ -82,7 +83,7 @@ def _score_chunk(
 
 
 def masked_rows(all_scores: Sequence[TokenScores], mask_id: int) -> list[MaskedRow]:
-    """One row per distinct ids, longest first; ties by ids, so the order of asking changes nothing."""
+    """One row per distinct masked ids, longest first; ties by ids, so the order of requests has no effect."""
     found: dict[tuple[int, ...], MaskedRow] = {}
     for scores in all_scores:
         for window in scores.text.windows:
@@ -96,12 +97,12 @@ def masked_rows(all_scores: Sequence[TokenScores], mask_id: int) -> list[MaskedR
 
 
 def _values(rows: Sequence[MaskedRow], network: EncoderNetwork) -> list[tuple[float, bool]]:
-    """The log-probability of every token asked for, and whether it was the likeliest."""
+    """The log-probability of every target token, and whether it is the argmax."""
     import torch
 
     wanted = [(number, index) for number, row in enumerate(rows) for _, index, _ in row.targets]
     tokens = torch.tensor([token for row in rows for _, _, token in row.targets])
-    # Choices that share a row ask for the same place of it.
+    # Choices that share a row need the same position of it.
     distinct = list(dict.fromkeys(wanted))
     lines = {pair: line for line, pair in enumerate(distinct)}
     logits = network.logits_at([row.ids for row in rows], distinct)
@@ -117,7 +118,7 @@ def _values(rows: Sequence[MaskedRow], network: EncoderNetwork) -> list[tuple[fl
 
 
 def _logprob(scores: TokenScores) -> Logprob | Failure:
-    # Sorted: batches bring the tokens of a text in any order.
+    # Sorted, because tokens of a text arrive in any order.
     total = math.fsum(sorted(value for value, _ in scores.found))
     if not math.isfinite(total):
         return NOT_FINITE

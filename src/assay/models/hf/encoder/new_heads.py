@@ -1,6 +1,6 @@
-"""Encoders with the head that is to be trained: the parent's own where it fits, else a new one on the parent's body.
+"""Encoders with the head to train: the parent's own if it fits, else a new one on the parent's body.
 
-Takes a parent and which head; gives a loaded network. A new head's numbers come from torch's random state.
+Takes a parent and the kind of head; gives a loaded network. New heads are initialised from torch's random state.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.core.errors import Fault, ModelError
 from assay.core.label_mapping import are_generic, label_indices
+from assay.core.plural import plural
 from assay.models.hf.encoder.heads import LABELS, MASKED, HeadKind, find_head, head_labels
 from assay.models.loading.arguments import CausalArguments
 from assay.models.loading.checkpoint import Checkpoint
@@ -17,20 +18,20 @@ from assay.models.loading.network import loading
 from assay.models.runtime import quiet
 from assay.models.training.recipes import LoadedNetwork, Parent
 
-# A layer of the body that many checkpoints lack, and that only some heads use.
+# A layer of the body that many checkpoints lack and only some heads use.
 POOLER = "pooler"
 
 
 @dataclass(frozen=True, slots=True)
 class HeadPlan:
-    """Which head an encoder gets.
+    """Which head to train.
 
     Attributes:
         head: its kind.
-        labels: names of its outputs, in their order; empty unless it classifies.
-        places: for each label of the lessons, the place of its output.
-        is_kept: whether the parent has it already.
-        notice: what the user should know of that.
+        labels: names of its outputs, in order; empty unless it is a classification head.
+        label_positions: for each label of the training examples, the index of its output.
+        reuses_parent_head: whether the parent's own head is trained further.
+        notice: a notice for the user about the choice.
     """
 
     head: HeadKind
@@ -41,7 +42,7 @@ class HeadPlan:
 
 
 def plan_head(checkpoint: Checkpoint, arguments: CausalArguments, head: HeadKind, labels: tuple[str, ...]) -> HeadPlan:
-    """The parent's own head where it is of the kind and has these labels, in any order; else a new one."""
+    """The parent's own head if it has the right kind and the same labels, in any order; else a new one."""
     own_head = find_head(checkpoint.config)
     label_positions = tuple(range(len(labels)))
     if own_head is head is LABELS:
@@ -49,11 +50,11 @@ def plan_head(checkpoint: Checkpoint, arguments: CausalArguments, head: HeadKind
         found = label_indices(own, labels) if len(own) == len(labels) else None
         if found is not None:
             return HeadPlan(head, labels if are_generic(own) else own, found, reuses_parent_head=True)
-        text = f"the parent's head has other labels ({', '.join(own)}): the new model has a new head"
+        text = f"the parent's head has other labels ({', '.join(own)}): training a new head"
         return HeadPlan(head, labels, label_positions, notice=text)
     if own_head is head:
         return HeadPlan(head, labels, label_positions, reuses_parent_head=True)
-    lost = None if own_head in (None, MASKED) else f"the parent's {own_head.name} gives way to a {head.name}"
+    lost = None if own_head in (None, MASKED) else f"the parent's {own_head.name} is replaced by a {head.name}"
     return HeadPlan(head, labels, label_positions, notice=lost)
 
 
@@ -61,13 +62,13 @@ def load_with_head(parent: Parent, plan: HeadPlan) -> LoadedNetwork:
     """The parent's body in float32, with the head.
 
     Raises:
-        ModelError: where the parent's files lack weights of the body.
+        ModelError: if weights of the body are missing from the parent's files.
     """
     module, new = _load(parent, plan)
     prefix = f"{module.base_model_prefix}."
     lacking = sorted(name for name in new if name.startswith(prefix) and POOLER not in name)
     if lacking:
-        found = f"{len(lacking)} weights are missing from its files, the first is {lacking[0]}"
+        found = f"{plural(len(lacking), 'weight')} missing from its files, such as {lacking[0]}"
         raise ModelError(Fault(str(parent.checkpoint.folder), found, "a complete encoder"))
     names = [name for name, _ in module.named_parameters()]
     outside = [name for name in names if not name.startswith(prefix)]
@@ -79,7 +80,7 @@ def load_with_head(parent: Parent, plan: HeadPlan) -> LoadedNetwork:
 
 
 def _load(parent: Parent, plan: HeadPlan) -> tuple[Any, set[str]]:
-    """The network, and the names of the weights that its files do not hold."""
+    """The network, and the names of the weights that are not in its files."""
     import torch
     import transformers
 
@@ -107,7 +108,7 @@ def _load(parent: Parent, plan: HeadPlan) -> tuple[Any, set[str]]:
 
 
 def _renew(module: Any, names: list[str]) -> None:
-    """Gives weights that were trained for something else the numbers of a new network."""
+    """Re-initialises weights that were trained for another task."""
     import torch
 
     if not names:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Seq2SeqRecipe(TextRecipe):
-    """Lessons of an encoder-decoder: the encoder reads the prompt, the decoder learns the continuation."""
+    """Training recipe of an encoder-decoder; only the decoder's tokens count in the loss."""
 
     kind = KIND
     is_seq2seq = True
@@ -33,7 +33,8 @@ class Seq2SeqRecipe(TextRecipe):
         }
 
     def logits(self, module: Any, batch: dict[str, Tensor]) -> Tensor:
-        # The decoder reads its start token and all labels but the last; behind them it never looks.
+        # The decoder input is the start token and all labels but the last; a decoder does not attend to padding after
+        # them.
         read = batch["labels"][:, :-1].clamp(min=0)
         read[:, 0] = start_token(unwrap_peft(module), str(self.parent.checkpoint.folder))
         inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
