@@ -1,4 +1,4 @@
-"""How torch's threads wait is said once, before torch is there, and never against the user."""
+"""Waiting of OpenMP threads is configured once, before torch is imported, and never overrides the user."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CODE = (
 
 
 def message(extra: str = "", name: str = "GOMP_SPINCOUNT", **settings: str) -> str:
-    kept = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    environment = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     code = CODE.format(extra=extra, name=name)
     return subprocess.run(
-        [sys.executable, "-c", code], env={**kept, **settings}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], env={**environment, **settings}, capture_output=True, text=True, check=True
     ).stdout.strip()
 
 
@@ -28,9 +28,9 @@ def test_threads_wait_briefly() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"), [({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, "None")]
 )
-def test_the_users_word_counts(settings: dict[str, str], expected: str) -> None:
+def test_the_users_setting_wins(settings: dict[str, str], expected: str) -> None:
     assert message(**settings) == expected
 
 
-def test_nothing_is_said_once_torch_is_there() -> None:
+def test_nothing_changes_once_torch_is_imported() -> None:
     assert message(extra=", sys; sys.modules['torch'] = sys") == "None"

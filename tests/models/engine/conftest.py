@@ -50,7 +50,7 @@ def reader(network: Network) -> TreeReader:
 
 @pytest.fixture
 def c_kernels() -> CKernels:
-    """The compiled loops; a test that needs them is left out where they cannot be had."""
+    """The C kernels; skips the test if they are not available."""
     found = find_c_kernels()
     if isinstance(found, str):
         pytest.skip(found)

@@ -263,8 +263,8 @@ def plain_text(module: Any, prompt: EncodedPrompt) -> str:
     return Letters().decode(found).removesuffix(Letters().decode([Letters.eos_token_id]))
 
 
-def answers(network: Network, asked: str) -> tuple[Engine, dict[int, float], dict[int, str]]:
-    engine = Engine(network, choose_engine(network, asked, "exact", LONGEST), flop_rates(network.module))
+def answers(network: Network, requested: str) -> tuple[Engine, dict[int, float], dict[int, str]]:
+    engine = Engine(network, choose_engine(network, requested, "exact", LONGEST), flop_rates(network.module))
     scoring_groups = engine.begin(Job((), TEXTS, (), PROMPTS), lambda _: None)
     scores = dict(engine.score(scoring_groups))
     texts = dict(engine.generate(PROMPTS, TextGenerator(network, Letters())))  # type: ignore[arg-type]
@@ -281,17 +281,17 @@ def check(model_type: str) -> Engine:
         scores = reference_scores(module)
         texts = {prompt.index: plain_text(module, prompt) for prompt in PROMPTS}
     engines = []
-    for asked in (AUTO, PADDED):
-        engine, found, written = answers(wrap(module, torch.device("cpu")), asked)
-        assert found == pytest.approx(scores, abs=FLOAT32, rel=0), (asked, engine.choice)
-        assert written == texts, (asked, engine.choice, engine.description()["writing"])
+    for requested in (AUTO, PADDED):
+        engine, found, written = answers(wrap(module, torch.device("cpu")), requested)
+        assert found == pytest.approx(scores, abs=FLOAT32, rel=0), (requested, engine.choice)
+        assert written == texts, (requested, engine.choice, engine.description()["writing"])
         engine.close()
         engines.append(engine)
     return engines[0]
 
 
 @pytest.mark.parametrize("model_type", CASES)
-def test_every_way_of_asking_is_right(model_type: str) -> None:
+def test_every_backend_is_right(model_type: str) -> None:
     case = CASES[model_type]
     engine = check(model_type)
     assert engine.choice.engine == case.engine, engine.choice.reason

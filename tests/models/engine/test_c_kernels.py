@@ -1,4 +1,4 @@
-"""Compiled loops: torch's numbers on machines that can compile; on others a reason, and nothing else is missing."""
+"""C kernels: torch's results where a compiler is available; elsewhere a reason, and everything still works."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_rotate(c_kernels: CKernels, heads_first: bool, width: int) -> None:
     assert found.stride() == given.stride()
 
 
-def test_rotation_of_shapes_that_the_loops_do_not_know(c_kernels: CKernels) -> None:
+def test_rotation_of_shapes_that_the_c_kernels_do_not_know(c_kernels: CKernels) -> None:
     def own(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, ...]:
         halves = (torch.cat([-one[..., 4:], one[..., :4]], dim=-1) for one in (q, k))
         return tuple(one * cos[:, None] + half * sin[:, None] for one, half in zip((q, k), halves, strict=True))
@@ -70,7 +70,7 @@ def test_rotation_of_shapes_that_the_loops_do_not_know(c_kernels: CKernels) -> N
 
 
 @pytest.mark.parametrize("width", [1, 16, 17, 4096])
-def test_weigh(c_kernels: CKernels, width: int) -> None:
+def test_exp_sums(c_kernels: CKernels, width: int) -> None:
     logits = numbers(4, width) * 40
     logits[1] -= 500
     top, sums = c_kernels.exp_sums(logits)
@@ -79,7 +79,7 @@ def test_weigh(c_kernels: CKernels, width: int) -> None:
     assert torch.allclose(sums, right, rtol=1e-6) and sums.dtype == torch.float64
 
 
-def test_weigh_lines_that_are_not_finite(c_kernels: CKernels) -> None:
+def test_exp_sums_of_rows_that_are_not_finite(c_kernels: CKernels) -> None:
     logits = numbers(5, 40)
     logits[0] = -math.inf
     logits[1, 3] = math.inf
@@ -92,7 +92,7 @@ def test_weigh_lines_that_are_not_finite(c_kernels: CKernels) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_formats_are_not_for_the_loops(dtype: torch.dtype) -> None:
+def test_other_formats_are_not_for_the_c_kernels(dtype: torch.dtype) -> None:
     given = numbers(1, 2, 9, 8)
     angles = numbers(1, 9, 8)
     assert (
@@ -113,8 +113,12 @@ def test_a_model_uses_them_and_says_so(c_kernels: CKernels, network: Network) ->
     assert choice.reader is not None and choice.reader.c_kernels is not None
 
 
-def test_a_model_without_them_is_read_all_the_same(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.models.engine.backend_choice.find_c_kernels", lambda: "not today")
+def test_a_model_works_without_them(
+    network: Network, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv(SWITCH, "off")
+    room.find_c_kernels.cache_clear()
+    request.addfinalizer(room.find_c_kernels.cache_clear)
     choice = choose_engine(network, "auto", "exact", 512)
     assert choice.engine == "tree" and choice.reader is not None and choice.reader.c_kernels is None
 
@@ -166,7 +170,7 @@ def compiler_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (f'{GNU} || {{ shift 8; echo no library > "$1"; }}', "could not be compiled"),
     ],
 )
-def test_a_compiler_that_fails_is_no_error(
+def test_a_compiler_that_fails_is_not_an_error(
     does: str, reason: str, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler_that(does, tmp_path, monkeypatch)
@@ -184,6 +188,6 @@ def test_a_folder_that_others_may_write_is_not_used(own_cache: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None or os.getuid() == 0, reason="no gcc, or root may write anywhere")
-def test_a_cache_that_cannot_be_written_is_no_error(own_cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_not_an_error(own_cache: Path) -> None:
     own_cache.mkdir(mode=0o500)
     assert "could not be compiled" in str(find_anew())

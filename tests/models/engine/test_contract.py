@@ -1,4 +1,4 @@
-"""One contract for every architecture: however a model is asked, its answers are those of plain forward passes.
+"""One contract for every architecture: whatever the backend, answers equal those of plain forward passes.
 
 Tiny random models with large weights, so that a wrong mask, position or cache shows as whole nats.
 """
@@ -228,8 +228,8 @@ def truth(name: str) -> dict[int, Logprob]:
 
 
 @functools.cache
-def choice_of(name: str, asked: str = AUTO, dtype: str = "float32") -> EngineChoice:
-    return choose_engine(network_of(name, dtype), asked, "exact", LONGEST)
+def choice_of(name: str, requested: str = AUTO, dtype: str = "float32") -> EngineChoice:
+    return choose_engine(network_of(name, dtype), requested, "exact", LONGEST)
 
 
 def ask(

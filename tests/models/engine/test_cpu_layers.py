@@ -43,8 +43,8 @@ def test_a_norm_of_another_formula_keeps_its_own() -> None:
     assert "norm" not in patches.counts and patches.counts["gated"] == 2
 
 
-def test_layers_of_another_format_are_not_read_by_the_loops(c_kernels: CKernels, network: Network) -> None:
-    """A float32 model may keep a layer in another format; the loops would take its numbers for float32."""
+def test_layers_of_another_format_are_not_read_by_the_c_kernels(c_kernels: CKernels, network: Network) -> None:
+    """A float32 model may keep a layer in another format; the C kernels would read it as float32."""
     network.module.model.norm.to(torch.bfloat16)
     before = states(network.module)
     patch_layers(network.module, c_kernels)

@@ -1,4 +1,4 @@
-"""Budgets from a given amount of free memory, and how free memory is told."""
+"""Memory budgets from a given amount of free memory, and how free memory is measured."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def test_memory_that_is_not_used_any_more_is_given_back() -> None:
     pin = torch.ones(1 << 10)  # lies behind them, so that they are not at the end of the heap
     before = resident()
     del blocks
-    kept = resident()
+    resident_after = resident()
     release_memory()
-    assert resident() < before - 200_000_000 and resident() <= kept and len(pin) == 1 << 10
+    assert resident() < before - 200_000_000 and resident() <= resident_after and len(pin) == 1 << 10

@@ -65,7 +65,7 @@ def test_every_row_looks_at_its_own_path_only(seed: int, stem: int, data: st.Dat
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 300))
-def test_the_remembered_path_leads_to_the_last_row(seed: int, size: int) -> None:
+def test_the_cached_path_leads_to_the_last_row(seed: int, size: int) -> None:
     tree = random_tree(seed, 40)
     paths, remembered = paths_of(tree), []
     for low in range(0, len(tree), size):

@@ -102,9 +102,7 @@ def test_joined_tiles_give_what_each_row_gives(is_weighed: bool, softcap: float 
 @pytest.mark.parametrize("softcap", [None, 1.5])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), width=st.sampled_from([1, 8, 16, 20, 32, 64, 80, 128, 136]))
-def test_compiled_loops_do_too(
-    c_kernels: CKernels, is_weighed: bool, softcap: float | None, seed: int, width: int
-) -> None:
+def test_c_kernels_do_too(c_kernels: CKernels, is_weighed: bool, softcap: float | None, seed: int, width: int) -> None:
     check(c_kernels, softcap, is_weighed, seed, width)
 
 

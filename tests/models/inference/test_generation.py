@@ -40,13 +40,13 @@ def test_greedy_text_does_not_depend_on_the_batch(folder: Path, opened: Opened, 
     assert answers(model, requests[::-1]) == alone[::-1]
 
 
-def test_limit_is_kept_and_noted(llama: Path, opened: Opened) -> None:
+def test_limit_is_respected_and_noted(llama: Path, opened: Opened) -> None:
     answer = write(opened(llama), max_tokens=5)
     assert (answer.token_count, answer.finish_reason, answer.notes) == (5, "length", ("stop_at_limit",))
 
 
 @pytest.mark.parametrize("engine", ["auto", "padded"])
-def test_no_tokens_asked_for_give_the_empty_text(llama: Path, opened: Opened, engine: str) -> None:
+def test_no_tokens_requested_give_the_empty_text(llama: Path, opened: Opened, engine: str) -> None:
     model = opened(llama, engine=engine)
     empty, other = answers(model, [Generation("The", ("x",), 0), Generation("The", max_tokens=3)])
     assert (empty.text, empty.token_count, empty.finish_reason) == ("", 0, "length")
@@ -93,7 +93,7 @@ def test_prompt_is_cut_to_leave_room(plain: Path, opened: Opened) -> None:
     assert isinstance(refused, Failure) and refused.kind == "too_long"
 
 
-def test_empty_prompt_is_written_from_the_prefix(plain: Path, opened: Opened) -> None:
+def test_text_of_an_empty_prompt_is_generated_from_the_prefix(plain: Path, opened: Opened) -> None:
     assert "empty_prompt" in write(opened(plain), "", max_tokens=3).notes
 
 

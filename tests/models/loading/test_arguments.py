@@ -34,11 +34,11 @@ def test_defaults_are_lm_evals() -> None:
     )
 
 
-def test_all_faults_are_told_together() -> None:
+def test_all_faults_are_reported_together() -> None:
     with pytest.raises(ModelError) as caught:
         read_causal_arguments({"pretraind": "m", "max_length": 0, "dtype": "float31"})
     text = str(caught.value)
-    assert 'did you mean "pretrained"' in text and "from 1 on" in text and "float32" in text
+    assert 'did you mean "pretrained"' in text and "at least 1" in text and "float32" in text
     assert 'no "pretrained"' in text and len(caught.value.faults) == 4
 
 
@@ -88,7 +88,7 @@ def test_family_may_be_named_in_lm_evals_words(args: dict[str, str], family: str
 
 
 def test_a_family_named_twice_or_unknown_is_a_fault() -> None:
-    with pytest.raises(ModelError, match="family is given too"):
+    with pytest.raises(ModelError, match="family is also given"):
         read_causal_arguments({"pretrained": "m", "family": "decoder", "backend": "seq2seq"})
     with pytest.raises(ModelError, match=r"model_args.backend: found 'seq3seq'.*causal"):
         read_causal_arguments({"pretrained": "m", "backend": "seq3seq"})

@@ -95,7 +95,7 @@ def test_version_of_the_writer_is_silent(copied: Path, opened: Opened) -> None:
     assert before == opened(copied).fingerprint.digest
 
 
-def test_hashes_are_remembered(tmp_path: Path) -> None:
+def test_hashes_are_cached(tmp_path: Path) -> None:
     file, cache = tmp_path / "weights.bin", tmp_path / "cache"
     file.write_bytes(b"one")
     first = hash_files([("w", file)], cache)
@@ -114,7 +114,7 @@ def test_broken_memory_is_a_miss(tmp_path: Path, content: str) -> None:
     assert [path.name for path in cache.iterdir()] == [FILE_NAME]
 
 
-def test_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+def test_cache_that_cannot_be_written_is_not_an_error(tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(b"one")
     assert hash_files([("w", file)], file / "no folder") == hash_files([("w", file)], tmp_path / "cache")
@@ -165,7 +165,7 @@ def test_precision_is_the_checkpoints_own(copied: Path, opened: Opened) -> None:
     assert opened(copied).fingerprint.precision == "float32"
 
 
-def test_missing_folder_and_wrong_folder_are_told(tmp_path: Path, copied: Path) -> None:
+def test_missing_folder_and_wrong_folder_are_reported(tmp_path: Path, copied: Path) -> None:
     for name, words in (
         (tmp_path / "absent", "no such folder"),
         (tmp_path, "no config.json"),
@@ -183,13 +183,13 @@ def test_subfolder_is_used(llama: Path, tmp_path: Path, opened: Opened) -> None:
     assert model.fingerprint.digest == opened(llama).fingerprint.digest
 
 
-def test_broken_files_are_told(copied: Path, opened: Opened) -> None:
+def test_broken_files_are_reported(copied: Path, opened: Opened) -> None:
     (copied / "config.json").write_text("{")
     with pytest.raises(ModelError, match=r"config\.json: cannot be read"):
         _ = opened(copied).capabilities
 
 
-def test_folder_without_weights_is_told(copied: Path, opened: Opened) -> None:
+def test_folder_without_weights_is_reported(copied: Path, opened: Opened) -> None:
     (copied / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="no weight files"):
         _ = opened(copied).fingerprint

@@ -41,7 +41,7 @@ class Named:
     unk_token, unk_token_id, eos_token, eos_token_id = "<unk>", 0, "</s>", 2
 
 
-def test_special_tokens_are_remembered_and_a_broken_memory_is_no_error(tmp_path: Path) -> None:
+def test_special_tokens_are_cached_and_a_corrupt_cache_is_not_an_error(tmp_path: Path) -> None:
     def unwanted() -> Any:
         raise AssertionError("the tokenizer is loaded again")
 
@@ -54,9 +54,9 @@ def test_special_tokens_are_remembered_and_a_broken_memory_is_no_error(tmp_path:
 
 def test_a_model_renders_a_conversation_as_it_reads_it(llama: Path) -> None:
     model = open_hf({"pretrained": str(llama)}, SETTINGS)
-    asked = (Message("user", "Which?"),)
-    text = model.render(asked)  # type: ignore[attr-defined]
-    assert text == model.view(Loglikelihood(asked, " b")).prompt_text  # type: ignore[attr-defined]
+    messages = (Message("user", "Which?"),)
+    text = model.render(messages)  # type: ignore[attr-defined]
+    assert text == model.view(Loglikelihood(messages, " b")).prompt_text  # type: ignore[attr-defined]
     assert text == "<s><user>Which?\n<assistant>"
 
 

@@ -1,4 +1,4 @@
-"""Linear layers in 8 bits, on tiny real networks: what changes, what does not, and how such a model is asked."""
+"""8-bit linear layers on tiny real networks: what changes, what does not, and which backend is used."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_linear_layer_but_the_output_head_is_in_8_bits(llama: Path, kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_are_those_of_the_quantised_network_asked_text_by_text(llama: Path, kind: str) -> None:
+def test_answers_are_those_of_the_quantised_network_run_text_by_text(llama: Path, kind: str) -> None:
     import torch
 
     model = opened(llama)
@@ -94,22 +94,22 @@ def test_where_inputs_are_rounded_padded_batches_are_taken(llama: Path) -> None:
     for model in (dynamic, weights):
         list(model.respond(ASKED))
     assert dynamic.description()["engine"] == "padded"
-    assert dynamic.description()["why"] == "int8_dynamic answers otherwise in packs"
+    assert dynamic.description()["why"] == "int8_dynamic gives other answers in packed sequences"
     assert dynamic.description()["probe_difference"] is not None
     assert weights.description()["engine"] == "tree"
     assert weights.description()["probe_difference"] < 1e-4
 
 
-def test_answers_that_depend_on_the_batch_are_said_to(llama: Path, t5: Path) -> None:
+def test_answers_that_depend_on_the_batch_are_reported(llama: Path, t5: Path) -> None:
     def noticed(folder: Path, **args: Any) -> tuple[str, ...]:
         model = opened(folder, **args)
         list(model.respond(ASKED))
         return tuple(model.notices())
 
     for engine in ("auto", "padded"):
-        (said,) = noticed(llama, quantize="int8_dynamic", engine=engine)
-        assert "depend on the batch, by up to" in said and "batch_size=1" in said
-    assert any("depend on the batch;" in said for said in noticed(t5, quantize="int8_dynamic"))
+        (notice,) = noticed(llama, quantize="int8_dynamic", engine=engine)
+        assert "depend on the batch, by up to" in notice and "batch_size=1" in notice
+    assert any("depend on the batch;" in notice for notice in noticed(t5, quantize="int8_dynamic"))
     assert noticed(llama, quantize="int8_dynamic", batch_size="1") == noticed(llama, quantize="int8_weights") == ()
 
 
@@ -153,12 +153,12 @@ def test_the_head_of_an_encoder_stays_as_it_is(encoders: Callable[..., Path], he
     assert layers & plain == {name for name in layers if not name.startswith("bert.")}
 
 
-def test_what_torchao_cannot_do_is_told_as_an_error(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_torchao_cannot_do_is_reported_as_an_error(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise NotImplementedError
 
     monkeypatch.setattr("torchao.quantization.quantize_", refuse)
-    with pytest.raises(ModelError, match=r"model_args.quantize: int8_weights cannot be had: NotImplementedError"):
+    with pytest.raises(ModelError, match=r"model_args.quantize: int8_weights is not available: NotImplementedError"):
         list(opened(llama, quantize="int8_weights").respond(ASKED))
 
 
@@ -181,7 +181,7 @@ def test_without_torchao_the_error_says_what_to_install(llama: Path, monkeypatch
 
 
 @pytest.mark.parametrize("call", ["respond", "workload"])
-def test_nothing_is_said_while_packages_are_imported(llama: Path, call: str) -> None:
+def test_nothing_is_logged_while_packages_are_imported(llama: Path, call: str) -> None:
     code = (
         "import sys; from assay.core.specs import ModelSettings; from assay.models.hf.families import open_hf\n"
         "from assay.core.requests import Loglikelihood\n"

@@ -152,7 +152,7 @@ def test_a_template_that_fills_the_memory_is_an_error_with_the_models_name(
         ChatRenderer(tokenizer).render((Message("system", "s"), Message("user", "a")))
 
 
-def test_a_template_that_never_ends_is_an_error_before_anything_is_asked(opened: Any, copied: Path) -> None:
+def test_a_template_that_never_ends_is_an_error_before_any_request(opened: Any, copied: Path) -> None:
     loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     (copied / "chat_template.jinja").write_text(loops)
     started = time.process_time()

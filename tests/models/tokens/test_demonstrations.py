@@ -143,7 +143,7 @@ def test_a_prompt_longer_than_the_model_takes_loses_its_left_end_only(plain: Pat
     assert answer.total == pytest.approx(total, abs=1e-4)
 
 
-def test_demonstrations_can_be_written_after(plain: Path, opened: Opened) -> None:
+def test_demonstrations_can_be_generated_after(plain: Path, opened: Opened) -> None:
     cut, whole = (
         replace(SHOWN, limit=10),
         rendered(opened(plain)._encoder.rules.tokenizer, replace(SHOWN, limit=10)).text,

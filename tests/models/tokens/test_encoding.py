@@ -185,6 +185,6 @@ def test_forecast_is_what_reading_takes(llama: Path, opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_contract_holds_whatever_is_asked_beside(folder: Path, opened: Opened, engine: str) -> None:
+def test_the_contract_holds_whatever_else_is_requested(folder: Path, opened: Opened, engine: str) -> None:
     texts = [whole(TEXT), whole("Q"), whole(TEXT * 5), whole(TEXT, overlap=4)]
     check_model(opened(folder, engine=engine), [*texts, RollingLoglikelihood(TEXT), Loglikelihood(TEXT, " to")])

@@ -89,7 +89,7 @@ def test_pair_is_encoded_together(rules: Rules, pair: Pair, scored_text: Callabl
     assert scored_text(encoded) == " four" and encoded.notes == ()
 
 
-def test_empty_context_stands_on_the_prefix(pair: Pair) -> None:
+def test_empty_context_starts_from_the_prefix(pair: Pair) -> None:
     encoded = pair("", "four")
     assert isinstance(encoded, EncodedText)
     assert encoded.ids[0] == BOS and encoded.context_length == 1 and encoded.notes == ("empty_prompt",)
@@ -196,7 +196,7 @@ def test_rolling_text_after_bos_is_noted(rules: Rules) -> None:
     assert isinstance(windows, list) and windows[0].notes == ("double_bos",)
 
 
-def test_text_without_prefix_stands_on_its_first_token(rules: Rules) -> None:
+def test_text_without_prefix_starts_from_its_first_token(rules: Rules) -> None:
     # Five tokens after the first, four to a window: the second window is filled up with context.
     windows = encode_rolling(rules(max_length=4, prefix_id=None), 7, [9, 2, 3, 4, 5, 6], 1, stands_on_prefix=False)
     assert windows == [EncodedText(7, (9, 2, 3, 4, 5), 4), EncodedText(7, (2, 3, 4, 5, 6), 1)]

@@ -14,7 +14,7 @@ BOS, VOCABULARY = 0, 320
 
 
 class Reader:
-    """Knows the sample by heart, but only after a BOS; else it is as unsure as told."""
+    """Knows the sample by heart, but only after a BOS; else its confidence is the given one."""
 
     def __init__(self, tokenizer: Any, doubt: float) -> None:
         self.ids = tokenizer([SAMPLE_TEXT], add_special_tokens=False)["input_ids"][0]
@@ -34,7 +34,7 @@ class Reader:
         return logits
 
 
-def test_missing_bos_is_told_with_both_perplexities(tokenizers: dict[bool, Any]) -> None:
+def test_missing_bos_is_reported_with_both_perplexities(tokenizers: dict[bool, Any]) -> None:
     rules = TokenRules(tokenizers[False], 2048, prefix_id=BOS)
     notice = missing_bos(rules, Reader(tokenizers[False], doubt=8.0))
     assert notice is not None and "320.0 without, 1.1 with it. Set add_bos_token=true" in notice
