@@ -10,7 +10,6 @@ from pathlib import Path
 from assay.api import compare
 from assay.cli.options import add_store_option, make_parser, split_names
 from assay.cli.progress_events import TerminalListener
-from assay.core.comparisons import ALL_FLIPS, AXES, CORRECTIONS, TESTS, RunComparison
 from assay.core.errors import Fault, UserError
 from assay.report.result_files import check_file, write_text
 from assay.report.terminal import ProgressView, make_console, show_written
@@ -22,6 +21,8 @@ from assay.studies.compare.compare_report import (
     comparison_text,
     gate_lines,
 )
+from assay.studies.compare.compare_values import RunComparison
+from assay.studies.paired.paired_values import ALL_FLIPS, AXES, CORRECTIONS, TESTS
 
 WORSE = 4
 # --fail_if_worse without a margin.

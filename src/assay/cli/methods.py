@@ -19,12 +19,12 @@ from assay.cli.options import (
 )
 from assay.cli.progress_events import TerminalListener
 from assay.core.errors import Fault, UserError
-from assay.core.studies import Study
 from assay.report.figures.sheet import figure_need
 from assay.report.result_files import check_output_path, write_each, write_text
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
 from assay.studies.methods.methods_report import markdown, sections, study_data, summary
+from assay.studies.methods.methods_values import Study
 
 _FORMATS = ("table", "markdown", "json")
 _FIGURES = ("svg", "png", "none")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assay.core.comparisons import BYPASS
 from assay.core.documents import Document
 from assay.core.errors import Fault, UserError
 from assay.core.formats import Question
+from assay.core.metric_values import BYPASS
 from assay.core.protocols import FewShotExample, HasFormat, ProvidesFewShotExamples, Task
 from assay.core.requests import LONGEST_WINDOWS, Instance, RollingLoglikelihood, Windows
 from assay.core.specs import MetricSpec, Scoring, TaskCard, TextOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.core.comparisons import CUSTOM, DocumentValues, Value
+from assay.core.metric_values import CUSTOM, DocumentValues, Value
 from assay.core.results import TaskResult
 from assay.core.scores import Sample
 from assay.core.specs import Scoring

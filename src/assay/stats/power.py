@@ -19,6 +19,10 @@ POWER = 0.8
 ALPHA = 0.05
 
 
+# Levels of intervals are numbers below 1, which a float has none of within 1e-16.
+MIN_ALPHA = 1e-9
+
+
 def minimum_detectable_effect(
     variance_of_one: float, n: int, power: float = POWER, alpha: float = ALPHA
 ) -> float | None:

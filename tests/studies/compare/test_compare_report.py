@@ -9,18 +9,6 @@ from itertools import chain
 
 from rich.cells import cell_len
 
-from assay.core.comparisons import (
-    CompareOptions,
-    EffectSize,
-    Flip,
-    OverallScore,
-    PairedScore,
-    RankedSystem,
-    RankTable,
-    RunComparison,
-    System,
-    Uncompared,
-)
 from assay.core.scores import Estimate
 from assay.studies.compare.compare_report import (
     comparison_data,
@@ -28,6 +16,16 @@ from assay.studies.compare.compare_report import (
     comparison_markdown,
     comparison_text,
     gate_lines,
+)
+from assay.studies.compare.compare_values import RunComparison, System, Uncompared
+from assay.studies.paired.paired_values import (
+    CompareOptions,
+    EffectSize,
+    Flip,
+    OverallScore,
+    PairedScore,
+    RankedSystem,
+    RankTable,
 )
 
 NASTY = 'a<b> & "c"\x00\x1b[31m|\ud800'

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from assay.core.matrices import MatrixCell
 from assay.core.scores import Estimate
 from assay.studies.matrix.columns import choose_metrics, shown_cells
+from assay.studies.matrix.matrix_values import MatrixCell
 
 
 def ways(*names: str) -> list[tuple[str, str]]:

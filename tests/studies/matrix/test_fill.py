@@ -13,7 +13,7 @@ from assay.core.requests import Classification, Generation, Loglikelihood, Reque
 from assay.core.responses import Failure, LabelScores
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.studies.matrix.matrix_tables import markdown
-from assay.studies.methods.methods import named_notices
+from assay.studies.methods.evaluate_methods import named_notices
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
 

@@ -13,11 +13,10 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from assay.core.matrices import Matrix, MatrixCell, MissingCell
 from assay.core.scores import Estimate, FailureBounds
 from assay.report.sections import Section
 from assay.report.terminal import show_sections
-from assay.studies.matrix.analysis import make_matrix
+from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_page import _DIVERGING, _SEQUENTIAL, luminance, mixed, page, style
 from assay.studies.matrix.matrix_tables import (
     HeatTable,
@@ -29,6 +28,7 @@ from assay.studies.matrix.matrix_tables import (
     matrix_data,
     sections,
 )
+from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell
 
 ODD = 'a_b & <script>"100%"</script> | x'
 

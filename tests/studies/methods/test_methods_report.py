@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.studies import ChoiceQuestion, Study, StudyCell
 from assay.stats.means import mean_estimate
-from assay.studies.methods import analysis as found
+from assay.studies.methods import methods_analysis as found
 from assay.studies.methods.methods_figures import write_figures
 from assay.studies.methods.methods_report import markdown, sections, study_data, summary
+from assay.studies.methods.methods_values import ChoiceQuestion, Study, StudyCell
 
 RIGHT = [0, 1, 1, 0, 1, 0, 0, 1, 0, 0]
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from assay.core.comparisons import CompareOptions, DocumentValues
+from assay.core.metric_values import DocumentValues
 from assay.stats.means import standard_error
 from assay.stats.sign_flip import sign_flip_test
 from assay.stats.variance import decompose
 from assay.studies.paired.differences import PairedComparison, compare_pairs
 from assay.studies.paired.matching import SystemEntry, match_documents
 from assay.studies.paired.over_tasks import overall_scores
+from assay.studies.paired.paired_values import CompareOptions
 
 # On two documents x wins both; on four it loses two.
 BASE, X = ([0, 0], [1, 1, 0, 0]), ([1, 1], [0, 0, 0, 0])

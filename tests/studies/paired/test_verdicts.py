@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.comparisons import CompareOptions, Margin, OverallScore, PairedScore
 from assay.core.scores import Estimate
+from assay.studies.paired.paired_values import CompareOptions, Margin, OverallScore, PairedScore
 from assay.studies.paired.verdicts import (
     adjusted_p_values,
     cannot_reach_alpha,

@@ -5,11 +5,11 @@ Takes a pair with its documents and records, gives sentences.
 
 from __future__ import annotations
 
-from assay.core.comparisons import PairedScore
 from assay.scoring.failure_bounds import difference_bounds, is_share_metric
 from assay.stats.clustered import FEW_CLUSTERS
 from assay.studies.compare.comparability import RecordedTask
 from assay.studies.paired.matching import MatchedPair
+from assay.studies.paired.paired_values import PairedScore
 from assay.studies.paired.verdicts import signed_text
 
 

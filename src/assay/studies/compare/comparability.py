@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.comparisons import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
 from assay.scoring.registry import METRICS, metric_definition
 from assay.stats.bootstrap import cluster_indices
 from assay.store.run_records import RunRecord
 from assay.studies.paired.matching import MatchedPair
+from assay.studies.paired.paired_values import MODEL, PROMPTS, SCORING, SHOTS, STYLE, VERSION
 from assay.studies.paired.text_diff import flat, short
 
 # Keys of a definition that name the task, or say how answers are scored: neither changes a prompt.

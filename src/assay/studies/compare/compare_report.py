@@ -10,11 +10,12 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
-from assay.core.comparisons import Agreement, PairedScore, RankTable, RunComparison, Uncompared
 from assay.core.scores import Estimate
 from assay.report.safe_names import printable
 from assay.report.sections import markdown_table
 from assay.report.tables import format_number
+from assay.studies.compare.compare_values import RunComparison, Uncompared
+from assay.studies.paired.paired_values import Agreement, PairedScore, RankTable
 from assay.studies.paired.verdicts import level_text
 
 FORMATS = ("table", "markdown", "json", "junit")

@@ -11,11 +11,13 @@ from itertools import combinations
 from typing import Any
 
 from assay.core.arguments import LONGEST_IN_NAME
-from assay.core.comparisons import AXES, CORRECTIONS, MIN_ALPHA, TESTS, CompareOptions, PairedScore, System
 from assay.core.errors import Fault, UnknownName, UserError, did_you_mean
+from assay.stats.power import MIN_ALPHA
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
+from assay.studies.compare.compare_values import System
 from assay.studies.paired.matching import MatchedPair
+from assay.studies.paired.paired_values import AXES, CORRECTIONS, TESTS, CompareOptions, PairedScore
 
 # Between a run and a task of it; also between a task and its style.
 AT = "@"

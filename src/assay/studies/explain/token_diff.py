@@ -14,9 +14,9 @@ from assay.core.requests import Request
 from assay.run.events import Listener
 from assay.run.reopen import open_recorded
 from assay.store.store import Store
-from assay.studies.explain import values as kinds
+from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.causes import TaskPair
-from assay.studies.explain.values import Cause
+from assay.studies.explain.explain_values import Cause
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests
 
 _SHOWN = 4

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from assay.core.matrices import MatrixCell, MissingCell
+from assay.studies.matrix.matrix_values import MatrixCell, MissingCell
 
 # A metric and the pipeline before it.
 MetricAndFilter = tuple[str, str]

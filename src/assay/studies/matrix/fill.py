@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 
 from assay.core.errors import DataError, Fault, ModelError, StoreError, TaskFileError, UserError, did_you_mean
 from assay.core.identity import digest_all
-from assay.core.matrices import Matrix, MatrixCell, MissingCell, ModelRun
 from assay.core.protocols import Model, Task
 from assay.core.results import RunResult, TaskResult
 from assay.core.scores import MetricResult, sum_denominators
 from assay.core.specs import GroupSpec
-from assay.core.studies import ChoiceQuestion
 from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
 from assay.run.notices import LIMITED
@@ -36,10 +34,12 @@ from assay.run.train import fit
 from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.store.store import Store
-from assay.studies.matrix.analysis import make_matrix
 from assay.studies.matrix.columns import shown_cells
-from assay.studies.methods import analysis as study
-from assay.studies.methods.methods import EvaluatedModel, named_notices, run_notices
+from assay.studies.matrix.matrix_analysis import make_matrix
+from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell, ModelRun
+from assay.studies.methods import methods_analysis as study
+from assay.studies.methods.evaluate_methods import EvaluatedModel, named_notices, run_notices
+from assay.studies.methods.methods_values import ChoiceQuestion
 from assay.tasks.selection import Selection, Wanted
 
 _SEED = 1234

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from assay.core.matrices import Matrix
 from assay.core.version import __version__
 from assay.report.safe_names import printable
 from assay.studies.matrix.checkpoint_curves import curves
 from assay.studies.matrix.matrix_tables import HeatTable, heat_tables
+from assay.studies.matrix.matrix_values import Matrix
 
 Colour = tuple[int, int, int]
 

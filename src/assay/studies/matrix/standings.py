@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from assay.core.matrices import Average, Matrix, Ranking, Standing
 from assay.core.scores import Estimate, FailureBounds
-from assay.core.studies import ALPHA
 from assay.report.sections import Section, percent
 from assay.report.tables import bounds_text, format_number
+from assay.stats.ranking import Average
+from assay.studies.matrix.matrix_values import Matrix, Ranking, Standing
+from assay.studies.methods.methods_values import ALPHA
 
 NONE = "–"
 _MOST_LISTED = 12

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from assay.core.errors import Fault, UserError
-from assay.core.studies import Study, StudyCell
 from assay.report.figures.plots import LengthPanel, PositionRow, SpreadBar, length_figure, position_chart, spread_chart
 from assay.report.result_files import Maker, WrittenFiles, write_each
 from assay.report.safe_names import file_name
+from assay.studies.methods.methods_values import Study, StudyCell
 
 Files = Iterator[tuple[Path, Maker]]
 

@@ -7,9 +7,18 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.core.scores import Estimate, MetricResult
-from assay.core.studies import ALPHA, NO_PREDICTION, Comparison, PredictionChanges, RankChange, Spread, Study, StudyCell
 from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import format_number
+from assay.studies.methods.methods_values import (
+    ALPHA,
+    NO_PREDICTION,
+    PredictionChanges,
+    RankChange,
+    Spread,
+    Study,
+    StudyCell,
+)
+from assay.studies.paired.paired_values import Comparison
 from assay.studies.paired.verdicts import level_text
 
 _CHANGES_SHOWN = 10

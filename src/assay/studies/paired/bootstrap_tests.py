@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import Value
+from assay.core.metric_values import Value
 from assay.core.scores import Estimate
 from assay.scoring.document_values import CORPUS_METRICS, MEAN_AGGREGATIONS
 from assay.scoring.metrics import resampled as resampling

@@ -12,15 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import (
-    ALL_FLIPS,
-    Agreement,
-    CompareOptions,
-    EffectSize,
-    Flip,
-    Margin,
-    PairedScore,
-)
 from assay.core.scores import Estimate
 from assay.scoring.document_values import MEAN_AGGREGATIONS
 from assay.stats import agreement, bootstrap, means, paired, power
@@ -42,6 +33,15 @@ from assay.studies.paired.intervals import (
     with_interval,
 )
 from assay.studies.paired.matching import MatchedPair, SystemEntry
+from assay.studies.paired.paired_values import (
+    ALL_FLIPS,
+    Agreement,
+    CompareOptions,
+    EffectSize,
+    Flip,
+    Margin,
+    PairedScore,
+)
 from assay.studies.paired.sign_flip_tests import sign_flip_pairs
 from assay.studies.paired.verdicts import adjusted_levels, cannot_reach_alpha
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.comparisons import DocumentValues, Value
+from assay.core.metric_values import DocumentValues, Value
 from assay.core.scores import Estimate
 from assay.scoring.document_values import MEAN_AGGREGATIONS
 from assay.scoring.metrics.aggregations import AGGREGATIONS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.core.comparisons import DocumentValues, OverallScore, PairedScore
-from assay.core.studies import Comparison
+from assay.core.metric_values import DocumentValues
 from assay.studies.paired.matching import SystemEntry
+from assay.studies.paired.paired_values import Comparison, OverallScore, PairedScore
 
 
 class EntryFactory:

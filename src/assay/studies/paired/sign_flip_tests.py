@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assay.core.comparisons import CompareOptions
 from assay.stats.sign_flip import SignFlipTest, sign_flip_table, sign_flip_test, sign_flip_tests
 from assay.studies.paired.matching import MatchedPair, cluster_sums
+from assay.studies.paired.paired_values import CompareOptions
 
 # Fewer pairs than this are flipped one by one.
 _FEW_PAIRS = 3

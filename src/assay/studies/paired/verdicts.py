@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from assay.core.comparisons import CompareOptions, OverallScore, PairedScore, RankedSystem, RankTable
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
 from assay.stats import multiple_testing as multiple
 from assay.stats import power, ranking
+from assay.studies.paired.paired_values import CompareOptions, OverallScore, PairedScore, RankedSystem, RankTable
 
 _TEST_NAMES = {
     "mcnemar": "McNemar",

@@ -14,10 +14,10 @@ from assay.core.scores import Estimate
 from assay.run.events import Listener
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
-from assay.studies.explain import values as kinds
+from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.causes import TaskPair, find_causes
+from assay.studies.explain.explain_values import Cause, Explanation, Score, TaskExplanation, points_text
 from assay.studies.explain.token_diff import ModelAccess, token_cause
-from assay.studies.explain.values import Cause, Explanation, Score, TaskExplanation, points_text
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks, values_of
 
 _FAMILIES = {

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from assay.core.studies import NO_PREDICTION, ChoiceQuestion, StudyCell
 from assay.stats.means import mean_estimate
-from assay.studies.methods import analysis as study
+from assay.studies.methods import methods_analysis as study
+from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, StudyCell
 
 
 def cell(

@@ -11,8 +11,8 @@ from assay.api import study_methods
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
-from assay.core.studies import Study
 from assay.scoring.scorers.choice_methods import METHODS
+from assay.studies.methods.methods_values import Study
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 # Choices as they are scored, each with: tokens, log-likelihood after the question, alone, and after "Answer:".

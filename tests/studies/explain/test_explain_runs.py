@@ -16,7 +16,7 @@ from assay.core.fingerprints import Fingerprint
 from assay.core.requests import Generation, Request
 from assay.core.responses import Logprob, Text
 from assay.store.store import Store
-from assay.studies.explain.values import Explanation, TaskExplanation
+from assay.studies.explain.explain_values import Explanation, TaskExplanation
 from assay.testing import ScriptedModel
 
 CHOICES = ["a very long answer", "no", "maybe so"]

@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from assay.core.comparisons import CompareOptions, RankedSystem
-from assay.core.matrices import (
-    Average,
+from assay.core.scores import Estimate
+from assay.core.variance_axes import task_family
+from assay.stats import correlation, pooled, ranking
+from assay.stats import multiple_testing as multiple
+from assay.stats.ranking import Average
+from assay.studies.matrix.matrix_values import (
     CorrelationPair,
     Key,
     Matrix,
@@ -25,15 +28,11 @@ from assay.core.matrices import (
     Ranking,
     Standing,
 )
-from assay.core.scores import Estimate
-from assay.core.studies import Comparison
-from assay.core.variance_axes import task_family
-from assay.stats import correlation, pooled, ranking
-from assay.stats import multiple_testing as multiple
 from assay.studies.paired.differences import PairedComparison, compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import match_documents
 from assay.studies.paired.model_pairs import EntryFactory, to_comparison
 from assay.studies.paired.over_tasks import overall_scores
+from assay.studies.paired.paired_values import CompareOptions, Comparison, RankedSystem
 from assay.studies.paired.verdicts import rank_systems, with_verdicts
 
 Cells = dict[tuple[str, Key], MatrixCell]

@@ -17,14 +17,15 @@ from typing import Any
 import pytest
 
 from assay.api import compare, evaluate, rescore
-from assay.core.comparisons import DocumentValues, RunComparison, Uncompared
 from assay.core.errors import DataError, UnknownName, UserError
 from assay.core.fingerprints import Fingerprint
+from assay.core.metric_values import DocumentValues
 from assay.core.requests import Generation, Request
 from assay.core.responses import Failure, Logprob, Text
 from assay.store.run_records import FINISHED
 from assay.store.store import Store
 from assay.studies.compare.compare_report import comparison_junit
+from assay.studies.compare.compare_values import RunComparison, Uncompared
 from assay.testing import ScriptedModel
 
 SIZE = 12

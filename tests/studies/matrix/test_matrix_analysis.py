@@ -10,10 +10,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.matrices import Average, Correlation, Matrix, MatrixCell, MissingCell
 from assay.core.scores import Estimate
 from assay.stats import paired
-from assay.studies.matrix.analysis import make_matrix
+from assay.stats.correlation import Correlation
+from assay.stats.ranking import Average
+from assay.studies.matrix.matrix_analysis import make_matrix
+from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell
 
 
 def cell(model: str, task: str, values: Sequence[float], asked: str = "d", baseline: float | None = 0.5) -> MatrixCell:

@@ -8,6 +8,8 @@ from statistics import median
 
 from assay.core.results import RunResult
 from assay.core.scores import Estimate, MetricResult
+from assay.stats.spread import ChanceSpread
+from assay.studies.paired.paired_values import Comparison
 
 # No choice was picked: what a model wrote names none of them.
 NO_PREDICTION = -1
@@ -68,19 +70,6 @@ class ChoiceQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class ChanceSpread:
-    """How far apart the scores of equally good methods lie by sampling alone, on as many documents.
-
-    Attributes:
-        expected: the mean over samples.
-        reach: what 95 % of samples stay below.
-    """
-
-    expected: float
-    reach: float
-
-
-@dataclass(frozen=True, slots=True)
 class Spread:
     """How far the scores of one model on one task lie apart.
 
@@ -129,38 +118,6 @@ class PredictionChanges:
     n: int
     changes: Sequence[PredictionChange]
     pairs: Mapping[tuple[str, str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two models on the same documents under one cell.
-
-    Attributes:
-        difference: first minus second.
-        low: lower end of its interval, which inverts the test at the level of the correction: 0 is left out exactly
-            when `adjusted` is below 0.05.
-        high: upper end.
-        p: of the paired test.
-        adjusted: the same after Holm's correction over all comparisons of the study.
-        test: its name.
-        n: documents that both have.
-        clusters: in how many clusters they lie; None where each stands for itself.
-        level: probability that the interval claims to cover.
-    """
-
-    task: str
-    cell: str
-    first: str
-    second: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float
-    adjusted: float
-    test: str
-    n: int
-    clusters: int | None = None
-    level: float = 0.95
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from assay.core.comparisons import (
-    ALL,
-    BYPASS,
-    CUSTOM,
-    STYLE,
-    Agreement,
-    CompareOptions,
-    DocumentValues,
-    OverallScore,
-    PairedScore,
-    RankTable,
-    RunComparison,
-    System,
-    Uncompared,
-)
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
+from assay.core.metric_values import BYPASS, CUSTOM, DocumentValues
 from assay.core.protocols import Task
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
@@ -38,6 +24,7 @@ from assay.store.run_records import FINISHED, RunRecord
 from assay.store.store import Store
 from assay.studies.compare.caveats import bounds_of, pair_remarks
 from assay.studies.compare.comparability import Overlap, RecordedTask, cluster_differences, differences
+from assay.studies.compare.compare_values import RunComparison, System, Uncompared
 from assay.studies.compare.reopened import prediction_agreement, with_questions
 from assay.studies.compare.systems import AT, check_options, find_systems, points_as_sizes, wanted_pairs
 from assay.studies.paired.bootstrap_tests import replicates_for
@@ -50,6 +37,15 @@ from assay.studies.paired.differences import (
 )
 from assay.studies.paired.matching import MatchedPair, SystemEntry, match_documents
 from assay.studies.paired.over_tasks import overall_scores
+from assay.studies.paired.paired_values import (
+    ALL,
+    STYLE,
+    Agreement,
+    CompareOptions,
+    OverallScore,
+    PairedScore,
+    RankTable,
+)
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks
 from assay.studies.paired.verdicts import conclusion, rank_systems, ranking_table, with_verdicts
 

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Union
 
-from assay.core.call_checks import checked_dataclass
 from assay.core.scores import Estimate
-
-# What a document brings to a metric: a number, two (a sum and its weight; the right label and the picked one), or three
-# (confidence, hit, the share of documents to answer).
-Label = Union[float, str]
-Value = Union[float, tuple[Label, Label], tuple[float, float, float]]
+from assay.stats.ranking import RankRange
 
 # What may differ between two runs, besides the metrics' values.
 MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "prompts", "scoring", "version"
 AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
 TESTS = ("exact", "midp", "permutation", "bootstrap")
 CORRECTIONS = ("holm", "bh")
-# Levels of intervals are numbers below 1, which a float has none of within 1e-16.
-MIN_ALPHA = 1e-9
 # A gate lets through runs of whose documents no larger share lacks a value.
 MAX_MISSING_SHARE = 0.01
-# An aggregation that is a function of the task's own.
-CUSTOM = "custom"
-# That of answers which are recorded and not scored.
-BYPASS = "bypass"
 ALL = "all"
 ALL_FLIPS = -1
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentValues:
-    """The value of every scored document of a task, under one metric and pipeline.
-
-    Attributes:
-        aggregation: how the values become one number, by name; `custom` for a function of the task's own.
-        documents: places in the evaluated split.
-        values: one per document; NaN where the metric has none.
-        clusters: the cluster of each document; None where none are known.
-    """
-
-    task: str
-    metric: str
-    filter: str
-    aggregation: str
-    documents: Sequence[int]
-    values: Sequence[Value]
-    clusters: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,54 +51,6 @@ class CompareOptions:
     flips: int = 0
     seed: int = 0
     picks: bool = False
-
-
-@checked_dataclass
-@dataclass(frozen=True, slots=True)
-class DetectOptions:
-    """A difference that a comparison of two planned runs is to find, and what is assumed of them.
-
-    Without a `discordance` or `deviation` two runs are taken to be independent and right half of the time, which makes
-    the difference of a score from 0 to 1 vary the most: they differ on half of the documents.
-
-    Attributes:
-        difference: of the two scores; 0.02 is 2 points.
-        alpha: level of the test.
-        discordance: share of documents on which one run alone is right.
-        deviation: standard deviation of a document's score in a single run, of scores other than 0 and 1.
-        correlation: of the two runs' scores over documents.
-    """
-
-    difference: float
-    alpha: float = 0.05
-    discordance: float | None = None
-    deviation: float | None = None
-    correlation: float = 0.0
-
-    @property
-    def variance(self) -> float:
-        """Of one document's difference, before its mean is taken off; of outcomes, the share that differ."""
-        if self.discordance is not None:
-            return self.discordance
-        deviation = 0.5 if self.deviation is None else self.deviation
-        return 2 * deviation**2 * (1 - self.correlation)
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """A run that is compared, or one task of it.
-
-    Attributes:
-        label: what to call it; differs between the systems of a comparison.
-        run: the run's name.
-        model: what the user called the model.
-        task: the task, where one was named.
-    """
-
-    label: str
-    run: str
-    model: str
-    task: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,28 +219,6 @@ class OverallScore:
 
 
 @dataclass(frozen=True, slots=True)
-class RankRange:
-    """The ranks that the data allows a system. Those of two that cannot be told apart overlap.
-
-    Attributes:
-        first: the best: 1 + how many systems are better beyond chance.
-        last: the worst: all systems less those that are worse beyond chance.
-    """
-
-    first: int
-    last: int
-
-    @property
-    def text(self) -> str:
-        """`2`, or `1–3` where the data allows several."""
-        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
-
-    def overlaps(self, other: RankRange) -> bool:
-        """Whether some rank is allowed to both."""
-        return self.first <= other.last and other.first <= self.last
-
-
-@dataclass(frozen=True, slots=True)
 class RankedSystem:
     """A system's place on a task.
 
@@ -353,58 +250,32 @@ class RankTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Uncompared:
-    """What some of the systems do not have in common, and why; `metric` is None for all of a task."""
-
-    task: str
-    metric: str | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunComparison:
-    """Two or more runs compared.
+class Comparison:
+    """Two models on the same documents under one cell.
 
     Attributes:
-        wish: what was asked for.
-        systems: the runs, in the order given.
-        pairs: every two systems that were compared, task by task.
-        overall: the same over all tasks, where there are several.
-        tables: ranks, where three or more systems were compared with each other.
-        tests: how many tests were corrected for.
-        notices: what else the reader ought to know, in words.
-        verdict: one sentence.
-        uncompared: tasks and metrics that were left out.
+        difference: first minus second.
+        low: lower end of its interval, which inverts the test at the level of the correction: 0 is left out exactly
+            when `adjusted` is below 0.05.
+        high: upper end.
+        p: of the paired test.
+        adjusted: the same after Holm's correction over all comparisons of the study.
+        test: its name.
+        n: documents that both have.
+        clusters: in how many clusters they lie; None where each stands for itself.
+        level: probability that the interval claims to cover.
     """
 
-    wish: CompareOptions
-    systems: tuple[System, ...]
-    pairs: tuple[PairedScore, ...]
-    overall: tuple[OverallScore, ...]
-    tables: tuple[RankTable, ...]
-    tests: int
-    notices: tuple[str, ...]
-    verdict: str
-    uncompared: tuple[Uncompared, ...] = ()
-
-    def is_worse(self, margin: float | None = None) -> bool:
-        """Whether any pair fails, or something could not be compared: nothing is known of that."""
-        return bool(self.uncompared) or any(self.fails(pair, margin) for pair in self.pairs)
-
-    def fails(self, pair: PairedScore, margin: float | None = None) -> bool:
-        """Whether there is a reason why a pair does not pass a gate."""
-        return bool(self.failure(pair, margin))
-
-    def failure(self, pair: PairedScore, margin: float | None = None) -> str:
-        """Why a pair fails: its second is worse beyond chance, or, with a margin, not shown to be no worse than that.
-
-        A pair that could not be tested fails: no document in common, or a score that is infinite or undefined. So does
-        one of which either lacks answers: those that it has may be the easy ones. Empty where nothing is wrong.
-        """
-        if pair.has_too_many_missing:
-            return "too many documents have no value"
-        if margin is None or pair.margin is None:
-            return "worse beyond chance" if pair.is_worse else "could not be tested" if pair.p is None else ""
-        if pair.margin.is_not_worse is None:
-            return "the metric has no direction"
-        return "" if pair.margin.is_not_worse else f"not shown to be at most {margin:g} worse"
+    task: str
+    cell: str
+    first: str
+    second: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float
+    adjusted: float
+    test: str
+    n: int
+    clusters: int | None = None
+    level: float = 0.95

@@ -8,7 +8,6 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_multiple_choice
-from assay.core.matrices import CheckpointStep
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
@@ -16,9 +15,9 @@ from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
-from assay.core.studies import NO_PREDICTION, ChoiceQuestion, Study, StudyCell
 from assay.core.training import FitSpec
 from assay.run.events import Listener
+from assay.run.model_list import CheckpointStep
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.session import Session, run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
@@ -29,7 +28,8 @@ from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
-from assay.studies.methods import analysis as study
+from assay.studies.methods import methods_analysis as study
+from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, Study, StudyCell
 from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assay.core.comparisons import RankRange
 from assay.core.results import RequestCounts
 from assay.core.scores import Denominators, Estimate, FailureBounds
-from assay.core.studies import Comparison
+from assay.run.model_list import CheckpointStep
+from assay.stats.correlation import Correlation
+from assay.stats.ranking import Average, RankRange
+from assay.studies.paired.paired_values import Comparison
 
-# The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
-MIN_PAIRS_FOR_SIGNIFICANCE = 5
 # A task, a metric and the pipeline before it: what a number has to share with another to be compared with it.
 Key = tuple[str, str, str]
 
@@ -134,14 +134,6 @@ class ModelRun:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointStep:
-    """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
-
-    series: str
-    number: float
-
-
-@dataclass(frozen=True, slots=True)
 class Ranking:
     """Models in order, as far as the data can tell them apart.
 
@@ -160,14 +152,6 @@ class Ranking:
     comparisons: tuple[Comparison, ...]
     random: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Average:
-    """A mean over columns, each counted once, and the labels of these columns; None without one."""
-
-    value: float | None
-    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,28 +174,6 @@ class Standing:
     relative: Average
     bounded: Average
     win_rate: Average
-
-
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """How far two lists agree in order.
-
-    Attributes:
-        value: from −1 to 1; None below three pairs, or where one list is constant.
-        p: two-sided probability of a value so far from 0 if the lists had nothing to do with each other.
-        n: pairs.
-        method: of the p-value: `permutation` (all orders tried), `exact`, `t` or `normal`; `none` without a value.
-    """
-
-    value: float | None
-    p: float | None
-    n: int
-    method: str
-
-    @property
-    def has_too_few_pairs(self) -> bool:
-        """Whether even a perfect order of so few pairs would not be beyond chance: of four, 2 of 24 are perfect."""
-        return self.n < MIN_PAIRS_FOR_SIGNIFICANCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-from assay.core.comparisons import CompareOptions
 from assay.core.scores import Estimate
-from assay.core.studies import (
+from assay.stats import means, paired
+from assay.stats.clustered import clustered_mean
+from assay.stats.spread import chance_spread
+from assay.studies.methods.methods_values import (
     ALPHA,
     NO_PREDICTION,
     ChoiceQuestion,
-    Comparison,
     LengthBias,
     PositionCounts,
     PredictionChange,
@@ -22,12 +23,10 @@ from assay.core.studies import (
     Spread,
     StudyCell,
 )
-from assay.stats import means, paired
-from assay.stats.clustered import clustered_mean
-from assay.stats.spread import chance_spread
 from assay.studies.paired.differences import PairedComparison, compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import match_documents
 from assay.studies.paired.model_pairs import EntryFactory, to_comparison
+from assay.studies.paired.paired_values import CompareOptions, Comparison
 from assay.studies.paired.verdicts import with_verdicts
 
 Key = TypeVar("Key", bound=Hashable)
