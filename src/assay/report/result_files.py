@@ -20,7 +20,6 @@ from assay.core.atomic_files import atomic_write
 from assay.core.errors import AssayError, Fault, OutputError, UserError
 from assay.core.protocols import RendersPrompts
 from assay.core.results import Problem, RunResult, TaskResult
-from assay.report.lm_eval_results import plain, results_data, sample_lines
 from assay.report.safe_names import file_name, model_name
 
 Maker = Callable[[Path], object]
@@ -84,6 +83,8 @@ def written_results(
         log_samples: whether to write the samples too.
         audit: how answers were read, to be written with the results.
     """
+    from assay.report.lm_eval_results import plain, results_data, sample_lines  # most users of this module write tables
+
     when = datetime.now().isoformat().replace(":", "-")
     target = Path(output_path).expanduser()
     if target.suffix == ".json":

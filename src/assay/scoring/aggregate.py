@@ -9,8 +9,8 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
-from assay.core.metric_values import CUSTOM
 from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.recorded_values import CUSTOM
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
 from assay.core.scores import MetricResult, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring

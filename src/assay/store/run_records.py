@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.core.errors import Fault, StoreError, UnknownName, unknown_name
 from assay.core.fingerprints import Fingerprint
-from assay.core.metric_values import DocumentValues
+from assay.core.recorded_values import DocumentValues
 from assay.core.responses import Failure
 from assay.core.secrets import redacted, redacted_text, without_known
 from assay.store.database import Database

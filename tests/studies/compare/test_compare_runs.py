@@ -19,7 +19,7 @@ import pytest
 from assay.api import compare, evaluate, rescore
 from assay.core.errors import DataError, UnknownName, UserError
 from assay.core.fingerprints import Fingerprint
-from assay.core.metric_values import DocumentValues
+from assay.core.recorded_values import DocumentValues
 from assay.core.requests import Generation, Request
 from assay.core.responses import Failure, Logprob, Text
 from assay.store.run_records import FINISHED

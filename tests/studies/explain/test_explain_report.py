@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from assay.core.scores import Estimate
 from assay.studies.explain.explain_report import explanation_data, explanation_markdown, explanation_text
-from assay.studies.explain.explain_values import Cause, Explanation, Score, TaskExplanation
+from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation
+from assay.studies.paired.paired_values import Score
 
 FIRST = Score("odd", "acc", "none", Estimate(0.25, 0.1, 0.125, 0.5, 8, "wilson"))
 SECOND = Score("odd", "acc_norm", "strict", Estimate(0.5, 0.1, None, None, 8, "wilson"))

@@ -13,6 +13,11 @@ from assay.core.scores import Estimate
 from assay.scoring.metrics import value_types as reading
 from assay.stats import means
 
+# Aggregations that are the mean of one number per document.
+MEAN_AGGREGATIONS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
+# Those that read whole texts.
+CORPUS_METRICS = ("bleu", "chrf", "chrf++", "ter")
+
 
 class LmEvalStderr(Protocol):
     """Gives the standard error that lm-eval reports, and says how far its resamples have come."""

@@ -5,7 +5,6 @@ Takes a pair with its documents and records, gives sentences.
 
 from __future__ import annotations
 
-from assay.scoring.failure_bounds import difference_bounds, is_share_metric
 from assay.stats.clustered import FEW_CLUSTERS
 from assay.studies.compare.comparability import RecordedTask
 from assay.studies.paired.matching import MatchedPair
@@ -43,7 +42,11 @@ def bounds_of(
     Both runs must have been asked about the same documents, each of which has a value or failed.
     """
     asked = {task.entry["documents_fingerprint"] for task in tasks}
-    if not any(score.failed) or any(score.unanswered) or len(asked) > 1 or not is_share_metric(score.metric):
+    if not any(score.failed) or any(score.unanswered) or len(asked) > 1:
+        return None
+    from assay.scoring.failure_bounds import difference_bounds, is_share_metric  # few runs have failed documents
+
+    if not is_share_metric(score.metric):
         return None
     if not (match.first.is_share and match.second.is_share and match.first.is_known and match.second.is_known):
         return None

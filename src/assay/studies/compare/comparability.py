@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from assay.scoring.registry import METRICS, metric_definition
 from assay.stats.bootstrap import cluster_indices
 from assay.store.run_records import RunRecord
 from assay.studies.paired.matching import MatchedPair
@@ -196,21 +195,29 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
 
 
 def _scoring(first: RecordedTask, second: RecordedTask, metric: str, filter: str) -> list[RunDifference]:
-    rules = [_rule(task, metric, filter) for task in (first, second)]
-    names = [] if None in rules else _changed(rules[0] or {}, rules[1] or {})
+    rules = [rule for rule in (_rule(task, metric, filter) for task in (first, second)) if rule is not None]
+    if len(rules) == 2 and sum("aggregation" in rule for rule in rules) == 1:
+        rules = [{**_usual_aggregation(metric), **rule} for rule in rules]
+    names = _changed(rules[0], rules[1]) if len(rules) == 2 else []
     directions = [task.directions(metric, filter) for task in (first, second)]
     names += ["higher_is_better"] if all(directions) and directions[0] != directions[1] else []
     return [RunDifference(SCORING, f"scoring of {metric}: {_listed(names)}")] if names else []
 
 
 def _rule(task: RecordedTask, metric: str, filter: str) -> dict[str, Any] | None:
-    """A metric with its settings and filters; None in records that do not keep them."""
+    """A metric with its settings and filters as recorded; None in records that do not hold them."""
     scoring = task.entry.get("scoring")
     if scoring is None:
         return None
-    usual = {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
-    own = {**usual, **(scoring["metrics"].get(metric) or {})}
+    own = scoring["metrics"].get(metric) or {}
     return {**own, "filters": scoring["filters"].get(filter), "code": scoring.get("process")}
+
+
+def _usual_aggregation(metric: str) -> dict[str, Any]:
+    """A metric's aggregation where the task does not name one."""
+    from assay.scoring.registry import METRICS, metric_definition
+
+    return {"aggregation": metric_definition(metric).aggregation} if metric in METRICS else {}
 
 
 def _listed(names: list[str]) -> str:

@@ -8,24 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
-from assay.core.metric_values import BYPASS, CUSTOM, DocumentValues
-from assay.core.protocols import Task
+from assay.core.recorded_values import BYPASS, CUSTOM, DocumentValues
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
-from assay.run.events import Listener
-from assay.run.manifest import right_answer
-from assay.run.reopen import as_argument, python_call
-from assay.scoring.document_values import document_values
 from assay.stats.bootstrap import smallest_p
 from assay.stats.pooled import group_estimate
 from assay.store.run_records import FINISHED, RunRecord
-from assay.store.store import Store
 from assay.studies.compare.caveats import bounds_of, pair_remarks
 from assay.studies.compare.comparability import Overlap, RecordedTask, cluster_differences, differences
 from assay.studies.compare.compare_values import RunComparison, System, Uncompared
-from assay.studies.compare.reopened import prediction_agreement, with_questions
 from assay.studies.compare.systems import AT, check_options, find_systems, points_as_sizes, wanted_pairs
 from assay.studies.paired.bootstrap_tests import replicates_for
 from assay.studies.paired.differences import (
@@ -46,8 +40,13 @@ from assay.studies.paired.paired_values import (
     PairedScore,
     RankTable,
 )
-from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks
 from assay.studies.paired.verdicts import conclusion, rank_systems, ranking_table, with_verdicts
+
+if TYPE_CHECKING:
+    from assay.core.protocols import Task
+    from assay.run.events import Listener
+    from assay.store.store import Store
+    from assay.studies.paired.recorded_tasks import ReopenedTask
 
 _MOST_FAULTS = 8
 
@@ -68,6 +67,8 @@ class _ComparisonContext:
     def reopened(self, task: RecordedTask) -> ReopenedTask:
         """The task, reopened; its `reason` says why where that fails."""
         if task.record.id not in self.opened:
+            from assay.studies.paired.recorded_tasks import reopen_tasks  # most comparisons need only the records
+
             names = list(task.record.tasks)
             self.opened[task.record.id] = reopen_tasks(self.store, task.record, names, self.listener, self.given)
         return self.opened[task.record.id][task.name]
@@ -290,6 +291,8 @@ def _values(
             reason = f"its documents' values were not kept, and it cannot be reopened: {reopened.explanation}"
             context.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
             return None
+        from assay.scoring.document_values import document_values
+
         again = document_values(reopened.scoring, reopened.result, with_texts=True)
         own = [item for item in again if (item.metric, item.filter) == name]
     if not own or not is_comparable(own[0].aggregation):
@@ -364,6 +367,8 @@ def _missing(context: _ComparisonContext, task: RecordedTask) -> tuple[int, int]
 def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedScore) -> PairedScore:
     """The pair with the questions of its listed documents, or a remark that says why none are listed."""
     if score.flips:
+        from assay.studies.compare.reopened_runs import with_questions
+
         return with_questions(score, context.reopened(column.tasks[score.first]))
     if not score.n or score.wins == score.losses == 0:
         return score
@@ -375,6 +380,8 @@ def _with_prediction_agreement(
     context: _ComparisonContext, column: _TaskColumn, score: PairedScore, match: MatchedPair
 ) -> PairedScore:
     """The pair with the agreement of its picks, or a remark that says why there is none."""
+    from assay.studies.compare.reopened_runs import prediction_agreement
+
     sides = context.reopened(column.tasks[score.first]), context.reopened(column.tasks[score.second])
     documents = [
         (match.first.recorded.documents[mine], match.second.recorded.documents[theirs])
@@ -442,33 +449,31 @@ def _common(
     context: _ComparisonContext, one: RecordedTask, other: RecordedTask
 ) -> tuple[dict[int, int] | None, Overlap | None, tuple[str, ...]]:
     """The documents in common by their content, and whether they ask and expect the same."""
+    from assay.studies.compare.reopened_runs import common_documents
+
     sides = context.reopened(one), context.reopened(other)
     counts = f"{one.entry['documents']:,} and {other.entry['documents']:,} asked"
     where = f"runs {one.record.id} and {other.record.id}, {one.name}"
-    first, second = sides[0].built, sides[1].built
-    if first is None or second is None:
+    if any(reopened.built is None for reopened in sides):
         reasons = "; ".join(dict.fromkeys(reopened.reason for reopened in sides if reopened.reason))
         found = f"their documents are not the same ({counts}), and which are cannot be found: {reasons}"
         advice = f"{_recovery_advice(context, sides)}; or --force pairs documents by their place in the split"
         if not context.wish.force:
             context.refuse(Fault(where, found, "the same documents", advice))
         return None, None, ("the documents are not the same; they were paired by their place in the split",)
-    places = paired_documents(*sides)
-    if not places:
+    common = common_documents(sides[0], sides[1])
+    if common is None:
         advice = "Runs on other data say nothing about each other document by document"
         context.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
-    common = {first.documents[mine].id: second.documents[theirs].id for mine, theirs in places}
-    built = [(first.instances[mine], second.instances[theirs]) for mine, theirs in places]
-    same = Overlap(
-        all(main_requests(mine) == main_requests(theirs) for mine, theirs in built),
-        all(right_answer(mine) == right_answer(theirs) for mine, theirs in built),
-    )
-    return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
+    remark = f"other documents were asked ({counts}): the {len(common.places):,} in common are compared"
+    return common.places, common.overlap, (remark,)
 
 
 def _recovery_advice(context: _ComparisonContext, sides: tuple[ReopenedTask, ReopenedTask]) -> str:
     """What brings back the documents of two runs."""
+    from assay.run.reopen import as_argument, python_call
+
     if not any(reopened.needs_object for reopened in sides):
         return "Put the data back"
     lacking = [

@@ -17,7 +17,8 @@ from assay.scoring.aggregate import aggregate_task
 from assay.scoring.registry import METRICS, metric_definition
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.studies.explain import explain_values as kinds
-from assay.studies.explain.explain_values import Cause, Score
+from assay.studies.explain.explain_values import Cause
+from assay.studies.paired.paired_values import Score
 from assay.studies.paired.recorded_tasks import ReopenedTask, is_whole, main_requests, rescored_under
 from assay.studies.paired.text_diff import flat, request_lines, short
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from assay.studies.explain.explain_values import Cause, Explanation, Score, TaskExplanation, points_text
+from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
+from assay.studies.paired.paired_values import Score
 
 
 def explanation_data(explanation: Explanation) -> dict[str, Any]:

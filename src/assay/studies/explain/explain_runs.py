@@ -16,8 +16,9 @@ from assay.store.run_records import RunRecord
 from assay.store.store import Store
 from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.causes import TaskPair, find_causes
-from assay.studies.explain.explain_values import Cause, Explanation, Score, TaskExplanation, points_text
+from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
 from assay.studies.explain.token_diff import ModelAccess, token_cause
+from assay.studies.paired.paired_values import Score
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks, values_of
 
 _FAMILIES = {

@@ -9,21 +9,22 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.metric_values import Value
+from assay.core.recorded_values import Value
 from assay.core.scores import Estimate
-from assay.scoring.document_values import CORPUS_METRICS, MEAN_AGGREGATIONS
-from assay.scoring.metrics import resampled as resampling
 from assay.scoring.metrics import value_types as reading
-from assay.stats import absolute_gaps as gaps
-from assay.stats import agreement, bootstrap, confidence
+from assay.scoring.metrics.aggregations import CORPUS_METRICS, MEAN_AGGREGATIONS
+from assay.stats import agreement, bootstrap
 from assay.stats.means import LEVEL
 from assay.studies.paired.matching import MatchedPair, SystemEntry
 from assay.studies.paired.verdicts import REPLICATES
+
+if TYPE_CHECKING:
+    from assay.stats.absolute_gaps import GapNoise
 
 Floats = NDArray[np.float64]
 # How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
@@ -42,7 +43,7 @@ class BootstrapScore:
 
     value: float
     replicates: Floats
-    noise: gaps.GapNoise | None = None
+    noise: GapNoise | None = None
 
 
 def replicates_for(aggregation: str) -> int:
@@ -61,7 +62,9 @@ def bootstrap_difference_test(
     found, p = bootstrap.replicate_test(value, apart, n, clusters, level)
     if first.noise is None or second.noise is None or p is None:
         return found, p
-    return gaps.bootstrap_difference_test(found, first.noise, second.noise)
+    from assay.stats import absolute_gaps
+
+    return absolute_gaps.bootstrap_difference_test(found, first.noise, second.noise)
 
 
 def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[tuple[BootstrapScore, BootstrapScore]]:
@@ -96,8 +99,10 @@ def _bootstrap_scores(
     if n == 0:
         return [BootstrapScore(math.nan, np.empty(0)) for _ in systems]
     if aggregation in _GAP_STATISTICS:
+        from assay.stats.absolute_gaps import bootstrap_gaps
+
         contributions = [_GAP_STATISTICS[aggregation](values) for values in systems]
-        drawn = gaps.bootstrap_gaps(contributions, clusters, seed, replicates_for(aggregation))
+        drawn = bootstrap_gaps(contributions, clusters, seed, replicates_for(aggregation))
         return [_absolute_gap_score(own, sets) for own, sets in drawn]
     makers = [statistic_by_counts(aggregation, values) for values in systems]
     with np.errstate(over="ignore", invalid="ignore"):  # scores that are infinite or undefined are told as such
@@ -117,7 +122,9 @@ def _bootstrap_scores(
 
 def _absolute_gap_score(own: Floats, drawn: Floats) -> BootstrapScore:
     """A sum of gaps without their signs, with what noise does to it."""
-    return BootstrapScore(float(np.abs(own).sum()), np.abs(drawn).sum(axis=1), gaps.gap_noise(own, drawn))
+    from assay.stats.absolute_gaps import gap_noise
+
+    return BootstrapScore(float(np.abs(own).sum()), np.abs(drawn).sum(axis=1), gap_noise(own, drawn))
 
 
 def can_bootstrap(aggregation: str) -> bool:
@@ -174,7 +181,15 @@ def _counted(values: Sequence[Any], of_counts: Callable[[Floats, Floats], Floats
 
 
 def _matthews(values: Sequence[Any]) -> StatisticByCounts:
-    return _counted(reading.label_pairs(values), resampling.matthews_of_counts)
+    from assay.scoring.metrics.resampled import matthews_of_counts
+
+    return _counted(reading.label_pairs(values), matthews_of_counts)
+
+
+def _f1(values: Sequence[Any]) -> StatisticByCounts:
+    from assay.scoring.metrics.resampled import f1_of_counts
+
+    return _counted(values, f1_of_counts)
 
 
 def _gaps(parts: Floats, weights: Floats) -> StatisticByCounts:
@@ -190,18 +205,24 @@ def _gaps(parts: Floats, weights: Floats) -> StatisticByCounts:
 
 
 def _gaps_of(name: str, values: Sequence[Any]) -> tuple[Floats, Floats]:
-    return resampling.GAP_STATISTICS[name](np.asarray(values, dtype=np.float64))
+    from assay.scoring.metrics.resampled import GAP_STATISTICS
+
+    return GAP_STATISTICS[name](np.asarray(values, dtype=np.float64))
 
 
 def _adaptive(values: Sequence[Any]) -> tuple[Floats, Floats]:
+    from assay.stats.confidence import gap_contributions
+
     sure, hit = np.asarray(values, dtype=np.float64).T
-    return confidence.gap_contributions(sure, hit), np.ones(len(sure))
+    return gap_contributions(sure, hit), np.ones(len(sure))
 
 
 def _by_confidence(measure: str, values: Sequence[Any]) -> StatisticByCounts:
+    from assay.stats.confidence import measure_by_counts
+
     columns = np.asarray(values, dtype=np.float64).T
     coverage = float(columns[2][0]) if len(columns) > 2 else None
-    return confidence.measure_by_counts(columns[0], columns[1], measure, coverage)
+    return measure_by_counts(columns[0], columns[1], measure, coverage)
 
 
 def _kappa(values: Sequence[Any]) -> StatisticByCounts:
@@ -235,7 +256,7 @@ _STATISTICS: dict[str, Callable[[Sequence[Any]], StatisticByCounts]] = {
     "perplexity": _perplexity,
     "median": partial(_median, is_upper=True),
     "median_of_known": partial(_median, is_upper=False),
-    "f1": partial(_counted, of_counts=resampling.f1_of_counts),
+    "f1": _f1,
     "matthews_corrcoef": _matthews,
     "cohen_kappa": _kappa,
     "auroc": partial(_by_confidence, "auroc"),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.scores import Estimate
-from assay.scoring.document_values import MEAN_AGGREGATIONS
+from assay.scoring.metrics.aggregations import MEAN_AGGREGATIONS
 from assay.stats import agreement, bootstrap, means, paired, power
 from assay.stats.clustered import clustered_error
 from assay.stats.sign_flip import SignFlipTest

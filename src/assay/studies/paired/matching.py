@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.metric_values import DocumentValues, Value
+from assay.core.recorded_values import DocumentValues, Value
 from assay.core.scores import Estimate
-from assay.scoring.document_values import MEAN_AGGREGATIONS
-from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.metrics.aggregations import AGGREGATIONS, MEAN_AGGREGATIONS
 from assay.stats.bootstrap import cluster_indices
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.core.metric_values import DocumentValues
+from assay.core.recorded_values import DocumentValues
 from assay.studies.paired.matching import SystemEntry
 from assay.studies.paired.paired_values import Comparison, OverallScore, PairedScore
 

@@ -54,6 +54,16 @@ class CompareOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Score:
+    """A number of a run: which task, metric and pipeline, and its estimate."""
+
+    task: str
+    metric: str
+    filter: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class EffectSize:
     """How large a difference is, free of the metric's unit: `odds_ratio` (wins per loss) or `d_z`."""
 

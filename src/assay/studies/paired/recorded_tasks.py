@@ -29,7 +29,7 @@ from assay.run.session import Session
 from assay.scoring.document_scorer import document_scorer
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
-from assay.studies.explain.explain_values import Score
+from assay.studies.paired.paired_values import Score
 from assay.tasks.lm_eval.task import LmEvalTask
 
 _NO_REQUESTS = Executed({}, {}, 0, 0.0)

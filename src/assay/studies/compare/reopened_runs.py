@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from assay.core.requests import Generation, Instance, Loglikelihood, untruncated_prompt
+from assay.run.manifest import right_answer
 from assay.run.predictions import gold_choices_of, predictions_of
+from assay.studies.compare.comparability import Overlap
 from assay.studies.paired.differences import label_agreement
 from assay.studies.paired.paired_values import Agreement, PairedScore
-from assay.studies.paired.recorded_tasks import ReopenedTask
+from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents
 
 # The question stands at the end, behind the few-shot examples.
 _LETTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CommonDocuments:
+    """Documents that two runs have in common: id in the first → id in the second, and whether both ask the same."""
+
+    places: dict[int, int]
+    overlap: Overlap
+
+
+def common_documents(first: ReopenedTask, second: ReopenedTask) -> CommonDocuments | None:
+    """The documents in common by their content; None where there is none, or a run could not be reopened."""
+    places = paired_documents(first, second)
+    if first.built is None or second.built is None or not places:
+        return None
+    instances = [(first.built.instances[mine], second.built.instances[theirs]) for mine, theirs in places]
+    return CommonDocuments(
+        {first.built.documents[mine].id: second.built.documents[theirs].id for mine, theirs in places},
+        Overlap(
+            has_same_requests=all(main_requests(mine) == main_requests(theirs) for mine, theirs in instances),
+            has_same_targets=all(right_answer(mine) == right_answer(theirs) for mine, theirs in instances),
+        ),
+    )
 
 
 def with_questions(score: PairedScore, reopened: ReopenedTask) -> PairedScore:
