@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from assay.studies.compare.compare_values import RunComparison
     from assay.studies.explain.explain_values import Explanation
     from assay.studies.matrix.matrix_values import Matrix
-    from assay.studies.methods.evaluate_methods import EvaluatedModel, StudyOptions
-    from assay.studies.methods.methods_values import Study
+    from assay.studies.methods.evaluate_methods import EvaluatedModel, MethodsOptions
+    from assay.studies.methods.methods_values import MethodsStudy
 
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
 # Where the store is: a file, the user's own when None, `:memory:` for none, or a store that is open already.
@@ -206,7 +206,7 @@ def study_methods(
     needs: Sequence[RequiredPackage] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
-) -> Study:
+) -> MethodsStudy:
     """Every way of picking an answer on the same answers, side by side.
 
     Args:
@@ -220,13 +220,13 @@ def study_methods(
         listener: is told what happens.
         **settings: as on the command line, see `Settings`; `model_args` are for models without settings of their own.
     """
-    from assay.studies.methods import methods as studies
+    from assay.studies.methods import evaluate_methods as studies
 
     _check_whole(settings)
     _check_study(settings)
     given = _split_tasks(tasks)
     chat = bool(settings.get("apply_chat_template"))
-    options = studies.read_study_options(styles, methods, phrase, settings.get("rotations", False), chat)
+    options = studies.read_methods_options(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
     evaluated_models = _evaluated_models(models, given, options, plain)
     with _store(store) as opened:
@@ -261,13 +261,16 @@ def _check_study(settings: Settings) -> None:
 
 
 def _evaluated_models(
-    models: str | Model | Sequence[str | Model], tasks: Sequence[str | Task], options: StudyOptions, settings: Settings
+    models: str | Model | Sequence[str | Model],
+    tasks: Sequence[str | Task],
+    options: MethodsOptions,
+    settings: Settings,
 ) -> list[EvaluatedModel]:
     """The models of a study under names that tell them apart."""
-    from assay.studies.methods.evaluate_methods import EvaluatedModel, with_study_options
+    from assay.studies.methods.evaluate_methods import EvaluatedModel, with_methods_options
 
     rows = model_rows(models, settings)
-    specs = [with_study_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
+    specs = [with_methods_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
     return [EvaluatedModel(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
 
 

@@ -13,7 +13,6 @@ from assay.core.requests import Classification, Generation, Loglikelihood, Reque
 from assay.core.responses import Failure, LabelScores
 from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, Scoring
 from assay.studies.matrix.matrix_tables import markdown
-from assay.studies.methods.evaluate_methods import named_notices
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
 
@@ -270,12 +269,6 @@ def test_notices_name_the_models_that_they_are_about() -> None:
         "fails: 4 requests failed (too_long: 9 tokens)",
         "fails: toy_choice: 1 of 4 documents failed and count in no score (3 do)",
     ]
-
-
-def test_a_notice_of_some_models_names_these() -> None:
-    message = {"a": ["x", "y", "y"], "b": ["y"], "c": ["y", "z"], "d": []}
-    assert named_notices(message) == ["a: x", "a, b, c: y", "c: z"]
-    assert named_notices({"a": ["x"]}) == ["a: x"]
 
 
 def test_documents_in_clusters_are_tested_by_cluster() -> None:

@@ -12,7 +12,7 @@ from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
 from assay.scoring.scorers.choice_methods import METHODS
-from assay.studies.methods.methods_values import Study
+from assay.studies.methods.methods_values import MethodsStudy
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 # Choices as they are scored, each with: tokens, log-likelihood after the question, alone, and after "Answer:".
@@ -58,7 +58,7 @@ doc_to_target: right
     return tmp_path
 
 
-def made(folder: Path, *models: ScriptedModel, tasks: str = "heavy", **settings: object) -> Study:
+def made(folder: Path, *models: ScriptedModel, tasks: str = "heavy", **settings: object) -> MethodsStudy:
     given = list(models) or [ScriptedModel(likelihoods)]
     return study_methods(given, tasks, store=":memory:", include_path=str(folder), **settings)  # type: ignore[arg-type]
 

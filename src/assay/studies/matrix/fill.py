@@ -37,9 +37,8 @@ from assay.store.store import Store
 from assay.studies.matrix.columns import shown_cells
 from assay.studies.matrix.matrix_analysis import make_matrix
 from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell, ModelRun
-from assay.studies.methods import methods_analysis as study
-from assay.studies.methods.evaluate_methods import EvaluatedModel, named_notices, run_notices
-from assay.studies.methods.methods_values import ChoiceQuestion
+from assay.studies.methods.evaluate_methods import EvaluatedModel
+from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
 from assay.tasks.selection import Selection, Wanted
 
 _SEED = 1234
@@ -391,7 +390,6 @@ def _chance(leaf: TaskResult, metric: MetricResult) -> tuple[float | None, int]:
     instances = [item.instance for item in leaf.answered if item.document.id in counted]
     if not instances or not all(instance.choices for instance in instances):
         return None, len(instances)
-    questions = [ChoiceQuestion(instance.gold_indices, tuple(map(len, instance.choices))) for instance in instances]
-    # A text that is to be written is at no place among the choices.
-    is_placed = all(isinstance(place, int) for question in questions for place in question.right)
-    return study.chance(questions) if is_placed else None, len(instances)
+    if not all(isinstance(place, int) for instance in instances for place in instance.gold_indices):
+        return None, len(instances)  # a text that is to be written is at no place among the choices
+    return random_accuracy((instance.gold_indices, len(instance.choices)) for instance in instances), len(instances)

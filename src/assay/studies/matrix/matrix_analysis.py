@@ -30,9 +30,9 @@ from assay.studies.matrix.matrix_values import (
 )
 from assay.studies.paired.differences import PairedComparison, compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import match_documents
-from assay.studies.paired.model_pairs import EntryFactory, to_comparison
 from assay.studies.paired.over_tasks import overall_scores
 from assay.studies.paired.paired_values import CompareOptions, Comparison, RankedSystem
+from assay.studies.paired.several_models import EntryFactory, to_comparison
 from assay.studies.paired.verdicts import rank_systems, with_verdicts
 
 Cells = dict[tuple[str, Key], MatrixCell]

@@ -14,9 +14,9 @@ from assay.report.safe_names import printable
 from assay.report.sections import Section, p_value, percent, section_markdown
 from assay.report.tables import bounds_text, format_number
 from assay.stats.correlation import MIN_PAIRS_FOR_SIGNIFICANCE, Correlation
+from assay.stats.power import ALPHA
 from assay.studies.matrix.matrix_values import CorrelationPair, Matrix, MatrixCell, MatrixColumn, Ranking, Standing
 from assay.studies.matrix.standings import NONE, ranks, score_text, standings
-from assay.studies.methods.methods_values import ALPHA
 
 _CHANCE = "picking at random"
 _ALL = "all"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from assay.core.scores import Estimate, FailureBounds
 from assay.report.sections import Section, percent
 from assay.report.tables import bounds_text, format_number
+from assay.stats.power import ALPHA
 from assay.stats.ranking import Average
 from assay.studies.matrix.matrix_values import Matrix, Ranking, Standing
-from assay.studies.methods.methods_values import ALPHA
 
 NONE = "–"
 _MOST_LISTED = 12

@@ -13,12 +13,10 @@ from assay.studies.paired.paired_values import Comparison
 
 # No choice was picked: what a model wrote names none of them.
 NO_PREDICTION = -1
-# A difference whose corrected p-value is below this is beyond chance.
-ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class StudyCell:
+class MethodsCell:
     """One model on one task, asked in one style, picked by one method.
 
     Attributes:
@@ -163,7 +161,7 @@ class PositionCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class MethodsStudy:
     """Everything that one study of methods found.
 
     Attributes:
@@ -188,7 +186,7 @@ class Study:
     models: tuple[str, ...]
     tasks: tuple[str, ...]
     styles: tuple[str, ...]
-    cells: tuple[StudyCell, ...]
+    cells: tuple[MethodsCell, ...]
     questions: Mapping[str, ChoiceQuestion] = field(repr=False)
     chances: Mapping[str, float]
     spreads: tuple[Spread, ...]

@@ -1,10 +1,12 @@
-"""Models of a matrix or study, paired as `assay compare` pairs runs: documents by name, each with its cluster."""
+"""What studies of several models share: models paired document by document, random accuracy, notices by model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from assay.core.plural import plural
 from assay.core.recorded_values import DocumentValues
+from assay.core.results import RunResult
 from assay.studies.paired.matching import SystemEntry
 from assay.studies.paired.paired_values import Comparison, OverallScore, PairedScore
 
@@ -36,3 +38,40 @@ def to_comparison(pair: PairedScore | OverallScore, task: str, cell: str) -> Com
     p, adjusted = (1.0 if found is None else found for found in (pair.p, pair.adjusted))
     names = (task, cell, pair.first, pair.second)
     return Comparison(*names, value, low, high, p, adjusted, pair.test, gap.n, gap.clusters, gap.level)
+
+
+def random_accuracy(choices: Iterable[tuple[Collection[int], int]]) -> float | None:
+    """Accuracy of picking at random; None without documents.
+
+    Args:
+        choices: per document, the places of its right choices and how many choices it has.
+    """
+    shares = []
+    for right, size in choices:
+        shares.append(len({place for place in right if 0 <= place < size}) / size if size else 0.0)
+    return sum(shares) / len(shares) if shares else None
+
+
+def run_notices(result: RunResult) -> Iterator[str]:
+    """What a run of one of several models says: its notices, and what failed."""
+    yield from result.notices
+    for kind, (count, example) in result.failures.items():
+        yield f"{plural(count, 'request')} failed ({kind}: {example})"
+    for problem in result.problems:
+        yield f"not scored: {problem.text}"
+
+
+def named_notices(notices_by_model: Mapping[str, Iterable[str]]) -> list[str]:
+    """Every notice once, with the models that it is about.
+
+    Args:
+        notices_by_model: model → what its run says; models whose run says nothing, too.
+    """
+    about: dict[str, list[str]] = {}
+    for label, texts in notices_by_model.items():
+        for text in dict.fromkeys(texts):
+            about.setdefault(text, []).append(label)
+    return [
+        f"{'all models' if len(labels) == len(notices_by_model) > 1 else ', '.join(labels)}: {text}"
+        for text, labels in about.items()
+    ]
