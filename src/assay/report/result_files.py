@@ -23,7 +23,7 @@ from assay.core.results import Problem, RunResult, TaskResult
 from assay.report.safe_names import file_name, model_name
 
 Maker = Callable[[Path], object]
-_AFTER_A_RUN = "Every answer is safe in the store: run the same command with another --output_path"
+_AFTER_A_RUN = "All answers are stored: rerun the command with another --output_path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def write_results(
 def written_results(
     result: RunResult, output_path: str | Path, log_samples: bool, audit: Mapping[str, Any] | None = None
 ) -> WrittenFiles:
-    """Writes the result file, and the sample files when asked.
+    """Writes the result file, and the sample files where `log_samples` is set.
 
     Args:
         result: the run.
@@ -115,12 +115,12 @@ def written_results(
 
 
 def sample_notices(result: RunResult) -> list[str]:
-    """What users of the sample files should know: where conversations stand as messages, not as the model's text."""
+    """Notices about sample files: where conversations are messages and not the model's rendered text."""
     if not result.spec.options.chat.apply or isinstance(result.model, RendersPrompts):
         return []
     found = "sample files hold messages instead of rendered prompts, so prompt_hash is not lm-eval's"
     why = "only the run's model renders them, and it is not opened here" if "parent" in result.manifest else ""
-    advice = "repeat the command of the run to get them: its answers are known"
+    advice = "rerun the command of the run to get them: its answers are stored"
     return [f"{found}: {why}; {advice}" if why else f"{found}: the model has no chat template of its own"]
 
 

@@ -112,7 +112,8 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
     assert not versus(base, run(SIZE, "c")).is_worse()
     assert pair.bounds == (-0.75, 0.0)
     message = (
-        "failed, counted in neither score: 9 of b; counted as wrong or right, the difference is from -75.0 to 0 points"
+        "failed and counted in neither score: 9 of b; with them counted as wrong or right, "
+        "the difference is from -75.0 to 0 points"
     )
     assert any(remark.startswith(message) for remark in pair.remarks)
 
@@ -166,7 +167,7 @@ def test_records_of_before_are_reopened(run: Run, versus: Versus, tmp_path: Path
 
 def test_other_shots_are_refused_unless_they_are_the_point(run: Run, versus: Versus) -> None:
     runs = run(4, "a"), run(4, "a", num_fewshot=2)
-    message = r"not comparable: num_fewshot: 0 → 2 \(shots\).*If that is the point, add --across model,shots"
+    message = r"not comparable: num_fewshot: 0 → 2 \(shots\).*To compare them all the same, add --across model,shots"
     with pytest.raises(DataError, match=message):
         versus(*runs)
     (pair,) = versus(*runs, across=["shots"]).pairs
@@ -294,8 +295,8 @@ def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> N
     runs = run(2, "a", limit=5), run(10, "b")
     (pair,) = versus(*runs).pairs
     assert (pair.n, pair.left_out, pair.wins) == (5, (0, 7), 3)
-    assert pair.remarks[0] == "other documents were asked (5 and 12 asked): the 5 in common are compared"
-    assert pair.remarks[1] == "left out, without a value in both: 0 of a, 7 of b"
+    assert pair.remarks[0] == "the runs evaluated different documents (5 and 12): compared on the 5 in common"
+    assert pair.remarks[1] == "left out because only one run has a value: 0 of a, 7 of b"
     shutil.rmtree(folder)
     with pytest.raises(DataError, match=r"which are cannot be found: .*--force pairs documents by their place"):
         versus(*runs)
@@ -329,7 +330,7 @@ def test_ways_of_asking_are_no_more_documents_in_the_table_over_all(
     one, _, whole = ({place.label: place.estimate.stderr for place in table.places} for table in found.tables)
     assert whole == pytest.approx(one)
     assert found.overall[0].verdict.startswith(
-        "Over 2 ways of asking odd, each counted once, for these 2 prompts of odd alone, no difference"
+        "Over 2 variants of odd, each counted once, for these 2 prompts of odd alone, no difference"
     )
 
 
@@ -414,7 +415,7 @@ def test_corpus_metrics_are_reopened_for_their_texts(run: Run, versus: Versus, f
     assert pair.scores[0].value is not None and pair.scores[1].value is not None
     assert pair.difference.value == pytest.approx(pair.scores[1].value - pair.scores[0].value)
     shutil.rmtree(folder)
-    with pytest.raises(DataError, match=r"chrf: its documents' values were not kept, and it cannot be reopened"):
+    with pytest.raises(DataError, match=r"chrf: its per-document values are not recorded, and the run cannot"):
         versus(*runs)
 
 
@@ -550,7 +551,7 @@ def test_documents_that_a_stopped_run_did_not_get_to_have_not_failed(
 def test_a_run_that_stopped_by_its_scores_is_remarked(run: Run, versus: Versus) -> None:
     base = run(0, "a")
     (pair,) = versus(base, run(SIZE, "b", until_decided=base)).pairs
-    assert "b stopped once its scores told enough (--until_decided)" in " ".join(pair.remarks)
+    assert "b stopped early (--until_decided)" in " ".join(pair.remarks)
 
 
 def recorded(
@@ -606,8 +607,8 @@ def test_infinite_values_are_told(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         names = [recorded(store, "a", [1.0, math.inf, 2.0], "mean_of_known"), recorded(store, "b", [1.0, 2.0, 3.0])]
     assert compare(*names, store=tmp_path / "s.db").pairs[0].remarks == (
-        "left out, without a value in both: 1 of a, 1 of b",
-        "1 document of a has no finite value: a gate (--fail_if_worse) fails with so many",
+        "left out because only one run has a value: 1 of a, 1 of b",
+        "1 document of a has no finite value: too many for --fail_if_worse",
         "1 of those of a are infinite: with them, so is its score",
     )
 
@@ -687,4 +688,4 @@ def test_written_answers_without_choices_have_no_picks(run: Run, versus: Versus,
     )
     (pair,) = versus(run(2, "a"), run(10, "b"), picks=True).pairs
     assert pair.picks is None and pair.agreement is not None
-    assert "no document has a pick in both runs" in pair.remarks[-1]
+    assert "no document has a prediction in both runs" in pair.remarks[-1]

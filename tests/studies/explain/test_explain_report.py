@@ -26,7 +26,7 @@ def test_the_text_has_scores_flips_causes_and_an_end() -> None:
         "- first:  acc 0.2500 (0.1250 … 0.5000), n = 8",
         "- second: acc_norm (strict) 0.5000, n = 8",
         "- difference: +25.00 points",
-        "- of 8 documents that both scored, 3 are better in the second, 1 worse",
+        "- of 8 documents that both scored, 3 are better in the second run, 1 worse",
         "",
         "prompts: one differs",
         "    -a·b⏎",

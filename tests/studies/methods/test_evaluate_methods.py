@@ -253,9 +253,7 @@ def test_a_conversation_has_no_whole_prompt(folder: Path, tmp_path: Path) -> Non
 def test_cut_examples_have_no_whole_prompt(folder: Path) -> None:
     study = made(folder, styles=["own", "metaicl"])
     assert "opencompass" not in {cell.method for cell in study.cells}
-    assert study.notices[0] == (
-        "opencompass was left out: the whole prompt of cut examples is known to the model alone"
-    )
+    assert study.notices[0] == ("opencompass was left out: only the model knows the whole prompt of cut examples")
     with pytest.raises(UserError, match="reads the whole prompt, which with cut examples"):
         made(folder, styles=["metaicl"], methods=["opencompass"])
 

@@ -147,6 +147,6 @@ def test_several_styles_have_a_figure_each_and_one_over_all(tmp_path: Path) -> N
 
 
 def test_a_panel_that_the_study_lacks_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nothing of this study is called token.*one of raw@own, byte@own"):
+    with pytest.raises(UserError, match=r"the methods study has no token.*one of raw@own, byte@own"):
         write_figures(study("a"), tmp_path, ["token"], "svg")
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,6 @@
-"""May two recorded tasks be compared? Says what differs between them besides the documents, and on which axis.
+"""Comparability of two recorded tasks: what differs between them besides the documents, by axis.
 
-Takes records, gives differences in words. Digests in the manifests decide; definitions and settings only name causes.
+In: records. Out: differences in words. Digests in the manifests decide; definitions and settings only name causes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RecordedTask:
 
     @property
     def has_prompt(self) -> bool:
-        """Whether it was asked in one of several prompts; what else stands behind `@` in its name is a style."""
+        """Whether it uses one of several prompts; anything else after `@` in its name is a style."""
         return bool((self.entry.get("config") or {}).get("prompt"))
 
     @property
@@ -85,8 +85,8 @@ class Overlap:
     """Documents that two tasks have in common, where they are not all.
 
     Attributes:
-        asks_the_same: whether they are asked in the same words.
-        expects_the_same: whether their right answers are the same.
+        has_same_requests: whether their requests are the same.
+        has_same_targets: whether their right answers are the same.
     """
 
     has_same_requests: bool
@@ -103,7 +103,7 @@ def differences(
         second: the other.
         metric: what is compared.
         filter: its pipeline.
-        overlap: what is known of the documents in common; None where both asked all the same, so that digests tell.
+        overlap: what is known of the common documents; None where the documents are the same, so that digests decide.
     """
     if overlap is None:
         same = first.entry["prompts_fingerprint"] == second.entry["prompts_fingerprint"]
@@ -112,7 +112,7 @@ def differences(
     found += _version(first, second)
     prompts = [] if overlap.has_same_requests else _prompts(first, second)
     found += prompts
-    # But for examples, other prompts may number or word the same answers otherwise: their definitions are told then.
+    # Other prompts may number or word the same answers differently: their definitions are reported then.
     if not overlap.has_same_targets and all(item.axis == SHOTS for item in prompts):
         names = _changed(*map(_target, (first, second)))  # none where only the code behind a name has changed
         found += [RunDifference(SCORING, "right answers" + (f": {_listed(names)}" if names else ""))]

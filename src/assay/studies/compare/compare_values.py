@@ -38,13 +38,13 @@ class RunComparison:
     """Two or more runs compared.
 
     Attributes:
-        wish: what was asked for.
+        wish: the options.
         systems: the runs, in the order given.
         pairs: every two systems that were compared, task by task.
         overall: the same over all tasks, where there are several.
         tables: ranks, where three or more systems were compared with each other.
         tests: how many tests were corrected for.
-        notices: what else the reader ought to know, in words.
+        notices: further information for the reader.
         verdict: one sentence.
         uncompared: tasks and metrics that were left out.
     """
@@ -68,7 +68,7 @@ class RunComparison:
         return bool(self.failure(pair, margin))
 
     def failure(self, pair: PairedScore, margin: float | None = None) -> str:
-        """Why a pair fails: its second is worse beyond chance, or, with a margin, not shown to be no worse than that.
+        """Why a pair fails: its second run is worse beyond chance, or, with a margin, not shown to be non-inferior.
 
         A pair that could not be tested fails: no document in common, or a score that is infinite or undefined. So does
         one of which either lacks answers: those that it has may be the easy ones. Empty where nothing is wrong.

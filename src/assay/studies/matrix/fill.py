@@ -1,4 +1,4 @@
-"""A matrix: every model is run once over all tasks; answers that the store has are not asked for again.
+"""Fills a matrix: runs every model once over all tasks; stored answers are reused.
 
 In: models and tasks. Out: a score per model and task. A model that fails leaves its cells empty, with the reason.
 """
@@ -79,7 +79,7 @@ def fill_matrix(
         tasks: names or task objects.
         metrics: metrics to show, the first that a task has; where it has none, the one that most models have.
         store: open store.
-        listener: is told what happens.
+        listener: receives the events.
     """
     # Faults of tasks concern all models alike: they are raised before any model is opened.
     catalog = open_catalog(evaluated_models[0].spec.include_path)
@@ -120,7 +120,7 @@ def fill_matrix(
 
 
 def _joined(notices: Iterable[str]) -> list[str]:
-    """Every notice once; tasks that were asked in part, by runs of their own, in one line."""
+    """Every notice once; tasks evaluated in part, by separate runs, in one line."""
     listed = list(dict.fromkeys(notices))
     limited = [name for text in listed if text.startswith(LIMITED) for name in text.removeprefix(LIMITED).split(", ")]
     others = [text for text in listed if not text.startswith(LIMITED)]
@@ -234,7 +234,7 @@ def _trained(
 
 
 def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:
-    """The run over the tasks that a model can be asked about; its record names these alone."""
+    """The run over the tasks that a model supports; its record names these alone."""
     if not is_whole:
         spec, names = session.spec, tuple(task.card.name for task in tasks)
         chosen = spec.samples and {name: spec.samples[name] for name in names if name in spec.samples}
@@ -243,7 +243,7 @@ def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_who
 
 
 def _unsupported_tasks(model: Model, tasks: Sequence[Task], evaluated_model: EvaluatedModel) -> dict[str, str]:
-    """Task → why this model cannot be asked about it."""
+    """Task → why this model does not support it."""
     found = {}
     for task in tasks:
         try:
@@ -259,7 +259,7 @@ def _notices(result: RunResult) -> Iterator[str]:
     others = [task for task in result.tasks if task.card.num_fewshot != wanted]
     if wanted is not None and others:
         listed = ", ".join(f"{task.name} ({task.card.num_fewshot})" for task in others)
-        yield f"not {wanted} examples per prompt but the task's own number: {listed}"
+        yield f"the task's own number of few-shot examples instead of {wanted}: {listed}"
 
 
 # One model on one task
@@ -271,7 +271,7 @@ def _cells(
     """Every score of a model on a task or group, in the order of its metrics; or why there is none."""
     missing = [unsupported[name] for name in unit.tasks if name in unsupported]
     if missing or result is None:
-        yield MissingCell(label, unit.name, missing[0] if missing else "nothing was asked")
+        yield MissingCell(label, unit.name, missing[0] if missing else "nothing was evaluated")
         return
     leaves = [result.task(name) for name in unit.tasks]
     lost = [leaf.problem.text for leaf in leaves if leaf.problem is not None and not leaf.metrics]
@@ -348,9 +348,9 @@ def _values(leaves: Sequence[TaskResult], metric: MetricResult, group: GroupSpec
 
 
 def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
-    """Task → what its documents are named by: its family, so that they have one name in whatever way they are asked.
+    """Task → what its documents are named by: its family, so that they have one name in all variants.
 
-    A group may hold several ways of asking one task, whose documents have to be told apart.
+    A group may hold several variants of one task, whose documents must be distinguished.
     """
     families = {leaf.name: task_family(leaf.name) for leaf in leaves}
     ways = Counter(families.values())
@@ -358,7 +358,7 @@ def _names(leaves: Sequence[TaskResult]) -> dict[str, str]:
 
 
 def _clusters(leaves: Sequence[TaskResult], documents: Iterable[str]) -> tuple[str, ...] | None:
-    """The cluster of every document, each family's for themselves; None where each document stands for itself.
+    """The cluster of every document, each family's for themselves; None without clusters.
 
     In a column with several ways of asking one task, a document and its likes are one cluster.
     """

@@ -130,7 +130,7 @@ def _splits(matrix: Matrix) -> Iterator[str]:
     for name in dict.fromkeys(column.name for column in matrix.columns if column.is_split):
         first, *others = [column.title for column in matrix.columns if column.name == name]
         note = f"{name} has several columns, because its models have different metrics: {', '.join((first, *others))}"
-        yield f"{note}. A – stands where a model lacks the metric; averages count {first} only."
+        yield f"{note}. – marks a model without the metric; averages count {first} only."
 
 
 def _failed_notes(matrix: Matrix) -> Iterator[str]:
@@ -286,7 +286,7 @@ CSV_HEADINGS = (
 
 
 def csv_text(matrix: Matrix) -> str:
-    """One line per cell, full digits; nothing stands for what is not known."""
+    """One line per cell with all digits; unknown values are empty."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_HEADINGS, lineterminator="\n", restval="")
     writer.writeheader()

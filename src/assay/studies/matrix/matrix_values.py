@@ -1,4 +1,4 @@
-"""A matrix: what several models score on several tasks, and what the scores say of models and tasks."""
+"""Values of a matrix: scores of several models on several tasks, ranks, correlations."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ class MatrixCell:
     Attributes:
         estimate: the score.
         baseline: what picking at random scores on the documents that count; None where that is not defined.
-        asked: digest of the documents asked about: two cells of one column are comparable where it is the same.
-        documents: the documents that count, as `task#id`, the task without the way in which it is asked: columns that
-            ask the same documents have the same names. Empty where the metric is no mean over documents.
+        asked: digest of the evaluated documents: two cells of one column are comparable where it is the same.
+        documents: the documents that count, as `task#id`, the task without its variant: columns of
+            the same documents have the same names. Empty where the metric is not a mean over documents.
         values: their values.
-        clusters: the cluster of each; None where each document stands for itself.
+        clusters: the cluster of each; None without clusters.
         denominators: what became of the documents.
         bounds: the score with failed documents counted; None where none failed.
         part: of a group's score, the tasks that it is the mean of, where others have no such metric; empty for all.
-        is_style: whether what stands behind `@` in the task's name is a style, chosen on purpose, and not a prompt.
+        is_style: whether the part after `@` in the task's name is a style, chosen on purpose, and not a prompt.
     """
 
     model: str
@@ -142,7 +142,7 @@ class Ranking:
         ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
         letters: model → letters; two models that share one cannot be told apart. All empty where too many were needed.
         comparisons: every two models on the same documents.
-        random: over all tasks, ways of asking that are taken as a sample of many: `5 prompts of sst2`.
+        random: over all tasks, variants taken as a random sample: `5 prompts of sst2`.
         fixed: those for which alone the ranks hold.
     """
 
@@ -208,11 +208,11 @@ class Matrix:
         standings: per model, over all tasks.
         common: labels of the columns that `Standing.common` is over: shares that all models have.
         rankings: per column that has paired tests, and last over all of them.
-        task_links: between columns, over models; signs are turned so that agreement is positive.
-        model_links: between models, over columns that are shares.
-        runs: the run of each model that could be asked.
+        task_correlations: between columns, over models; signs are turned so that agreement is positive.
+        model_correlations: between models, over columns that are shares.
+        runs: the run of each model that has one.
         steps: model → its step, for checkpoints of a training run.
-        notices: what the user ought to know.
+        notices: further information for the reader.
     """
 
     models: tuple[str, ...]

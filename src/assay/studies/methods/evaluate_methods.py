@@ -53,14 +53,14 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedModel:
-    """A model of a study or matrix.
+    """A model of a methods study or matrix.
 
     Attributes:
         label: its short name.
         spec: its run.
         model: the model itself where one was given.
         step: its place in a training run.
-        fit: how it is trained first; None for a model that is asked as it is.
+        fit: how it is trained first; None for a model that is evaluated as it is.
         fits_together: whether it is trained once on all tasks, and not for every column by itself.
     """
 
@@ -74,7 +74,7 @@ class EvaluatedModel:
 
 @dataclass(frozen=True, slots=True)
 class MethodsOptions:
-    """What a study compares.
+    """What a methods study compares.
 
     Attributes:
         styles: prompt styles.
@@ -115,11 +115,11 @@ def study_methods(
     """Runs every model and compares what the methods make of its answers.
 
     Args:
-        subjects: the models.
+        evaluated_models: the models.
         tasks: names or task objects.
-        wish: what to compare.
+        requested: what to compare.
         store: open store.
-        listener: is told what happens.
+        listener: receives the events.
         needs: packages that are wanted afterwards, such as that of figures.
     """
     base = evaluated_models[0].spec
@@ -148,14 +148,14 @@ def _check_likelihoods(result: RunResult, label: str) -> None:
     """Refuses models that pick by a head: there is one way only to read its scores."""
     asked = [task.name for task in result.tasks if task.card.kind in HEAD_KINDS]
     if asked:
-        found = f"{label} answers {', '.join(asked)} by a head, which gives no likelihoods to pick from in several ways"
+        found = f"{label} answers {', '.join(asked)} with a classifier head, which has no likelihoods to compare"
         raise UserError(Fault("assay methods", found, "a language model", "Score it with assay run or assay matrix"))
 
 
 def read_methods_options(
     styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: bool, is_chat: bool
 ) -> MethodsOptions:
-    """A checked wish; `all` stands for every method that these runs can serve."""
+    """Checked options; `all` means every method that these runs support."""
     wanted = list(dict.fromkeys(name for method in methods for name in (METHODS if method == "all" else (method,))))
     unknown = [name for name in wanted if name not in METHODS]
     if unknown:
@@ -167,7 +167,7 @@ def read_methods_options(
     if (is_chat or is_cut) and "opencompass" in wanted and "opencompass" not in methods:
         wanted.remove("opencompass")
         kind = "a conversation" if is_chat else "cut examples"
-        notices = (f"opencompass was left out: the whole prompt of {kind} is known to the model alone",)
+        notices = (f"opencompass was left out: only the model knows the whole prompt of {kind}",)
     return MethodsOptions(tuple(dict.fromkeys(named)), tuple(wanted), phrase, notices)
 
 
@@ -293,7 +293,7 @@ def _likelihood_predictions(task: TaskResult, requested: MethodsOptions) -> Meth
 
 
 def _is_answered(method: str, instance: Instance, phrase: str) -> bool:
-    """Whether a document was asked what a method needs."""
+    """Whether a document has the requests that a method needs."""
     metric = METHODS[method].metric
     if metric in NULL_PROMPTS:
         return (phrase if method == "mutual-phrase" else NULL_PROMPTS[metric]) in instance.nulls

@@ -1,4 +1,4 @@
-"""What the cells of a study say: spread, changed answers, ranking of models, bias of length and place. Pure."""
+"""Analysis of a methods study: spread, changed predictions, model ranking, length and position bias."""
 
 from __future__ import annotations
 

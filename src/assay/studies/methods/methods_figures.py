@@ -53,7 +53,7 @@ def _chosen(study: MethodsStudy, panels: Sequence[str]) -> list[MethodsCell]:
     unknown = [panel for panel in panels if panel not in names]
     if unknown:
         expected = "one of " + ", ".join(dict.fromkeys(cell.name for cell in study.cells))
-        raise UserError(Fault("--panels", f"nothing of this study is called {', '.join(unknown)}", expected))
+        raise UserError(Fault("--panels", f"the methods study has no {', '.join(unknown)}", expected))
     return [cell for cell in study.cells if {cell.name, cell.method} & set(panels)]
 
 

@@ -111,8 +111,8 @@ def _spreads(study: MethodsStudy) -> Section:
     )
     headings = ("Task", "Model", "Style", "δ in points", "by chance", "Lowest", "Highest", "p (Cochran's Q)", "n")
     notes = (
-        "By chance: δ of equally good methods on so many documents, on average and, in parentheses, below what it "
-        "stays in 95 % of samples (documents redrawn, each method's mean subtracted). Sampling explains a smaller δ.",
+        "By chance: δ of equally good methods on as many documents, its mean and, in parentheses, its 95th percentile "
+        "(bootstrap over documents, each method's mean subtracted). Sampling explains a smaller δ.",
         *_within_chance(study),
     )
     return Section("Spread δ: highest minus lowest accuracy", headings, rows, notes)

@@ -1,4 +1,4 @@
-"""A study of methods: what every way of picking an answer gives on the same answers of models."""
+"""Values of a methods study: every method of selecting a choice, on the same answers of the models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_PREDICTION = -1
 
 @dataclass(frozen=True, slots=True)
 class MethodsCell:
-    """One model on one task, asked in one style, picked by one method.
+    """One model on one task, in one prompt style, under one method.
 
     Attributes:
         model: short name.
@@ -28,7 +28,7 @@ class MethodsCell:
         documents: the documents that count, as `task#id`.
         picks: per document the place of the choice picked; `NO_PREDICTION` for none.
         hits: per document 1 for a right pick, else 0; in several orders of the choices, the mean over them.
-        clusters: per document its cluster; None where each stands for itself.
+        clusters: per document its cluster; None without clusters.
     """
 
     model: str
@@ -162,7 +162,7 @@ class PositionCounts:
 
 @dataclass(frozen=True, slots=True)
 class MethodsStudy:
-    """Everything that one study of methods found.
+    """Result of a methods study.
 
     Attributes:
         models: short names, in the order given.
@@ -180,7 +180,7 @@ class MethodsStudy:
         diagnostics: (model, task, style) → what else the same answers tell.
         requests: method → requests that only it needs, over all models.
         runs: model → its run.
-        notices: what the user ought to know.
+        notices: further information for the reader.
     """
 
     models: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""Metrics that are no mean of documents, compared by redrawing: F1, calibration, perplexities, BLEU.
+"""Paired bootstrap tests of metrics that are not means over documents: F1, calibration, perplexity, BLEU.
 
-Every redrawn set has the same documents for all systems, so each system is redrawn once, however many pairs there are.
+Every resample has the same documents for all systems, so each system is resampled once, however many pairs there are.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 # How often each document is in a set, one row per set → the score of each set; NaN where it is undefined.
 StatisticByCounts = Callable[[Floats], Floats]
-# Scoring a redrawn corpus takes long.
+# Scoring a resampled corpus takes long.
 _CORPUS_REPLICATES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapScore:
-    """A system's score on some documents, and on redrawn sets of them.
+    """A system's score on some documents, and on bootstrap resamples of them.
 
     Attributes:
         noise: where the score is a sum of gaps without their signs, what noise does to it in each set; None elsewhere.
@@ -47,7 +47,7 @@ class BootstrapScore:
 
 
 def replicates_for(aggregation: str) -> int:
-    """How many sets are redrawn for a metric that is aggregated so."""
+    """Number of bootstrap resamples for an aggregation."""
     return _CORPUS_REPLICATES if aggregation in CORPUS_METRICS else REPLICATES
 
 
@@ -68,7 +68,7 @@ def bootstrap_difference_test(
 
 
 def bootstrap_pairs(matches: Sequence[MatchedPair], seed: int) -> list[tuple[BootstrapScore, BootstrapScore]]:
-    """Per pair, both systems' scores on the same redrawn sets of the documents in common."""
+    """Per pair, both systems' scores on the same resamples of the common documents."""
     bootstrapped: dict[tuple[Hashable, ...], BootstrapScore] = {}
     gathered: dict[tuple[int, tuple[str, ...] | None], dict[tuple[Hashable, ...], Sequence[Value]]] = {}
     named = []
@@ -105,7 +105,7 @@ def _bootstrap_scores(
         drawn = bootstrap_gaps(contributions, clusters, seed, replicates_for(aggregation))
         return [_absolute_gap_score(own, sets) for own, sets in drawn]
     makers = [statistic_by_counts(aggregation, values) for values in systems]
-    with np.errstate(over="ignore", invalid="ignore"):  # scores that are infinite or undefined are told as such
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite and undefined scores are reported as such
         own = [float(statistic(np.ones((1, n)))[0]) for statistic in makers]
         units = None if clusters is None else bootstrap.cluster_indices(clusters, n)
         count = n if units is None else int(units.max()) + 1
@@ -128,7 +128,7 @@ def _absolute_gap_score(own: Floats, drawn: Floats) -> BootstrapScore:
 
 
 def can_bootstrap(aggregation: str) -> bool:
-    """Whether scores that are aggregated so can be redrawn."""
+    """Whether there is a bootstrap test for an aggregation."""
     return aggregation in CORPUS_METRICS or aggregation in _GAP_STATISTICS or aggregation in _STATISTICS
 
 

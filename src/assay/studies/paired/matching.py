@@ -1,4 +1,4 @@
-"""Documents that two systems have in common, with what each brings to a metric; the score of a system on them."""
+"""Matching: the documents that two systems have in common, their values under a metric, and the scores on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SystemEntry:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """Document → where its value stands."""
+        """Document → position of its value."""
         return {document: place for place, document in enumerate(self.recorded.documents)}
 
     @cached_property

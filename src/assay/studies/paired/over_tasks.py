@@ -2,7 +2,7 @@
 
 A task that is asked in several ways (seeds, orders, prompts, styles) has the same documents in all of them: what a
 document adds to the difference in all ways is one number, whose sign turns as a whole. Prompts, seeds and orders of
-which there are enough are a sample of those that might have been asked: see `asking`.
+which there are enough are a random sample: see `crossed_variants`.
 """
 
 from __future__ import annotations

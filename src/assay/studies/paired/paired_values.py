@@ -1,4 +1,4 @@
-"""Runs compared on the same documents, as values: what a run keeps of each, what is wanted, what was found."""
+"""Values of paired comparisons: options, one pair of systems, pairs over all tasks, ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION = "model", "shots", "style", "pro
 AXES = (MODEL, SHOTS, STYLE, PROMPTS, SCORING, VERSION)
 TESTS = ("exact", "midp", "permutation", "bootstrap")
 CORRECTIONS = ("holm", "bh")
-# A gate lets through runs of whose documents no larger share lacks a value.
+# A gate passes runs in which at most this share of the documents lacks a value.
 MAX_MISSING_SHARE = 0.01
 ALL = "all"
 ALL_FLIPS = -1
@@ -30,12 +30,12 @@ class CompareOptions:
         alpha: level of the tests after correction, and of the margin's; intervals follow it.
         correction: `holm` or `bh` (Benjamini and Hochberg).
         test: `exact`, `midp`, `permutation` or `bootstrap`; None for the one that fits the values.
-        detect: the difference for which the number of documents needed is given beside that of the observed one.
+        detect: a difference for which to report the number of documents needed.
         across: what may differ between the runs, see `AXES`.
-        force: whether to compare what is not comparable.
+        force: whether to compare runs that are not comparable.
         flips: how many documents to list that are better in one run; `ALL_FLIPS` for all.
-        seed: of everything that is drawn.
-        picks: whether to read which choices were picked, for which runs are reopened.
+        seed: of sign flips and resamples.
+        picks: whether to report agreement of predictions, for which runs are reopened.
     """
 
     tasks: tuple[str, ...] = ()
@@ -94,10 +94,10 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two systems give the same, document by document.
+    """Per-document agreement of two systems.
 
     Attributes:
-        equal: share of documents with the same outcome, or the same choice picked.
+        equal: share of documents with the same outcome, or the same prediction.
         kappa: Cohen's κ, which allows for what would be the same by chance.
     """
 
@@ -107,7 +107,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A document that scores otherwise in the second run, with its question where that can still be read."""
+    """A document with a different value in the second run, with its question where that can still be read."""
 
     document: int
     first: float
@@ -129,23 +129,23 @@ class PairedScore:
         wins: documents on which the second is higher; None for values that cannot be compared singly.
         difference: its interval inverts the test at the level of the correction, so that it leaves 0 out exactly when
             the adjusted p is below α.
-        unpaired: standard error that the difference would have, had the two been asked about other documents each.
-        correlation: of the two over documents, by which pairing makes the standard error smaller; of scores that are
-            no mean of documents, over redrawn sets.
+        unpaired: standard error that the difference would have, if the two had different documents.
+        correlation: of the two over documents, by which pairing makes the standard error smaller; for scores that
+            are not a mean over documents, over bootstrap resamples.
         detectable: smallest true difference that so many documents show with 80 % power, in a single test; None where
             they can show none.
         needed: documents that show a true difference as large as the observed one with 80 % power, likewise.
-        needed_to_detect: the same for the difference that was wished for; None where none was.
+        needed_to_detect: the same for the difference of `CompareOptions.detect`; None without one.
         clusters: how many, where documents come in clusters.
         agreement: of the outcomes, where all are 0 or 1.
-        picks: agreement of the choices picked, where that was asked for and can be read.
-        differing: what differs between the runs, in words.
-        remarks: what else the reader ought to know.
+        picks: agreement of the predicted choices, where requested and readable.
+        differing: differences between the runs, in words.
+        remarks: caveats, in words.
         outcome: `better`, `worse`, `higher`, `lower` (without a direction), `none`, or `same` in every document.
         verdict: one sentence.
-        flips: documents that score otherwise, as many as were asked for.
+        flips: documents with a different value, as many as requested.
         failed: documents of either that have no score because a request failed.
-        unanswered: those of either that a run did not get to, which was stopped before its end.
+        unanswered: those of either that an unfinished run did not reach.
         undefined: those for which the metric has no finite value in this run, and has one in the other.
         bounds: lowest and highest difference with all failed documents counted as wrong or right; None where no
             document failed, or that is not known.
@@ -190,13 +190,13 @@ class PairedScore:
 
     @property
     def missing_values(self) -> tuple[int, int]:
-        """Documents of either that have no value and ought to."""
+        """Documents of either that should have a value and have none."""
         first, second = map(sum, zip(self.failed, self.unanswered, self.undefined, strict=True))
         return first, second
 
     @property
     def has_too_many_missing(self) -> bool:
-        """Whether so many documents of one have no value that the others may not speak for it."""
+        """Whether too many documents of one have no value for the others to represent it."""
         return any(count > MAX_MISSING_SHARE * (self.n + count) for count in self.missing_values)
 
     @property
@@ -210,9 +210,9 @@ class OverallScore:
     """One system against another over several tasks, every task counted once.
 
     Attributes:
-        test: `sign-flip`, `cluster-sign-flip`, or `random-effects-t` where a way of asking is random.
-        random: ways of asking that are taken as a sample of many, in words: `5 prompts of sst2`.
-        fixed: those for which alone the verdict holds, because they are too few to stand for others.
+        test: `sign-flip`, `cluster-sign-flip`, or `random-effects-t` where variants are random.
+        random: variants taken as a random sample, in words: `5 prompts of sst2`.
+        fixed: variants for which alone the verdict holds, because they are too few to represent others.
     """
 
     first: str
@@ -272,7 +272,7 @@ class Comparison:
         adjusted: the same after Holm's correction over all comparisons of the study.
         test: its name.
         n: documents that both have.
-        clusters: in how many clusters they lie; None where each stands for itself.
+        clusters: number of clusters; None without clusters.
         level: probability that the interval claims to cover.
     """
 
