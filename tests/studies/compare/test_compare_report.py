@@ -164,7 +164,7 @@ def test_a_table_without_letters_says_so() -> None:
     score = Estimate(0.5, 0.1, 0.3, 0.7, 10, "wilson")
     for letters, message in (
         ("a", "that share a letter cannot be told apart"),
-        ("", "so many letters would be needed"),
+        ("", "letters are left out because too many would be needed"),
     ):
         table = RankTable(
             "t", "acc", "none", (RankedSystem("a", score, 1, 2, letters), RankedSystem("b", score, 1, 2, letters))

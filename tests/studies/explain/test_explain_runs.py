@@ -177,7 +177,7 @@ def test_data_that_changed_since_is_told_from_the_records(run: Run, why: Why, fo
     assert kinds(task) == ["dataset"]
     assert "documents in the split: 4 → 3" in evidence(task, "dataset")
     (remark,) = task.remarks
-    assert f"run {first} cannot be asked again" in remark and "(4 then, 3 now)" in remark
+    assert f"run {first} cannot be reopened" in remark and "(4 then, 3 now)" in remark
     assert (task.common, task.conclusion.startswith("The only cause found is the documents")) == (None, True)
 
 
@@ -287,7 +287,7 @@ def test_what_cannot_be_told_apart_is_named_together(run: Run, why: Why, write_t
     # All choices alike: the first is picked, so documents one, two and four are right.
     assert task.difference == 0.25
     together = "the model, the definition of the task (doc_to_text) and the prompts together"
-    assert task.conclusion == f"The largest share, +25.00 points of +25.00 points, is of {together}."
+    assert task.conclusion == f"The largest share, +25.00 points of +25.00 points, comes from {together}."
 
 
 def test_metrics_to_compare_can_be_named(run: Run, why: Why) -> None:
