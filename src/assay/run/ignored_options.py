@@ -16,7 +16,7 @@ from assay.core.variance_axes import base_name
 from assay.run.scoring_changes import RescoredTask, WindowedTask
 from assay.tasks.corpora import KIND, TextTask
 from assay.tasks.head_requests import HeadTask
-from assay.tasks.lm_eval.variants.metrics import ALL
+from assay.tasks.lm_eval.variants.metric_changes import ALL
 
 _MOST_NAMES = 5
 _OF_CLASS = "class"

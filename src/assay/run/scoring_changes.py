@@ -14,7 +14,7 @@ from assay.core.recorded_values import BYPASS
 from assay.core.requests import LONGEST_WINDOWS, Instance, RollingLoglikelihood, Windows
 from assay.core.specs import MetricSpec, Scoring, TaskCard, TextOptions
 from assay.tasks.corpora import KIND, TextTask, resolve_windows
-from assay.tasks.lm_eval.variants.metrics import ALL, changed_scoring
+from assay.tasks.lm_eval.variants.metric_changes import ALL, changed_scoring
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class ToyTask:
         card: the task's description.
         scoring: names of scorer, metrics and filters.
         rows: the documents.
-        poser: document → instance; must be pure.
+        builder: document → instance; must be pure.
     """
 
     card: TaskCard

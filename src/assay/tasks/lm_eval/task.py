@@ -1,4 +1,4 @@
-"""A task of the lm-eval dialect: loads its data once and poses its documents.
+"""A task of the lm-eval dialect: loads its data once and builds its documents.
 
 Takes a definition and the run's options, satisfies the `Task` protocol.
 """
@@ -137,7 +137,7 @@ class LmEvalTask:
         return LmEvalTask(replace(self.definition, scoring=scoring), self.options)
 
     def notices(self) -> list[str]:
-        """What is left out of documents, examples and lessons, and why."""
+        """What is left out of documents, few-shot examples and training examples, and why."""
         messages = [line for lines in self._skip_notices.values() for line in lines]
         if self.num_fewshot and self.definition.fewshot.listed:
             lack = listed_notice(self.definition.fewshot, self._all_examples(), self.num_fewshot)
@@ -161,7 +161,7 @@ class LmEvalTask:
         return question_reader(self.definition)
 
     def training_examples(self, part: str, kinds: frozenset[str]) -> Sequence[TrainingExample]:
-        """The lessons of a part of the documents, see `ProvidesTrainingExamples`. `notices` tells what gave none."""
+        """See `ProvidesTrainingExamples`; `notices` reports the documents that give none."""
         if part == EVALUATED:
             return [
                 training_example
@@ -181,7 +181,7 @@ class LmEvalTask:
         return found
 
     def _training_split_key(self, part: str) -> str | None:
-        """The key of the split that lessons come from; never the evaluated one, nor one for both parts."""
+        """The key of the split that training examples come from; never the evaluated one, nor one for both parts."""
         keys: dict[str | None, str] = {}
         for key in ("training_split", "validation_split"):
             keys.setdefault(getattr(self.definition, key), key)

@@ -14,7 +14,7 @@ from assay.core.task_variants import TaskVariant
 from assay.data.sources import SourceSpec
 from assay.tasks.lm_eval.file.format_key import stated_format, usual_output_type
 from assay.tasks.lm_eval.file.yaml_reader import FunctionReference, TaskFile
-from assay.tasks.prompts import Delimiters
+from assay.tasks.prompt_parts import Delimiters
 
 DEFAULT_METRICS = {
     "loglikelihood": ("perplexity", "acc"),
@@ -135,7 +135,7 @@ class TaskDefinition:
 
     @property
     def evaluated_split(self) -> str:
-        """The split that is asked about: test, else validation. The schema has seen to it that one exists."""
+        """The split that is asked about: test, else validation. The schema makes sure that one exists."""
         return self.test_split or self.validation_split or ""
 
 

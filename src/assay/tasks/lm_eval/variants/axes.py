@@ -17,7 +17,7 @@ from assay.tasks.fewshot import CATWALK, FIRST
 from assay.tasks.lm_eval.build.fewshot_sampler import with_sampler
 from assay.tasks.lm_eval.build.generation_settings import effective_settings, generation_settings
 from assay.tasks.lm_eval.file.definition import TaskDefinition
-from assay.tasks.lm_eval.variants.style import has_choices
+from assay.tasks.lm_eval.variants.style_variants import has_choices
 from assay.tasks.styles import find_style
 
 _NOTHING = VariationAxes()

@@ -36,7 +36,7 @@ _Named = TypeVar("_Named", ListedPrompt, PromptTemplate)
 
 @dataclass(frozen=True, slots=True)
 class PromptOptions:
-    """Which prompts the user asks for.
+    """Which prompts the user requests.
 
     Attributes:
         place: PromptSource's file or folder; None for what the task file says.
@@ -57,11 +57,11 @@ class PromptOptions:
 def in_prompts(
     file: TaskFile, prompt_options: PromptOptions, define: Callable[[TaskFile], TaskDefinition]
 ) -> list[TaskDefinition] | None:
-    """A task in every prompt that is wished; None where nobody names prompts for it.
+    """A task in every requested prompt; None where neither the run nor the file names prompts.
 
     Args:
         file: the task.
-        wish: which of the prompts.
+        prompt_options: which of the prompts.
         define: makes the definition of a file.
     """
     if prompt_options.place is None and file.data.get("prompts") is None:
