@@ -74,7 +74,7 @@ def test_columns_of_a_format(tmp_path: Path) -> None:
     stated = 'format: {question: "{{qestion}}", choices: optoins, answer: label, context: "{{label}} {{nobody}}"}\n'
     report = check(tmp_path, {"a.yaml": GOOD + stated}, ["question", "options", "label"])
     found = [str(fault).split("  ")[1] for fault in report.faults]
-    assert [text.split(" is no column")[0] for text in found] == [
+    assert [text.split(" is not a column")[0] for text in found] == [
         "format.question: 'qestion'",
         "format.choices: 'optoins'",
         "format.context: 'nobody'",
