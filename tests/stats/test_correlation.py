@@ -61,7 +61,7 @@ def test_lists_of_different_length_are_an_error() -> None:
 def test_values_that_are_no_numbers_are_an_error() -> None:
     """A NaN would be the largest rank, and its p would be 0."""
     for measure in (spearman, kendall):
-        with pytest.raises(DataError, match="no finite numbers"):
+        with pytest.raises(DataError, match="not finite numbers"):
             measure([1, 2, float("nan")], [1, 2, 3])
 
 

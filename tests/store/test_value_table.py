@@ -101,5 +101,5 @@ def test_a_damaged_row_is_told(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE document_values SET \"values\" = x'00'")
         connection.commit()
-    with Store(path) as store, pytest.raises(StoreError, match=r"task t, metric acc: its documents' values cannot"):
+    with Store(path) as store, pytest.raises(StoreError, match=r"task t, metric acc: its document values cannot"):
         store.values.of_run(run_id)

@@ -329,7 +329,7 @@ def _generated_predictions(task: TaskResult) -> MethodPredictions:
 
 def _generated_choices(instance: Instance, sample: Sample) -> list[int]:
     if instance.orders:
-        return [found.picked for found in rotated_answers(instance, sample.filtered)]
+        return [found.predicted for found in rotated_answers(instance, sample.filtered)]
     said = sample.filtered[0]
     return [instance.choices.index(said) if said in instance.choices else NO_PREDICTION]
 
