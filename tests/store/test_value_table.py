@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from assay.api import evaluate, rescore
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import StoreError
 from assay.core.fingerprints import Fingerprint
+from assay.core.recorded_values import DocumentValues
 from assay.store.run_records import FINISHED
 from assay.store.store import Store
 from assay.testing import ScriptedModel

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from assay.core.comparisons import CUSTOM
 from assay.core.errors import Fault, UserError
 from assay.core.metric_names import expanded_specs
 from assay.core.progress import ProgressCallback, ignore_progress
+from assay.core.recorded_values import CUSTOM
 from assay.core.results import AnsweredDocument, GroupResult, TaskResult
 from assay.core.scores import MetricResult, MetricValues, Sample, sum_denominators
 from assay.core.specs import GroupMetricSpec, GroupSpec, MetricSpec, Scoring

@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.core.comparisons import CUSTOM, DocumentValues, Value
+from assay.core.recorded_values import CUSTOM, DocumentValues, Value
 from assay.core.results import TaskResult
 from assay.core.scores import Sample
 from assay.core.specs import Scoring
 from assay.scoring.aggregate import aggregation_names, document_clusters
 from assay.scoring.metrics import value_types
-from assay.scoring.metrics.aggregations import AGGREGATIONS
+from assay.scoring.metrics.aggregations import AGGREGATIONS, CORPUS_METRICS
 
-# Aggregations that are the mean of one number per document.
-MEAN_AGGREGATIONS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
-# Metrics of whole texts.
-CORPUS_METRICS = ("bleu", "chrf", "chrf++", "ter")
 _PLAIN = {float, int, bool}
 _LONGEST_LABEL = 200
 

@@ -8,18 +8,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from typing import Any
 
 from assay.core.errors import DataError, Fault
-from assay.core.matrices import Correlation
 from assay.stats.multiple_testing import SMALLEST_P
 
 MIN_UNITS = 3
 MAX_PERMUTED = 7
 # Sums of the same numbers in another order differ in the last digits.
 _TOLERANCE = 1e-9
+
+
+# The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
+MIN_PAIRS_FOR_SIGNIFICANCE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """How far two lists agree in order.
+
+    Attributes:
+        value: from −1 to 1; None below three pairs, or where one list is constant.
+        p: two-sided probability of a value so far from 0 if the lists had nothing to do with each other.
+        n: pairs.
+        method: of the p-value: `permutation` (all orders tried), `exact`, `t` or `normal`; `none` without a value.
+    """
+
+    value: float | None
+    p: float | None
+    n: int
+    method: str
+
+    @property
+    def has_too_few_pairs(self) -> bool:
+        """Whether even a perfect order of so few pairs would not be beyond chance: of four, 2 of 24 are perfect."""
+        return self.n < MIN_PAIRS_FOR_SIGNIFICANCE
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> Correlation:

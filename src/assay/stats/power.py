@@ -17,6 +17,8 @@ from assay.stats.paired import mid_p_interval
 
 POWER = 0.8
 ALPHA = 0.05
+# Levels of intervals are numbers below 1, which a float has none of within 1e-16.
+MIN_ALPHA = 1e-9
 
 
 def minimum_detectable_effect(

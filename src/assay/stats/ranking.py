@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from string import ascii_lowercase
 
-from assay.core.comparisons import RankRange
-from assay.core.matrices import Average
+
+@dataclass(frozen=True, slots=True)
+class RankRange:
+    """The ranks that the data allows a system. Those of two that cannot be told apart overlap.
+
+    Attributes:
+        first: the best: 1 + how many systems are better beyond chance.
+        last: the worst: all systems less those that are worse beyond chance.
+    """
+
+    first: int
+    last: int
+
+    @property
+    def text(self) -> str:
+        """`2`, or `1–3` where the data allows several."""
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+
+    def overlaps(self, other: RankRange) -> bool:
+        """Whether some rank is allowed to both."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """A mean over columns, each counted once, and the labels of these columns; None without one."""
+
+    value: float | None
+    tasks: tuple[str, ...]
 
 
 def win_rates(models: Sequence[str], columns: Mapping[str, Mapping[str, float]]) -> dict[str, Average]:

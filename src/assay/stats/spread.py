@@ -7,10 +7,10 @@ for every document. Out: the expected spread under the null hypothesis, and its 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from assay.core.studies import ChanceSpread
 from assay.stats.absolute_gaps import bootstrap_gaps
 from assay.stats.bootstrap import DEFAULT_REPLICATES, Seed
 from assay.stats.inputs import length_error, require_finite
@@ -18,6 +18,19 @@ from assay.stats.means import LEVEL
 
 # With fewer documents, or clusters, resamples vary too little: methods with a constant difference would have no error.
 MIN_UNITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceSpread:
+    """How far apart the scores of equally good methods lie by sampling alone, on as many documents.
+
+    Attributes:
+        expected: the mean over samples.
+        reach: what 95 % of samples stay below.
+    """
+
+    expected: float
+    reach: float
 
 
 def chance_spread(

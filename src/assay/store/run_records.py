@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, StoreError, UnknownName, unknown_name
 from assay.core.fingerprints import Fingerprint
 from assay.core.plural import plural
+from assay.core.recorded_values import DocumentValues
 from assay.core.responses import Failure
 from assay.core.secrets import redacted, redacted_text, without_known
 from assay.store.database import Database

@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from assay.core.comparisons import DocumentValues
 from assay.core.errors import Fault, StoreError
+from assay.core.recorded_values import DocumentValues
 from assay.store.database import Database
 
 INSERT = "INSERT OR REPLACE INTO document_values VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

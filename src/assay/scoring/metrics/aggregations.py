@@ -13,6 +13,11 @@ from assay.core.scores import Estimate
 from assay.scoring.metrics import value_types
 from assay.stats import means
 
+# Aggregations that are the mean of one number per document.
+MEAN_AGGREGATIONS = ("mean", "nanmean", "mean_of_known", "brier_score", "draws")
+# Those that read whole texts.
+CORPUS_METRICS = ("bleu", "chrf", "chrf++", "ter")
+
 
 class LmEvalStderr(Protocol):
     """Computes the standard error that lm-eval reports, and reports the progress of its resampled."""
