@@ -36,7 +36,7 @@ from assay.tasks.styles import OWN, find_style
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.core.matrices import CheckpointStep
+    from assay.run.model_list import CheckpointStep
 
 
 # More than a run can want; a larger number was meant as a seed.

@@ -269,7 +269,7 @@ def test_a_name_and_a_folder_may_be_chosen(tmp_path: Path) -> None:
     model, store = trainable_model(), tmp_path / "s.db"
     fitted = finetune(model, trainable_task("sums"), store=store, name="my-model", folder=tmp_path / "here")
     assert (fitted.name, fitted.folder) == ("my-model", str(tmp_path / "here"))
-    with pytest.raises(StoreError, match='another model is called "my-model": it learnt sums'):
+    with pytest.raises(StoreError, match='another model is called "my-model": it was trained on sums'):
         finetune(model, trainable_task("names"), store=store, name="my-model", folder=tmp_path / "there")
     assert len(model.fit_calls) == 1, "it is reported before the training"
 
@@ -303,7 +303,7 @@ def test_wrong_settings_are_reported_together() -> None:
     message = [str(fault) for fault in caught.value.faults]
     assert message[0] == '--epochs: is "0"; expected a number above 0'
     assert message[1] == '--finetune: is "all"; expected one of full, lora, head'
-    assert "no such setting of training (did you mean" in message[2]
+    assert "unknown training setting (did you mean" in message[2]
 
 
 def test_in_a_matrix_every_column_has_a_model_of_its_own_and_a_gap_says_why(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_head_is_selected_by_the_correlation_of_its_labels(encoders: Encoders,
     options = {"metric": "mcc", "check_every": 4, "max_steps": 12}
     report = fitted(encoders("Bert", "Model", **YOUNG), tmp_path / "new", labelled(), labelled(), **options)
     assert (report.metric, report.value) == ("mcc", max(entry["mcc"] for entry in report.history))
-    with pytest.raises(ModelError, match='found "f1", but validation lesson 1 has no choices'):
+    with pytest.raises(ModelError, match='found "f1", but validation example 1 has no choices'):
         fitted(encoders("Bert", "Model"), tmp_path / "other", spans(), spans(), metric="f1")
 
 
@@ -149,7 +149,7 @@ def test_a_span_head_is_selected_by_the_words_it_shares(encoders: Encoders, fitt
     report = fitted(encoders("Bert", "Model", **YOUNG), tmp_path / "new", spans(), spans(), **options)
     assert (report.metric, report.value) == ("squad_f1", max(entry["squad_f1"] for entry in report.history))
     assert all(entry["accuracy"] <= entry["squad_f1"] for entry in report.history)
-    with pytest.raises(ModelError, match='found "squad_f1", but validation lesson 1 does not ask for a span'):
+    with pytest.raises(ModelError, match='found "squad_f1", but validation example 1 is not a span request'):
         fitted(encoders("Bert", "Model"), tmp_path / "other", labelled(), labelled(), metric="squad_f1")
 
 

@@ -162,10 +162,10 @@ def test_other_metrics_of_choices_decide(
 def test_a_metric_that_the_training_examples_do_not_have_is_refused(
     young_llama: Path, answers: list[TrainingExample], choices: list[TrainingExample], fitted: Fit, tmp_path: Path
 ) -> None:
-    message = 'metric: found "mcc", but validation lesson 1 has no choices; expected one of: accuracy, loss'
+    message = 'metric: found "mcc", but validation example 1 has no choices; expected one of: accuracy, loss'
     with pytest.raises(ModelError, match=message):
         fitted(young_llama, tmp_path / "new", answers, answers[:2], metric="mcc")
-    with pytest.raises(ModelError, match="characters of the choices of validation lesson 1 are not known"):
+    with pytest.raises(ModelError, match="character lengths of the choices of validation example 1 are unknown"):
         fitted(young_llama, tmp_path / "new", choices, choices[:2], metric="acc_norm")
 
 

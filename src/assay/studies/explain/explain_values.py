@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.core.scores import Estimate
+from assay.studies.paired.paired_values import Score
 
 # Kinds of causes, in the order in which they act.
 MODEL, DATASET, DEFINITION, EXAMPLES, PROMPTS = "model", "dataset", "definition", "examples", "prompts"
@@ -29,16 +29,6 @@ class Cause:
     evidence: tuple[str, ...] = ()
     points: float | None = None
     name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A number of a run: which task, metric and pipeline, and its estimate."""
-
-    task: str
-    metric: str
-    filter: str
-    estimate: Estimate
 
 
 @dataclass(frozen=True, slots=True)

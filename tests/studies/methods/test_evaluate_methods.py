@@ -11,8 +11,8 @@ from assay.api import study_methods
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request, RollingLoglikelihood
 from assay.core.responses import Failure, Logprob
-from assay.core.studies import Study
 from assay.scoring.scorers.choice_methods import METHODS
+from assay.studies.methods.methods_values import MethodsStudy
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 # Choices as they are scored, each with: tokens, log-likelihood after the question, alone, and after "Answer:".
@@ -58,7 +58,7 @@ doc_to_target: right
     return tmp_path
 
 
-def made(folder: Path, *models: ScriptedModel, tasks: str = "heavy", **settings: object) -> Study:
+def made(folder: Path, *models: ScriptedModel, tasks: str = "heavy", **settings: object) -> MethodsStudy:
     given = list(models) or [ScriptedModel(likelihoods)]
     return study_methods(given, tasks, store=":memory:", include_path=str(folder), **settings)  # type: ignore[arg-type]
 
@@ -253,9 +253,7 @@ def test_a_conversation_has_no_whole_prompt(folder: Path, tmp_path: Path) -> Non
 def test_cut_examples_have_no_whole_prompt(folder: Path) -> None:
     study = made(folder, styles=["own", "metaicl"])
     assert "opencompass" not in {cell.method for cell in study.cells}
-    assert study.notices[0] == (
-        "opencompass was left out: the whole prompt of cut examples is known to the model alone"
-    )
+    assert study.notices[0] == ("opencompass was left out: only the model knows the whole prompt of cut examples")
     with pytest.raises(UserError, match="reads the whole prompt, which with cut examples"):
         made(folder, styles=["metaicl"], methods=["opencompass"])
 

@@ -16,7 +16,7 @@ from assay.core.fingerprints import Fingerprint
 from assay.core.requests import Generation, Request
 from assay.core.responses import Logprob, Text
 from assay.store.store import Store
-from assay.studies.explain.values import Explanation, TaskExplanation
+from assay.studies.explain.explain_values import Explanation, TaskExplanation
 from assay.testing import ScriptedModel
 
 CHOICES = ["a very long answer", "no", "maybe so"]
@@ -129,10 +129,12 @@ def test_another_model_is_named(run: Run, why: Why) -> None:
     task = why(run(), run(model=ScriptedModel(wrong, name="other")))
     assert kinds(task) == ["model"]
     assert 'name: "scripted" → "other"' in evidence(task, "model")
-    assert "4 of 4 documents with identical requests have other answers; 4 picks changed" in evidence(task, "model")
+    assert "4 of 4 documents with identical requests have different answers; 4 predictions changed" in evidence(
+        task, "model"
+    )
     # Raw picks 1, 1, 2, 0 give 0.5. The negated ones pick 0, 0, 0, 1: documents one and two are right.
     assert (task.better, task.worse, task.difference) == (2, 2, 0.0)
-    assert task.conclusion == "The scores are equal, though something differs: the model."
+    assert task.conclusion == "The scores are equal, but these differ: the model."
 
 
 def test_numerics_are_told_from_another_network(run: Run, why: Why) -> None:
@@ -144,14 +146,16 @@ def test_numerics_are_told_from_another_network(run: Run, why: Why) -> None:
     assert kinds(task) == ["model", "numerics"]
     assert 'number format: "float32" → "bfloat16"' in evidence(task, "model")
     # -2 became -1.25 in documents one and four, -9 became -9.25 in two and three; no pick changes.
-    assert "4 of 4 documents with identical requests have other answers; 0 picks changed" in evidence(task, "numerics")
+    assert "4 of 4 documents with identical requests have different answers; 0 predictions changed" in evidence(
+        task, "numerics"
+    )
     assert "largest difference of a log-likelihood: 0.75" in evidence(task, "numerics")
 
 
 def test_fewer_documents_are_named_with_their_share(run: Run, why: Why) -> None:
     task = why(run(), run(limit=2))
     assert kinds(task) == ["dataset"]
-    assert "documents asked: 4 → 2" in evidence(task, "dataset")
+    assert "documents evaluated: 4 → 2" in evidence(task, "dataset")
     assert "limit: null → 2" in evidence(task, "dataset")
     assert "in common: 2" in evidence(task, "dataset")
     assert (task.difference, task.causes[0].points) == (-0.5, -0.5)
@@ -173,7 +177,7 @@ def test_data_that_changed_since_is_told_from_the_records(run: Run, why: Why, fo
     assert kinds(task) == ["dataset"]
     assert "documents in the split: 4 → 3" in evidence(task, "dataset")
     (remark,) = task.remarks
-    assert f"run {first} cannot be asked again" in remark and "(4 then, 3 now)" in remark
+    assert f"run {first} cannot be reopened" in remark and "(4 then, 3 now)" in remark
     assert (task.common, task.conclusion.startswith("The only cause found is the documents")) == (None, True)
 
 
@@ -207,13 +211,13 @@ def test_another_right_answer_is_part_of_the_definition(run: Run, why: Why, writ
     write_task(task="even", doc_to_target="'{{1}}'")
     task = why(run(), run("even"))
     assert kinds(task) == ["definition"]
-    assert "4 of 4 common documents have another right answer" in evidence(task, "definition")
+    assert "4 of 4 common documents have a different right answer" in evidence(task, "definition")
 
 
 def test_a_conversation_is_named(run: Run, why: Why) -> None:
     task = why(run(), run(apply_chat_template=True))
     assert kinds(task) == ["definition", "prompts"]
-    assert evidence(task, "definition") == "the runs have other settings: chat.apply\nchat.apply: false → true"
+    assert evidence(task, "definition") == "the settings of the runs differ: chat.apply\nchat.apply: false → true"
 
 
 def test_another_seed_draws_other_examples(run: Run, why: Why) -> None:
@@ -283,7 +287,7 @@ def test_what_cannot_be_told_apart_is_named_together(run: Run, why: Why, write_t
     # All choices alike: the first is picked, so documents one, two and four are right.
     assert task.difference == 0.25
     together = "the model, the definition of the task (doc_to_text) and the prompts together"
-    assert task.conclusion == f"The largest share, +25.00 points of +25.00 points, is of {together}."
+    assert task.conclusion == f"The largest share, +25.00 points of +25.00 points, comes from {together}."
 
 
 def test_metrics_to_compare_can_be_named(run: Run, why: Why) -> None:
@@ -302,7 +306,7 @@ def test_another_extraction_is_shown_with_its_share(run: Run, why: Why, tmp_path
     task = why(first, second)
     assert kinds(task) == ["extraction"]
     shown = evidence(task, "extraction")
-    assert "2 of 2 equal texts give another answer" in shown
+    assert "2 of 2 identical texts give a different answer" in shown
     assert 'document 0: ["4"] → ["5"]' in shown
     assert f"answers of run {second} under hash: 1.0000 instead of 0.0000" in shown
     assert task.causes[0].points == -1.0
@@ -340,7 +344,7 @@ def test_a_score_that_the_answers_do_not_give_any_more_is_told(run: Run, why: Wh
     task = why(first, second)
     assert (kinds(task), task.difference, task.causes[0].points) == (["record"], 0.25, 0.25)
     assert f"run {first}: 0.25 by version" in evidence(task, "record")
-    assert "0.5 today (4 documents then, 4 today)" in evidence(task, "record")
+    assert "0.5 today (4 documents recorded, 4 today)" in evidence(task, "record")
 
 
 def test_tasks_are_paired_by_name_or_by_hand(run: Run, why: Why, tmp_path: Path) -> None:

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from assay.core.studies import NO_PREDICTION, ChoiceQuestion, StudyCell
 from assay.stats.means import mean_estimate
-from assay.studies.methods import analysis as study
+from assay.studies.methods import methods_analysis as study
+from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, MethodsCell
 
 
 def cell(
     method: str, picks: list[int], right: list[int], model: str = "m", style: str = "own", first: int = 0
-) -> StudyCell:
+) -> MethodsCell:
     hits = tuple(float(pick == place) for pick, place in zip(picks, right, strict=True))
     documents = tuple(f"t#{first + number}" for number in range(len(picks)))
-    return StudyCell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
+    return MethodsCell(model, "t", style, method, mean_estimate(hits), documents, tuple(picks), hits)
 
 
 def questions(right: list[int], lengths: tuple[int, ...] = (3, 5, 9)) -> dict[str, ChoiceQuestion]:
@@ -75,7 +75,7 @@ def test_several_styles_have_a_spread_each_and_one_over_all() -> None:
 
 
 def test_a_mean_over_orders_has_a_spread_without_a_test() -> None:
-    rotated = StudyCell("m", "t", "own", "raw", mean_estimate([0.5]), ("t#0",), (0,), (0.5,))
+    rotated = MethodsCell("m", "t", "own", "raw", mean_estimate([0.5]), ("t#0",), (0,), (0.5,))
     (found,) = study.spreads([rotated, cell("byte", [0], [0])], 1)
     assert (found.delta, found.p) == (0.5, None)
 
@@ -123,7 +123,7 @@ def test_p_values_are_corrected_over_all_comparisons() -> None:
     assert [item.adjusted for item in found] == pytest.approx([4 * 0.5**10] * 2)
 
 
-def models_that_swap(size: int) -> list[StudyCell]:
+def models_that_swap(size: int) -> list[MethodsCell]:
     right, wrong = [0] * size, [1] * size
     return [
         cell("raw", right, right, "a"),
@@ -156,7 +156,7 @@ def test_lengths_where_a_method_errs() -> None:
 
 
 def test_a_method_errs_where_it_is_right_in_some_orders_only() -> None:
-    rotated = StudyCell("m", "t", "own", "raw", mean_estimate([0.75]), ("t#0", "t#1"), (0, 1), (0.75, 1.0))
+    rotated = MethodsCell("m", "t", "own", "raw", mean_estimate([0.75]), ("t#0", "t#1"), (0, 1), (0.75, 1.0))
     (found,) = study.length_biases([rotated], questions(RIGHT))
     assert (found.missed.n, found.missed.value) == (1, -4.0)
 
@@ -188,14 +188,3 @@ def test_lengths_are_compared_where_there_is_a_right_and_a_wrong_choice(
 def test_places_picked_and_right() -> None:
     (found,) = study.places([cell("strict", [0, 0, NO_PREDICTION, 2], RIGHT)], questions(RIGHT))
     assert (found.picked, found.right, found.none) == ((2, 0, 1), (2, 1, 1), 1)
-
-
-def test_chance_follows_the_choices_of_each_document() -> None:
-    asked = [
-        ChoiceQuestion((0,), (1, 1)),
-        ChoiceQuestion((0,), (1, 1, 1, 1)),
-        ChoiceQuestion((0, 1), (1, 1, 1, 1)),
-        ChoiceQuestion((-1,), (1, 1)),
-    ]
-    assert study.chance(asked) == pytest.approx((0.5 + 0.25 + 0.5 + 0.0) / 4)
-    assert study.chance([]) is None

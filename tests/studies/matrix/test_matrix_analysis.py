@@ -10,10 +10,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.matrices import Average, Correlation, Matrix, MatrixCell, MissingCell
 from assay.core.scores import Estimate
 from assay.stats import paired
-from assay.studies.matrix.analysis import make_matrix
+from assay.stats.correlation import Correlation
+from assay.stats.ranking import Average
+from assay.studies.matrix.matrix_analysis import make_matrix
+from assay.studies.matrix.matrix_values import Matrix, MatrixCell, MissingCell
 
 
 def cell(model: str, task: str, values: Sequence[float], asked: str = "d", baseline: float | None = 0.5) -> MatrixCell:
@@ -216,7 +218,7 @@ def test_a_score_over_other_documents_counts_nowhere() -> None:
     assert [item.win_rate.value for item in matrix.standings] == [1.0, 0.0, None]
     assert [set(ranking.ranks) for ranking in matrix.rankings] == [{"a", "b"}]
     (message,) = matrix.notices
-    assert message.startswith("x: c answered other documents than the other models")
+    assert message.startswith("x: c answered different documents than the other models")
 
 
 def test_correlations_between_columns_are_those_of_scipy() -> None:
@@ -292,5 +294,5 @@ def test_very_many_columns_have_no_correlations_and_a_notice() -> None:
     cells = [cell(model, task, [1, n]) for task in tasks for model, n in (("a", 0), ("b", 1))]
     whole, part = made(*cells), made(*cells[:-2])
     assert (whole.task_correlations, len(part.task_correlations), part.notices) == ((), 100 * 99 // 2, ())
-    assert whole.notices == ("no correlations between tasks: they are found for 100 at most, and these are 101",)
+    assert whole.notices == ("no correlations between tasks: computed for at most 100, and there are 101",)
     assert len(whole.model_correlations) == 1

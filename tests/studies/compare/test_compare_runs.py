@@ -17,14 +17,15 @@ from typing import Any
 import pytest
 
 from assay.api import compare, evaluate, rescore
-from assay.core.comparisons import DocumentValues, RunComparison, Uncompared
 from assay.core.errors import DataError, UnknownName, UserError
 from assay.core.fingerprints import Fingerprint
+from assay.core.recorded_values import DocumentValues
 from assay.core.requests import Generation, Request
 from assay.core.responses import Failure, Logprob, Text
 from assay.store.run_records import FINISHED
 from assay.store.store import Store
 from assay.studies.compare.compare_report import comparison_junit
+from assay.studies.compare.compare_values import RunComparison, Uncompared
 from assay.testing import ScriptedModel
 
 SIZE = 12
@@ -106,12 +107,13 @@ def test_a_gate_lets_no_run_through_whose_documents_failed(
     found = versus(base, broken)
     (pair,) = found.pairs
     assert (pair.n, pair.failed, pair.outcome, found.is_worse()) == (3, (0, SIZE - 3), "same", True)
-    assert any("9 documents of b failed: a gate (--fail_if_worse) fails" in remark for remark in pair.remarks)
+    assert any("9 documents of b failed: too many for --fail_if_worse" in remark for remark in pair.remarks)
     assert "9 documents of b failed" in comparison_junit(found, True)
     assert not versus(base, run(SIZE, "c")).is_worse()
     assert pair.bounds == (-0.75, 0.0)
     message = (
-        "failed, counted in neither score: 9 of b; counted as wrong or right, the difference is from -75.0 to 0 points"
+        "failed and counted in neither score: 9 of b; with them counted as wrong or right, "
+        "the difference is from -75.0 to 0 points"
     )
     assert any(remark.startswith(message) for remark in pair.remarks)
 
@@ -128,7 +130,7 @@ def test_a_gate_lets_no_run_through_whose_baseline_failed(
     base = evaluate(ScriptedModel(answer, name="a"), "odd", store=tmp_path / "s.db", include_path=folder).run_id
     found = versus(base, run(3, "b"), baseline=base)
     assert (found.pairs[0].failed, found.pairs[0].outcome, found.is_worse()) == ((SIZE - 3, 0), "same", True)
-    assert "9 documents of a failed: a gate" in " ".join(found.pairs[0].remarks)
+    assert "9 documents of a failed: too many" in " ".join(found.pairs[0].remarks)
 
 
 @pytest.mark.parametrize(("values", "lacking"), [([math.nan] * 90 + [1.0] * 10, 90), ([math.nan] + [1.0] * 99, 1)])
@@ -159,13 +161,13 @@ def test_records_of_before_are_reopened(run: Run, versus: Versus, tmp_path: Path
         connection.commit()
     assert versus(*runs).pairs[0].wins == 8
     shutil.rmtree(folder)
-    with pytest.raises(DataError, match=r"values were not kept, and it cannot be reopened.*is gone"):
+    with pytest.raises(DataError, match=r"values are not recorded, and the run cannot be reopened.*is gone"):
         versus(*runs)
 
 
 def test_other_shots_are_refused_unless_they_are_the_point(run: Run, versus: Versus) -> None:
     runs = run(4, "a"), run(4, "a", num_fewshot=2)
-    message = r"not comparable: num_fewshot: 0 → 2 \(shots\).*If that is the point, add --across model,shots"
+    message = r"not comparable: num_fewshot: 0 → 2 \(shots\).*To compare them all the same, add --across model,shots"
     with pytest.raises(DataError, match=message):
         versus(*runs)
     (pair,) = versus(*runs, across=["shots"]).pairs
@@ -293,13 +295,13 @@ def test_a_limit_leaves_the_overlap(run: Run, versus: Versus, folder: Path) -> N
     runs = run(2, "a", limit=5), run(10, "b")
     (pair,) = versus(*runs).pairs
     assert (pair.n, pair.left_out, pair.wins) == (5, (0, 7), 3)
-    assert pair.remarks[0] == "other documents were asked (5 and 12 asked): the 5 in common are compared"
-    assert pair.remarks[1] == "left out, without a value in both: 0 of a, 7 of b"
+    assert pair.remarks[0] == "the runs evaluated different documents (5 and 12): compared on the 5 in common"
+    assert pair.remarks[1] == "left out because only one run has a value: 0 of a, 7 of b"
     shutil.rmtree(folder)
-    with pytest.raises(DataError, match=r"which are cannot be found: .*--force pairs documents by their place"):
+    with pytest.raises(DataError, match=r"common ones cannot be found: .*--force pairs documents by their position"):
         versus(*runs)
     forced = versus(*runs, force=True).pairs[0]
-    assert forced.n == 5 and "paired by their place" in forced.remarks[0]
+    assert forced.n == 5 and "paired by their position" in forced.remarks[0]
 
 
 def test_no_document_in_common_is_refused_even_by_force(run: Run, versus: Versus) -> None:
@@ -328,7 +330,7 @@ def test_ways_of_asking_are_no_more_documents_in_the_table_over_all(
     one, _, whole = ({place.label: place.estimate.stderr for place in table.places} for table in found.tables)
     assert whole == pytest.approx(one)
     assert found.overall[0].verdict.startswith(
-        "Over 2 ways of asking odd, each counted once, for these 2 prompts of odd alone, no difference"
+        "Over 2 variants of odd, each counted once, for these 2 prompts of odd alone, no difference"
     )
 
 
@@ -378,14 +380,14 @@ def test_metrics_are_chosen(run: Run, versus: Versus) -> None:
         versus(*runs, metrics=["f1"])
 
 
-def test_of_several_filters_the_first_is_taken_and_the_others_are_told(
+def test_of_several_filters_the_first_is_compared_and_the_others_are_reported(
     run: Run, versus: Versus, write_task: Write
 ) -> None:
     filters = "[{name: one, filter: [{function: take_first}]}, {name: two, filter: [{function: take_first}]}]"
     write_task(**GENERATED, metric_list="[{metric: exact_match}]", filter_list=filters)
     found = versus(run(2, "a"), run(8, "b"), metrics=["exact_match"])
     assert [pair.filter for pair in found.pairs] == ["one"]
-    assert found.notices == ("odd: exact_match,one is compared; there is exact_match,two, too",)
+    assert found.notices == ("odd: exact_match,one is compared; also reported: exact_match,two",)
 
 
 def test_one_refusal_is_told_once(run: Run, versus: Versus) -> None:
@@ -413,15 +415,15 @@ def test_corpus_metrics_are_reopened_for_their_texts(run: Run, versus: Versus, f
     assert pair.scores[0].value is not None and pair.scores[1].value is not None
     assert pair.difference.value == pytest.approx(pair.scores[1].value - pair.scores[0].value)
     shutil.rmtree(folder)
-    with pytest.raises(DataError, match=r"chrf: its documents' values were not kept, and it cannot be reopened"):
+    with pytest.raises(DataError, match=r"chrf: its per-document values are not recorded, and the run cannot"):
         versus(*runs)
 
 
-def test_a_metric_without_a_paired_test_is_told(run: Run, versus: Versus, folder: Path, write_task: Write) -> None:
+def test_a_metric_without_a_paired_test_is_reported(run: Run, versus: Versus, folder: Path, write_task: Write) -> None:
     (folder / "own.py").write_text("def best(values):\n    return max(values)\n")
     write_task(metric_list="[{metric: acc, aggregation: !function own.best}]")
     runs = run(2, "a", allow_code=True), run(12, "b", allow_code=True)
-    with pytest.raises(DataError, match="odd, acc: cannot be compared: a function of the task's own"):
+    with pytest.raises(DataError, match="odd, acc: cannot be compared: the task aggregates it with its own function"):
         versus(*runs)
 
 
@@ -478,7 +480,7 @@ def test_flips_show_questions_where_they_can_be_read(run: Run, versus: Versus, f
 def test_metrics_without_values_of_documents_have_no_flips(run: Run, versus: Versus, write_task: Write) -> None:
     write_task(metric_list="[{metric: f1}]")
     (pair,) = versus(run(2, "a"), run(8, "b"), flips=3).pairs
-    assert pair.flips == () and "no documents are listed: f1 is made of all together" in pair.remarks[-1]
+    assert pair.flips == () and "no documents are listed: f1 is computed over all documents" in pair.remarks[-1]
 
 
 @pytest.mark.parametrize(
@@ -543,13 +545,13 @@ def test_documents_that_a_stopped_run_did_not_get_to_have_not_failed(
         evaluate(model, "odd", store=tmp_path / "s.db", include_path=folder)
     (pair,) = versus(base, "last").pairs
     assert (pair.failed, pair.unanswered, pair.has_too_many_missing) == ((0, 0), (0, SIZE - pair.n), True)
-    assert f"{SIZE - pair.n} documents of b have no answer: a gate" in " ".join(pair.remarks)
+    assert f"{SIZE - pair.n} documents of b have no answer: too many" in " ".join(pair.remarks)
 
 
 def test_a_run_that_stopped_by_its_scores_is_remarked(run: Run, versus: Versus) -> None:
     base = run(0, "a")
     (pair,) = versus(base, run(SIZE, "b", until_decided=base)).pairs
-    assert "b stopped once its scores told enough (--until_decided)" in " ".join(pair.remarks)
+    assert "b stopped early (--until_decided)" in " ".join(pair.remarks)
 
 
 def recorded(
@@ -578,19 +580,19 @@ def recorded(
     return run_id
 
 
-def test_correction_beyond_what_redrawn_sets_can_show_is_told(tmp_path: Path) -> None:
+def test_a_correction_beyond_the_resolution_of_the_bootstrap_is_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         names = [recorded(store, f"m{k}", [k + place / 100 for place in range(40)], "median") for k in range(24)]
     found = compare(*names, store=tmp_path / "s.db")
     assert found.verdict == "No difference beyond chance was found, of 276 comparisons."
-    assert found.notices[0].startswith("in 276 comparisons no redrawn set is on the other side of 0, and even that")
+    assert found.notices[0].startswith("in 276 comparisons p is as small as the number of bootstrap resamples allows")
     assert compare(*names, store=tmp_path / "s.db", baseline=names[0]).notices == ()
 
 
 def test_another_aggregation_is_refused_even_by_force(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         names = [recorded(store, name, [1.0, 2.0], rule) for name, rule in (("a", "mean"), ("b", "median"))]
-    with pytest.raises(DataError, match="one run makes m by mean, the other by median; expected the same aggregation"):
+    with pytest.raises(DataError, match="m is aggregated by mean in one run, median in the other; expected"):
         compare(*names, store=tmp_path / "s.db", force=True)
 
 
@@ -601,13 +603,13 @@ def test_answers_that_were_only_recorded_are_told(tmp_path: Path) -> None:
         compare(*names, store=tmp_path / "s.db")
 
 
-def test_infinite_values_are_told(tmp_path: Path) -> None:
+def test_infinite_values_are_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         names = [recorded(store, "a", [1.0, math.inf, 2.0], "mean_of_known"), recorded(store, "b", [1.0, 2.0, 3.0])]
     assert compare(*names, store=tmp_path / "s.db").pairs[0].remarks == (
-        "left out, without a value in both: 1 of a, 1 of b",
-        "1 document of a has no finite value: a gate (--fail_if_worse) fails with so many",
-        "1 of those of a are infinite: with them, so is its score",
+        "left out because only one run has a value: 1 of a, 1 of b",
+        "1 document of a has no finite value: too many for --fail_if_worse",
+        "1 value is infinite in a and left out: its score would be infinite, too",
     )
 
 
@@ -665,7 +667,7 @@ def test_picks_agree_where_they_can_be_read(run: Run, versus: Versus, folder: Pa
     assert versus(*runs).pairs[0].picks is None
     shutil.rmtree(folder)
     (pair,) = versus(*runs, picks=True).pairs
-    assert pair.picks is None and "picks cannot be compared" in pair.remarks[-1]
+    assert pair.picks is None and "predictions cannot be compared" in pair.remarks[-1]
 
 
 def test_picks_in_other_orders_are_those_of_the_documents(run: Run, versus: Versus) -> None:
@@ -686,4 +688,4 @@ def test_written_answers_without_choices_have_no_picks(run: Run, versus: Versus,
     )
     (pair,) = versus(run(2, "a"), run(10, "b"), picks=True).pairs
     assert pair.picks is None and pair.agreement is not None
-    assert "no document has a pick in both runs" in pair.remarks[-1]
+    assert "no document has a prediction in both runs" in pair.remarks[-1]

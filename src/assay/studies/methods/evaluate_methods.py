@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_multiple_choice
-from assay.core.matrices import CheckpointStep
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
@@ -16,9 +15,9 @@ from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
-from assay.core.studies import NO_PREDICTION, ChoiceQuestion, Study, StudyCell
 from assay.core.training import FitSpec
 from assay.run.events import Listener
+from assay.run.model_list import CheckpointStep
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.session import Session, run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
@@ -29,7 +28,9 @@ from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
-from assay.studies.methods import analysis as study
+from assay.studies.methods import methods_analysis as analysis
+from assay.studies.methods.methods_values import NO_PREDICTION, ChoiceQuestion, MethodsCell, MethodsStudy
+from assay.studies.paired.several_models import named_notices, random_accuracy, run_notices
 from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
 from assay.tasks.styles import OWN, find_style
@@ -52,14 +53,14 @@ _DIAGNOSTICS = (
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedModel:
-    """A model of a study or matrix.
+    """A model of a methods study or matrix.
 
     Attributes:
         label: its short name.
         spec: its run.
         model: the model itself where one was given.
         step: its place in a training run.
-        fit: how it is trained first; None for a model that is asked as it is.
+        fit: how it is trained first; None for a model that is evaluated as it is.
         fits_together: whether it is trained once on all tasks, and not for every column by itself.
     """
 
@@ -72,8 +73,8 @@ class EvaluatedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyOptions:
-    """What a study compares.
+class MethodsOptions:
+    """What a methods study compares.
 
     Attributes:
         styles: prompt styles.
@@ -89,8 +90,8 @@ class StudyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _StudyUnit:
-    """A task in a style, or a group of them: what has one line in the study.
+class _MethodsUnit:
+    """A task in a style, or a group of them: what has one line in the analysis.
 
     Attributes:
         name: without the style.
@@ -106,19 +107,19 @@ class _StudyUnit:
 def study_methods(
     evaluated_models: Sequence[EvaluatedModel],
     tasks: Sequence[Wanted],
-    requested: StudyOptions,
+    requested: MethodsOptions,
     store: Store,
     listener: Listener,
     needs: Sequence[RequiredPackage] = (),
-) -> Study:
+) -> MethodsStudy:
     """Runs every model and compares what the methods make of its answers.
 
     Args:
-        subjects: the models.
+        evaluated_models: the models.
         tasks: names or task objects.
-        wish: what to compare.
+        requested: what to compare.
         store: open store.
-        listener: is told what happens.
+        listener: receives the events.
         needs: packages that are wanted afterwards, such as that of figures.
     """
     base = evaluated_models[0].spec
@@ -147,14 +148,14 @@ def _check_likelihoods(result: RunResult, label: str) -> None:
     """Refuses models that pick by a head: there is one way only to read its scores."""
     asked = [task.name for task in result.tasks if task.card.kind in HEAD_KINDS]
     if asked:
-        found = f"{label} answers {', '.join(asked)} by a head, which gives no likelihoods to pick from in several ways"
+        found = f"{label} answers {', '.join(asked)} with a classifier head, which has no likelihoods to compare"
         raise UserError(Fault("assay methods", found, "a language model", "Score it with assay run or assay matrix"))
 
 
-def read_study_options(
+def read_methods_options(
     styles: Sequence[str], methods: Sequence[str], phrase: str, rotates: bool, is_chat: bool
-) -> StudyOptions:
-    """A checked wish; `all` stands for every method that these runs can serve."""
+) -> MethodsOptions:
+    """Checked options; `all` means every method that these runs support."""
     wanted = list(dict.fromkeys(name for method in methods for name in (METHODS if method == "all" else (method,))))
     unknown = [name for name in wanted if name not in METHODS]
     if unknown:
@@ -166,8 +167,8 @@ def read_study_options(
     if (is_chat or is_cut) and "opencompass" in wanted and "opencompass" not in methods:
         wanted.remove("opencompass")
         kind = "a conversation" if is_chat else "cut examples"
-        notices = (f"opencompass was left out: the whole prompt of {kind} is known to the model alone",)
-    return StudyOptions(tuple(dict.fromkeys(named)), tuple(wanted), phrase, notices)
+        notices = (f"opencompass was left out: only the model knows the whole prompt of {kind}",)
+    return MethodsOptions(tuple(dict.fromkeys(named)), tuple(wanted), phrase, notices)
 
 
 def _named(style: str, rotates: bool) -> str:
@@ -177,7 +178,7 @@ def _named(style: str, rotates: bool) -> str:
     return find_style(f"{style}:rotated").name if rotates and found.shows_options and not found.rotates else found.name
 
 
-def styled_tasks(tasks: Sequence[Wanted], requested: StudyOptions) -> list[Wanted]:
+def styled_tasks(tasks: Sequence[Wanted], requested: MethodsOptions) -> list[Wanted]:
     """All tasks in all styles, as a run takes them; a task object only as it is."""
     found: list[Wanted] = []
     for task in tasks:
@@ -186,7 +187,7 @@ def styled_tasks(tasks: Sequence[Wanted], requested: StudyOptions) -> list[Wante
     return found
 
 
-def study_scoring(requested: StudyOptions) -> dict[str, Any]:
+def methods_scoring(requested: MethodsOptions) -> dict[str, Any]:
     """The metrics that make a run ask what the methods need, and tell the rest."""
     entries: list[dict[str, Any]] = [{"metric": "all"}]
     for name in requested.methods:
@@ -198,7 +199,7 @@ def study_scoring(requested: StudyOptions) -> dict[str, Any]:
 # Tasks and their documents
 
 
-def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_StudyUnit]:
+def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_MethodsUnit]:
     """Groups that stand in no other, and tasks that stand in none, in the order of the run."""
     styles = {task.card.name: str(task.card.config.get("style", OWN)) for task in tasks}
     order = {name: place for place, name in enumerate(styles)}
@@ -210,8 +211,8 @@ def _units(tasks: Sequence[Task], groups: Sequence[GroupSpec]) -> list[_StudyUni
     return sorted(units, key=lambda unit: order[unit.tasks[0]])
 
 
-def _unit(name: str, style: str, leaves: tuple[str, ...]) -> _StudyUnit:
-    return _StudyUnit(name.removesuffix(f"@{style}"), style, leaves)
+def _unit(name: str, style: str, leaves: tuple[str, ...]) -> _MethodsUnit:
+    return _MethodsUnit(name.removesuffix(f"@{style}"), style, leaves)
 
 
 def _document_key(result: TaskResult, item: AnsweredDocument) -> str:
@@ -241,7 +242,7 @@ def _questions(result: TaskResult, task: Task, known: Mapping[str, ChoiceQuestio
 MethodPredictions = dict[str, list[tuple[str, int, float]]]
 
 
-def _cells(label: str, unit: _StudyUnit, result: RunResult, requested: StudyOptions) -> list[StudyCell]:
+def _cells(label: str, unit: _MethodsUnit, result: RunResult, requested: MethodsOptions) -> list[MethodsCell]:
     """One cell per method, over all tasks of a unit."""
     picked: MethodPredictions = {}
     clusters: dict[str, str] = {}
@@ -260,7 +261,7 @@ def _cells(label: str, unit: _StudyUnit, result: RunResult, requested: StudyOpti
         documents, predictions, hits = zip(*rows, strict=True) if rows else ((), (), ())
         own = tuple(clusters.get(name, name) for name in documents) if clusters else None
         estimate = mean_estimate(hits) if own is None else clustered_mean(hits, own).estimate
-        cells.append(StudyCell(label, unit.name, unit.style, method, estimate, documents, predictions, hits, own))
+        cells.append(MethodsCell(label, unit.name, unit.style, method, estimate, documents, predictions, hits, own))
     return cells
 
 
@@ -272,7 +273,7 @@ def _clusters(task: TaskResult) -> Iterator[tuple[str, str]]:
             yield _document_key(task, item), f"{task.name} {known[item.document.id]}"
 
 
-def _likelihood_predictions(task: TaskResult, requested: StudyOptions) -> MethodPredictions:
+def _likelihood_predictions(task: TaskResult, requested: MethodsOptions) -> MethodPredictions:
     """What each method picks from the choices' likelihoods. Documents with a failed request are left out."""
     picked: MethodPredictions = {}
     for item in task.answered:
@@ -292,7 +293,7 @@ def _likelihood_predictions(task: TaskResult, requested: StudyOptions) -> Method
 
 
 def _is_answered(method: str, instance: Instance, phrase: str) -> bool:
-    """Whether a document was asked what a method needs."""
+    """Whether a document has the requests that a method needs."""
     metric = METHODS[method].metric
     if metric in NULL_PROMPTS:
         return (phrase if method == "mutual-phrase" else NULL_PROMPTS[metric]) in instance.nulls
@@ -316,7 +317,7 @@ def _generated_predictions(task: TaskResult) -> MethodPredictions:
 
 def _generated_choices(instance: Instance, sample: Sample) -> list[int]:
     if instance.orders:
-        return [found.picked for found in rotated_answers(instance, sample.filtered)]
+        return [found.predicted for found in rotated_answers(instance, sample.filtered)]
     said = sample.filtered[0]
     return [instance.choices.index(said) if said in instance.choices else NO_PREDICTION]
 
@@ -326,27 +327,27 @@ def _generated_choices(instance: Instance, sample: Sample) -> list[int]:
 
 def _study(
     labels: tuple[str, ...],
-    units: Sequence[_StudyUnit],
-    cells: tuple[StudyCell, ...],
+    units: Sequence[_MethodsUnit],
+    cells: tuple[MethodsCell, ...],
     questions: Mapping[str, ChoiceQuestion],
     runs: Mapping[str, RunResult],
-    requested: StudyOptions,
-) -> Study:
-    compared = study.comparisons(cells, _SEED)
+    requested: MethodsOptions,
+) -> MethodsStudy:
+    compared = analysis.comparisons(cells, _SEED)
     names = tuple(dict.fromkeys(unit.name for unit in units))
-    return Study(
+    return MethodsStudy(
         models=labels,
         tasks=names,
         styles=requested.styles,
         cells=cells,
         questions=questions,
         chances=_chances(cells, questions),
-        spreads=study.spreads(cells, _SEED),
-        changes=study.changes(cells, questions),
+        spreads=analysis.spreads(cells, _SEED),
+        changes=analysis.changes(cells, questions),
         comparisons=compared,
-        rank_changes=study.rank_changes(compared),
-        length_biases=study.length_biases(cells, questions),
-        places=study.places(cells, questions),
+        rank_changes=analysis.rank_changes(compared),
+        length_biases=analysis.length_biases(cells, questions),
+        places=analysis.places(cells, questions),
         diagnostics={
             (label, unit.name, unit.style): _diagnosed(unit, result) for label, result in runs.items() for unit in units
         },
@@ -359,42 +360,18 @@ def _study(
     )
 
 
-def run_notices(result: RunResult) -> Iterator[str]:
-    """What a run of one of several models says: its notices, and what failed."""
-    yield from result.notices
-    for kind, (count, example) in result.failures.items():
-        yield f"{count} requests failed ({kind}: {example})"
-    for problem in result.problems:
-        yield f"not scored: {problem.text}"
-
-
-def named_notices(notices_by_model: Mapping[str, Iterable[str]]) -> list[str]:
-    """Every notice once, with the models that it is about.
-
-    Args:
-        told: model → what its run says; models whose run says nothing, too.
-    """
-    about: dict[str, list[str]] = {}
-    for label, texts in notices_by_model.items():
-        for text in dict.fromkeys(texts):
-            about.setdefault(text, []).append(label)
-    return [
-        f"{'all models' if len(labels) == len(notices_by_model) > 1 else ', '.join(labels)}: {text}"
-        for text, labels in about.items()
-    ]
-
-
-def _chances(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> dict[str, float]:
+def _chances(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> dict[str, float]:
     found = {}
-    for task, own in study.grouped(cells, lambda cell: cell.task).items():
+    for task, own in analysis.grouped(cells, lambda cell: cell.task).items():
         documents = dict.fromkeys(document for cell in own for document in cell.documents)
-        value = study.chance(questions[document] for document in documents)
+        asked = [questions[document] for document in documents]
+        value = random_accuracy((question.right, len(question.lengths)) for question in asked)
         if value is not None:
             found[task] = value
     return found
 
 
-def _diagnosed(unit: _StudyUnit, result: RunResult) -> tuple[MetricResult, ...]:
+def _diagnosed(unit: _MethodsUnit, result: RunResult) -> tuple[MetricResult, ...]:
     """The other metrics of a unit and the rates of its answers; those of a group are over all its documents."""
     tasks = [task for name in unit.tasks if (task := result.task(name)).metrics]
     if len(tasks) < len(unit.tasks):
@@ -424,7 +401,7 @@ def _rates(tasks: Sequence[TaskResult]) -> Iterator[MetricResult]:
         yield MetricResult(rate.metric, rate.filter, whole, rate.higher_is_better)
 
 
-def _extra_requests(runs: Mapping[str, RunResult], requested: StudyOptions) -> dict[str, int]:
+def _extra_requests(runs: Mapping[str, RunResult], requested: MethodsOptions) -> dict[str, int]:
     """Per method the distinct requests that only it needs; under `raw` those that all of them share."""
     found: dict[str, set[tuple[str, Request]]] = {"raw": set()}
     for label, result in runs.items():
@@ -435,7 +412,7 @@ def _extra_requests(runs: Mapping[str, RunResult], requested: StudyOptions) -> d
     return {name: len(requests) for name, requests in found.items()}
 
 
-def _purposes(instance: Instance, requested: StudyOptions) -> Iterator[tuple[str, Request]]:
+def _purposes(instance: Instance, requested: MethodsOptions) -> Iterator[tuple[str, Request]]:
     """Each request of an instance with the method that needs it."""
     names = {"choice": "raw", "prompt": "opencompass"}
     for place, request in enumerate(instance.requests):
@@ -444,8 +421,8 @@ def _purposes(instance: Instance, requested: StudyOptions) -> Iterator[tuple[str
         yield names.get(part.kind) or ("mutual-phrase" if is_phrase else "mutual"), request
 
 
-def with_study_options(spec: RunSpec, tasks: Sequence[Wanted], requested: StudyOptions) -> RunSpec:
+def with_methods_options(spec: RunSpec, tasks: Sequence[Wanted], requested: MethodsOptions) -> RunSpec:
     """A run's specification that asks what a study needs."""
-    options = replace(spec.options, scoring=study_scoring(requested), style=None)
+    options = replace(spec.options, scoring=methods_scoring(requested), style=None)
     names = [task if isinstance(task, str) else task.card.name for task in styled_tasks(tasks, requested)]
     return replace(spec, tasks=tuple(names), options=options)

@@ -1,6 +1,6 @@
-"""Says why the numbers of two recorded runs differ: reopens both, compares them step by step, weighs what it finds.
+"""Explains why the scores of two recorded runs differ: reopens both, compares every stage, attributes the difference.
 
-Takes two runs of a store, gives an explanation per pair of tasks. A model is opened for its tokenizer at most.
+In: two runs of a store. Out: an explanation per pair of tasks. A model is opened for its tokenizer at most.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from assay.core.scores import Estimate
 from assay.run.events import Listener
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
-from assay.studies.explain import values as kinds
+from assay.studies.explain import explain_values as kinds
 from assay.studies.explain.causes import TaskPair, find_causes
+from assay.studies.explain.explain_values import Cause, Explanation, TaskExplanation, points_text
 from assay.studies.explain.token_diff import ModelAccess, token_cause
-from assay.studies.explain.values import Cause, Explanation, Score, TaskExplanation, points_text
+from assay.studies.paired.paired_values import Score
 from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks, values_of
 
 _FAMILIES = {
@@ -42,10 +43,10 @@ _WORDS = {
     kinds.PROMPTS: "the prompts",
     kinds.TOKENS: "the tokens",
     kinds.TRUNCATION: "the truncation",
-    kinds.NOTES: "what the model noted",
+    kinds.NOTES: "the model's notes",
     kinds.EXTRACTION: "the extraction of answers",
     kinds.NORMALISATION: "the metric",
-    kinds.RECORD: "the version that scored",
+    kinds.RECORD: "the scoring version",
 }
 _SMALL = 1e-12
 _NO_ESTIMATE = Estimate(None, None, None, None, 0, "none")
@@ -65,11 +66,11 @@ def explain(
     Args:
         store: holds both.
         runs: their names.
-        listener: is told what happens.
+        listener: receives the events.
         tasks: a task of the first and one of the second; every task that both have when None.
         metrics: the metric of each to compare; the first that each reports when None.
         shows_tokens: whether to open the models' tokenizers and compare tokens.
-        given: task objects, for runs of such.
+        given: task objects, for runs of task objects.
     """
     first, second = (store.runs.get(run) for run in runs)
     pairs = _pairs(first, second, tasks)
@@ -165,9 +166,9 @@ def _inserted(causes: list[Cause], cause: Cause | None) -> list[Cause]:
 
 def _remarks(pair: TaskPair) -> list[str]:
     known = "so its documents and prompts are known by their digests only"
-    sides = {reopened.record.id: reopened for reopened in pair.sides if reopened.reason}
+    sides = {reopened.record.id: reopened for reopened in pair.reopened if reopened.reason}
     verbs = {
-        run: "cannot be scored" if "problem" in reopened.summary else "cannot be asked again"
+        run: "cannot be scored" if "problem" in reopened.summary else "cannot be reopened"
         for run, reopened in sides.items()
     }
     return [f"run {run} {verbs[run]}, {known}: {reopened.explanation}" for run, reopened in sides.items()]
@@ -199,7 +200,7 @@ def _flips(pair: TaskPair) -> tuple[int | None, int | None, int | None]:
     """Documents that both scored, and how many are better and worse in the second run."""
     if pair.first.result is None or pair.second.result is None:
         return None, None, None
-    one, two = (values_of(s.result, score) for s, score in zip(pair.sides, pair.scores, strict=True) if s.result)
+    one, two = (values_of(s.result, score) for s, score in zip(pair.reopened, pair.scores, strict=True) if s.result)
     ids = [tuple(item.document.id for item in pair.answered(places)) for places in pair.common]
     both = [(one[a], two[b]) for a, b in ids if a in one and b in two]
     if not both:
@@ -213,14 +214,15 @@ def _conclusion(pair: TaskPair, causes: Sequence[Cause], difference: float | Non
     if not acting:
         return _no_cause_text(causes, difference)
     if difference is None:
-        return f"One of the two scores is missing; what differs is {named}."
+        return f"One of the two scores is missing; the runs differ in {named}."
     if abs(difference) <= _SMALL:
-        return f"The scores are equal, though something differs: {named}."
+        return f"The scores are equal, but these differ: {named}."
     total = points_text(difference, *pair.scores)
     largest = max(acting, key=lambda cause: abs(cause.points or 0.0))
     if joint is not None and abs(joint) > abs(largest.points or 0.0):
         unknown = [_name(cause) for cause in acting if cause.points is None]
-        return f"The largest share, {points_text(joint, *pair.scores)} of {total}, is of {_listed(unknown)} together."
+        share = points_text(joint, *pair.scores)
+        return f"The largest share, {share} of {total}, comes from {_listed(unknown)} together."
     if len(acting) == 1:
         return f"The only cause found is {named}: {total}."
     share = points_text(largest.points or 0.0, *pair.scores)
@@ -235,8 +237,8 @@ def _no_cause_text(causes: Sequence[Cause], difference: float | None) -> str:
     if not causes and (difference is None or abs(difference) <= _SMALL):
         return "Nothing differs: the same model, documents, requests and scoring."
     if causes:
-        return "Nothing differs but the environment of the runs."
-    return "Nothing that differs was found, though the scores do: please report this."
+        return "Only the environments of the runs differ."
+    return "The scores differ, but no cause was found: please report this."
 
 
 def _listed(words: Sequence[str]) -> str:

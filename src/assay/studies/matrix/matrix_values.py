@@ -1,17 +1,17 @@
-"""A matrix: what several models score on several tasks, and what the scores say of models and tasks."""
+"""Values of a matrix: scores of several models on several tasks, ranks, correlations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from assay.core.comparisons import RankRange
 from assay.core.results import RequestCounts
 from assay.core.scores import Denominators, Estimate, FailureBounds
-from assay.core.studies import Comparison
+from assay.run.model_list import CheckpointStep
+from assay.stats.correlation import Correlation
+from assay.stats.ranking import Average, RankRange
+from assay.studies.paired.paired_values import Comparison
 
-# The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
-MIN_PAIRS_FOR_SIGNIFICANCE = 5
 # A task, a metric and the pipeline before it: what a number has to share with another to be compared with it.
 Key = tuple[str, str, str]
 
@@ -65,15 +65,15 @@ class MatrixCell:
     Attributes:
         estimate: the score.
         baseline: what picking at random scores on the documents that count; None where that is not defined.
-        asked: digest of the documents asked about: two cells of one column are comparable where it is the same.
-        documents: the documents that count, as `task#id`, the task without the way in which it is asked: columns that
-            ask the same documents have the same names. Empty where the metric is no mean over documents.
+        asked: digest of the evaluated documents: two cells of one column are comparable where it is the same.
+        documents: the documents that count, as `task#id`, the task without its variant: columns of
+            the same documents have the same names. Empty where the metric is not a mean over documents.
         values: their values.
-        clusters: the cluster of each; None where each document stands for itself.
+        clusters: the cluster of each; None without clusters.
         denominators: what became of the documents.
         bounds: the score with failed documents counted; None where none failed.
         part: of a group's score, the tasks that it is the mean of, where others have no such metric; empty for all.
-        is_style: whether what stands behind `@` in the task's name is a style, chosen on purpose, and not a prompt.
+        is_style: whether the part after `@` in the task's name is a style, chosen on purpose, and not a prompt.
     """
 
     model: str
@@ -134,14 +134,6 @@ class ModelRun:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointStep:
-    """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
-
-    series: str
-    number: float
-
-
-@dataclass(frozen=True, slots=True)
 class Ranking:
     """Models in order, as far as the data can tell them apart.
 
@@ -150,7 +142,7 @@ class Ranking:
         ranks: model → the ranks that the data allows it; those of models that cannot be told apart overlap.
         letters: model → letters; two models that share one cannot be told apart. All empty where too many were needed.
         comparisons: every two models on the same documents.
-        random: over all tasks, ways of asking that are taken as a sample of many: `5 prompts of sst2`.
+        random: over all tasks, variants taken as a random sample: `5 prompts of sst2`.
         fixed: those for which alone the ranks hold.
     """
 
@@ -160,14 +152,6 @@ class Ranking:
     comparisons: tuple[Comparison, ...]
     random: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Average:
-    """A mean over columns, each counted once, and the labels of these columns; None without one."""
-
-    value: float | None
-    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,28 +174,6 @@ class Standing:
     relative: Average
     bounded: Average
     win_rate: Average
-
-
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """How far two lists agree in order.
-
-    Attributes:
-        value: from −1 to 1; None below three pairs, or where one list is constant.
-        p: two-sided probability of a value so far from 0 if the lists had nothing to do with each other.
-        n: pairs.
-        method: of the p-value: `permutation` (all orders tried), `exact`, `t` or `normal`; `none` without a value.
-    """
-
-    value: float | None
-    p: float | None
-    n: int
-    method: str
-
-    @property
-    def has_too_few_pairs(self) -> bool:
-        """Whether even a perfect order of so few pairs would not be beyond chance: of four, 2 of 24 are perfect."""
-        return self.n < MIN_PAIRS_FOR_SIGNIFICANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +208,11 @@ class Matrix:
         standings: per model, over all tasks.
         common: labels of the columns that `Standing.common` is over: shares that all models have.
         rankings: per column that has paired tests, and last over all of them.
-        task_links: between columns, over models; signs are turned so that agreement is positive.
-        model_links: between models, over columns that are shares.
-        runs: the run of each model that could be asked.
+        task_correlations: between columns, over models; signs are turned so that agreement is positive.
+        model_correlations: between models, over columns that are shares.
+        runs: the run of each model that has one.
         steps: model → its step, for checkpoints of a training run.
-        notices: what the user ought to know.
+        notices: further information for the reader.
     """
 
     models: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A study of methods: what every way of picking an answer gives on the same answers of models."""
+"""Values of a methods study: every method of selecting a choice, on the same answers of the models."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from statistics import median
 
 from assay.core.results import RunResult
 from assay.core.scores import Estimate, MetricResult
+from assay.stats.spread import ChanceSpread
+from assay.studies.paired.paired_values import Comparison
 
 # No choice was picked: what a model wrote names none of them.
 NO_PREDICTION = -1
-# A difference whose corrected p-value is below this is beyond chance.
-ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class StudyCell:
-    """One model on one task, asked in one style, picked by one method.
+class MethodsCell:
+    """One model on one task, in one prompt style, under one method.
 
     Attributes:
         model: short name.
@@ -28,7 +28,7 @@ class StudyCell:
         documents: the documents that count, as `task#id`.
         picks: per document the place of the choice picked; `NO_PREDICTION` for none.
         hits: per document 1 for a right pick, else 0; in several orders of the choices, the mean over them.
-        clusters: per document its cluster; None where each stands for itself.
+        clusters: per document its cluster; None without clusters.
     """
 
     model: str
@@ -65,19 +65,6 @@ class ChoiceQuestion:
         right = [index for index in self.right if 0 <= index < len(self.lengths)]
         wrong = [length for index, length in enumerate(self.lengths) if index not in right]
         return (float(self.lengths[right[0]]), float(median(wrong))) if right and wrong else None
-
-
-@dataclass(frozen=True, slots=True)
-class ChanceSpread:
-    """How far apart the scores of equally good methods lie by sampling alone, on as many documents.
-
-    Attributes:
-        expected: the mean over samples.
-        reach: what 95 % of samples stay below.
-    """
-
-    expected: float
-    reach: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,38 +119,6 @@ class PredictionChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two models on the same documents under one cell.
-
-    Attributes:
-        difference: first minus second.
-        low: lower end of its interval, which inverts the test at the level of the correction: 0 is left out exactly
-            when `adjusted` is below 0.05.
-        high: upper end.
-        p: of the paired test.
-        adjusted: the same after Holm's correction over all comparisons of the study.
-        test: its name.
-        n: documents that both have.
-        clusters: in how many clusters they lie; None where each stands for itself.
-        level: probability that the interval claims to cover.
-    """
-
-    task: str
-    cell: str
-    first: str
-    second: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float
-    adjusted: float
-    test: str
-    n: int
-    clusters: int | None = None
-    level: float = 0.95
-
-
-@dataclass(frozen=True, slots=True)
 class RankChange:
     """Two models whose order differs between two cells.
 
@@ -206,8 +161,8 @@ class PositionCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
-    """Everything that one study of methods found.
+class MethodsStudy:
+    """Result of a methods study.
 
     Attributes:
         models: short names, in the order given.
@@ -225,13 +180,13 @@ class Study:
         diagnostics: (model, task, style) → what else the same answers tell.
         requests: method → requests that only it needs, over all models.
         runs: model → its run.
-        notices: what the user ought to know.
+        notices: further information for the reader.
     """
 
     models: tuple[str, ...]
     tasks: tuple[str, ...]
     styles: tuple[str, ...]
-    cells: tuple[StudyCell, ...]
+    cells: tuple[MethodsCell, ...]
     questions: Mapping[str, ChoiceQuestion] = field(repr=False)
     chances: Mapping[str, float]
     spreads: tuple[Spread, ...]

@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from assay.core.comparisons import CompareOptions, RankedSystem
-from assay.core.matrices import (
-    Average,
+from assay.core.scores import Estimate
+from assay.core.variance_axes import task_family
+from assay.stats import correlation, pooled, ranking
+from assay.stats import multiple_testing as multiple
+from assay.stats.ranking import Average
+from assay.studies.matrix.matrix_values import (
     CorrelationPair,
     Key,
     Matrix,
@@ -25,15 +28,11 @@ from assay.core.matrices import (
     Ranking,
     Standing,
 )
-from assay.core.scores import Estimate
-from assay.core.studies import Comparison
-from assay.core.variance_axes import task_family
-from assay.stats import correlation, pooled, ranking
-from assay.stats import multiple_testing as multiple
 from assay.studies.paired.differences import PairedComparison, compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import match_documents
-from assay.studies.paired.model_pairs import EntryFactory, to_comparison
 from assay.studies.paired.over_tasks import overall_scores
+from assay.studies.paired.paired_values import CompareOptions, Comparison, RankedSystem
+from assay.studies.paired.several_models import EntryFactory, to_comparison
 from assay.studies.paired.verdicts import rank_systems, with_verdicts
 
 Cells = dict[tuple[str, Key], MatrixCell]
@@ -60,7 +59,7 @@ def make_matrix(
         cells: every score to show, one per model, task, metric and pipeline.
         gaps: every model and task without one.
         runs: the models' runs.
-        notices: what the user ought to know.
+        notices: further information for the reader.
         seed: of the sign flips.
     """
     columns = [column for task in tasks for column in _columns(task, [cell for cell in cells if cell.task == task])]
@@ -99,7 +98,7 @@ def _columns(task: str, cells: Sequence[MatrixCell]) -> list[MatrixColumn]:
 
 
 def _column(cells: Sequence[MatrixCell], is_main: bool, is_split: bool) -> MatrixColumn:
-    """A column from its cells. Models that were asked about the same documents have the same baseline."""
+    """A column from its cells. Models with the same documents have the same baseline."""
     first = cells[0]
     known = [cell.baseline for cell in cells if cell.baseline is not None]
     values = [cell.estimate.value for cell in cells if cell.estimate.value is not None]
@@ -110,7 +109,7 @@ def _column(cells: Sequence[MatrixCell], is_main: bool, is_split: bool) -> Matri
 
 
 def _comparable_cells(cells: Sequence[MatrixCell]) -> Cells:
-    """The cells that may be compared: of each column, those asked about the documents that most were asked about."""
+    """The comparable cells: of each column, those with the documents that most models evaluated."""
     asked: dict[Key, Counter[str]] = {}
     for cell in cells:
         asked.setdefault(cell.key, Counter()).update([cell.asked])
@@ -126,7 +125,7 @@ def _excluded_notices(
             cell.model for cell in cells if cell.key == column.key and (cell.model, cell.key) not in comparable_cells
         ]
         if own:
-            reported = f"{column.label}: {', '.join(own)} answered other documents than the other models"
+            reported = f"{column.label}: {', '.join(own)} answered different documents than the other models"
             yield f"{reported}, so this score is in no average, win rate, rank or correlation"
 
 
@@ -273,8 +272,7 @@ def _model_links(models: Sequence[str], columns: Sequence[MatrixColumn], cells: 
 def _uncorrelated_notices(models: Sequence[str], columns: Sequence[MatrixColumn]) -> Iterator[str]:
     for count, noun in ((len(_directed(columns)), "tasks"), (len(models), "models")):
         if count > MAX_CORRELATED:
-            limit = f"they are found for {MAX_CORRELATED} at most"
-            yield f"no correlations between {noun}: {limit}, and these are {count:,}"
+            yield f"no correlations between {noun}: computed for at most {MAX_CORRELATED}, and there are {count:,}"
 
 
 def _links(scores: Mapping[str, dict[str, float]]) -> tuple[CorrelationPair, ...]:

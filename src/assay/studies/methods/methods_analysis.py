@@ -1,4 +1,4 @@
-"""What the cells of a study say: spread, changed answers, ranking of models, bias of length and place. Pure."""
+"""Analysis of a methods study: spread, changed predictions, model ranking, length and position bias."""
 
 from __future__ import annotations
 
@@ -7,41 +7,40 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-from assay.core.comparisons import CompareOptions
 from assay.core.scores import Estimate
-from assay.core.studies import (
-    ALPHA,
+from assay.stats import means, paired
+from assay.stats.clustered import clustered_mean
+from assay.stats.power import ALPHA
+from assay.stats.spread import chance_spread
+from assay.studies.methods.methods_values import (
     NO_PREDICTION,
     ChoiceQuestion,
-    Comparison,
     LengthBias,
+    MethodsCell,
     PositionCounts,
     PredictionChange,
     PredictionChanges,
     RankChange,
     Spread,
-    StudyCell,
 )
-from assay.stats import means, paired
-from assay.stats.clustered import clustered_mean
-from assay.stats.spread import chance_spread
 from assay.studies.paired.differences import PairedComparison, compare_pairs, with_adjusted_intervals
 from assay.studies.paired.matching import match_documents
-from assay.studies.paired.model_pairs import EntryFactory, to_comparison
+from assay.studies.paired.paired_values import CompareOptions, Comparison
+from assay.studies.paired.several_models import EntryFactory, to_comparison
 from assay.studies.paired.verdicts import with_verdicts
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-def grouped(cells: Iterable[StudyCell], key: Callable[[StudyCell], Key]) -> dict[Key, list[StudyCell]]:
+def grouped(cells: Iterable[MethodsCell], key: Callable[[MethodsCell], Key]) -> dict[Key, list[MethodsCell]]:
     """Cells by a key, in their order."""
-    found: dict[Key, list[StudyCell]] = {}
+    found: dict[Key, list[MethodsCell]] = {}
     for cell in cells:
         found.setdefault(key(cell), []).append(cell)
     return found
 
 
-def spreads(cells: Sequence[StudyCell], seed: int) -> tuple[Spread, ...]:
+def spreads(cells: Sequence[MethodsCell], seed: int) -> tuple[Spread, ...]:
     """Per model and task: over the methods of each style, and over everything where there are several styles.
 
     Args:
@@ -57,7 +56,7 @@ def spreads(cells: Sequence[StudyCell], seed: int) -> tuple[Spread, ...]:
     return tuple(found)
 
 
-def _spread(names: tuple[str, str, str | None], cells: Sequence[StudyCell], seed: int) -> Spread:
+def _spread(names: tuple[str, str, str | None], cells: Sequence[MethodsCell], seed: int) -> Spread:
     common = shared_documents(cells)
     scores = {cell.name: cell.estimate.value or 0.0 for cell in cells}
     lowest, highest = min(scores, key=scores.__getitem__), max(scores, key=scores.__getitem__)
@@ -71,26 +70,26 @@ def _spread(names: tuple[str, str, str | None], cells: Sequence[StudyCell], seed
     return Spread(*names, scores[highest] - scores[lowest], lowest, highest, p, len(common), chance)
 
 
-def _shared_clusters(cell: StudyCell, documents: Sequence[str]) -> list[str] | None:
+def _shared_clusters(cell: MethodsCell, documents: Sequence[str]) -> list[str] | None:
     if cell.clusters is None:
         return None
     known = dict(zip(cell.documents, cell.clusters, strict=True))
     return [known[document] for document in documents]
 
 
-def shared_documents(cells: Sequence[StudyCell]) -> list[str]:
+def shared_documents(cells: Sequence[MethodsCell]) -> list[str]:
     """Documents that all cells have, in the order of the first."""
     rest = [set(cell.documents) for cell in cells[1:]]
     return [document for document in cells[0].documents if all(document in some for some in rest)]
 
 
-def aligned(cell: StudyCell, documents: Sequence[str]) -> list[float]:
+def aligned(cell: MethodsCell, documents: Sequence[str]) -> list[float]:
     """A cell's hits on some of its documents."""
     hits = dict(zip(cell.documents, cell.hits, strict=True))
     return [hits[document] for document in documents]
 
 
-def changes(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PredictionChanges, ...]:
+def changes(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PredictionChanges, ...]:
     """Per model, task and style: the documents on which two methods pick different choices."""
     found = []
     for (model, task, style), own in grouped(cells, lambda cell: (cell.model, cell.task, cell.style)).items():
@@ -109,7 +108,7 @@ def changes(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion])
     return tuple(found)
 
 
-def comparisons(cells: Sequence[StudyCell], seed: int) -> tuple[Comparison, ...]:
+def comparisons(cells: Sequence[MethodsCell], seed: int) -> tuple[Comparison, ...]:
     """Every two models under every cell, with p-values corrected over all of them together."""
     tested: list[PairedComparison] = []
     options = CompareOptions(seed=seed)
@@ -137,7 +136,7 @@ def rank_changes(compared: Sequence[Comparison]) -> tuple[RankChange, ...]:
     return tuple(found)
 
 
-def length_biases(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[LengthBias, ...]:
+def length_biases(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[LengthBias, ...]:
     """Per cell: is the right choice shorter or longer than the others where the method errs?"""
     known = {document: question.compared_lengths for document, question in questions.items()}
     found = []
@@ -160,7 +159,7 @@ def _mean_gap(gaps: Mapping[int, float], clusters: Sequence[str] | None) -> Esti
     return clustered_mean(list(gaps.values()), [clusters[place] for place in gaps]).estimate
 
 
-def places(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PositionCounts, ...]:
+def places(cells: Sequence[MethodsCell], questions: Mapping[str, ChoiceQuestion]) -> tuple[PositionCounts, ...]:
     """Per cell: how often each place was picked, and how often it was right."""
     found = []
     for cell in cells:
@@ -170,13 +169,3 @@ def places(cells: Sequence[StudyCell], questions: Mapping[str, ChoiceQuestion]) 
         counts = tuple(picked[place] for place in range(size)), tuple(right[place] for place in range(size))
         found.append(PositionCounts(cell.model, cell.task, cell.name, *counts, picked[NO_PREDICTION]))
     return tuple(found)
-
-
-def chance(questions: Iterable[ChoiceQuestion]) -> float | None:
-    """Accuracy of picking at random; None without documents."""
-    shares = []
-    for question in questions:
-        size = len(question.lengths)
-        right = {place for place in question.right if 0 <= place < size}
-        shares.append(len(right) / size if size else 0.0)
-    return sum(shares) / len(shares) if shares else None

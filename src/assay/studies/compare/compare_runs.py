@@ -1,6 +1,6 @@
-"""Compares recorded runs document by document: finds what they share, refuses what is not comparable, tests, judges.
+"""Compares recorded runs document by document: checks comparability, runs paired tests, states verdicts.
 
-Takes runs of a store, gives a `RunComparison`. A run is reopened only where its record does not hold what is needed.
+In: runs of a store. Out: a `RunComparison`. A run is reopened only where its record does not hold what is needed.
 """
 
 from __future__ import annotations
@@ -8,37 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-from assay.core.comparisons import (
-    ALL,
-    BYPASS,
-    CUSTOM,
-    STYLE,
-    Agreement,
-    CompareOptions,
-    DocumentValues,
-    OverallScore,
-    PairedScore,
-    RankTable,
-    RunComparison,
-    System,
-    Uncompared,
-)
 from assay.core.errors import DataError, Fault, UnknownName, did_you_mean
-from assay.core.protocols import Task
+from assay.core.plural import plural
+from assay.core.recorded_values import BYPASS, CUSTOM, DocumentValues
 from assay.core.scores import Estimate
 from assay.core.variance_axes import task_family
-from assay.run.events import Listener
-from assay.run.manifest import right_answer
-from assay.run.reopen import as_argument, python_call
-from assay.scoring.document_values import document_values
 from assay.stats.bootstrap import smallest_p
 from assay.stats.pooled import group_estimate
 from assay.store.run_records import FINISHED, RunRecord
-from assay.store.store import Store
 from assay.studies.compare.caveats import bounds_of, pair_remarks
 from assay.studies.compare.comparability import Overlap, RecordedTask, cluster_differences, differences
-from assay.studies.compare.reopened import prediction_agreement, with_questions
+from assay.studies.compare.compare_values import RunComparison, System, Uncompared
 from assay.studies.compare.systems import AT, check_options, find_systems, points_as_sizes, wanted_pairs
 from assay.studies.paired.bootstrap_tests import replicates_for
 from assay.studies.paired.differences import (
@@ -50,18 +32,32 @@ from assay.studies.paired.differences import (
 )
 from assay.studies.paired.matching import MatchedPair, SystemEntry, match_documents
 from assay.studies.paired.over_tasks import overall_scores
-from assay.studies.paired.recorded_tasks import ReopenedTask, main_requests, paired_documents, reopen_tasks
+from assay.studies.paired.paired_values import (
+    ALL,
+    STYLE,
+    Agreement,
+    CompareOptions,
+    OverallScore,
+    PairedScore,
+    RankTable,
+)
 from assay.studies.paired.verdicts import conclusion, rank_systems, ranking_table, with_verdicts
+
+if TYPE_CHECKING:
+    from assay.core.protocols import Task
+    from assay.run.events import Listener
+    from assay.store.store import Store
+    from assay.studies.paired.recorded_tasks import ReopenedTask
 
 _MOST_FAULTS = 8
 
 
 @dataclass(slots=True)
 class _ComparisonContext:
-    """What the steps share: the store, the wish, task objects, reopened runs, and what is to be told."""
+    """What the steps share: store, options, task objects, reopened runs, notices and faults."""
 
     store: Store
-    wish: CompareOptions
+    options: CompareOptions
     listener: Listener
     given: Sequence[Task] = ()
     notices: list[str] = field(default_factory=list)
@@ -72,6 +68,8 @@ class _ComparisonContext:
     def reopened(self, task: RecordedTask) -> ReopenedTask:
         """The task, reopened; its `reason` says why where that fails."""
         if task.record.id not in self.opened:
+            from assay.studies.paired.recorded_tasks import reopen_tasks  # most comparisons need only the records
+
             names = list(task.record.tasks)
             self.opened[task.record.id] = reopen_tasks(self.store, task.record, names, self.listener, self.given)
         return self.opened[task.record.id][task.name]
@@ -81,7 +79,7 @@ class _ComparisonContext:
             self.notices.append(text)
 
     def leave_out(self, task: str, metric: str | None, reason: str, text: str = "") -> None:
-        """Keeps what cannot be compared, and tells it: as the text says, where the reason alone does not say enough."""
+        """Records what cannot be compared, with a notice: the text, or task and reason."""
         self.notice(text or f"{task}: {reason}")
         found = Uncompared(task, metric, reason)
         self.uncompared += [found] if found not in self.uncompared else []
@@ -93,7 +91,7 @@ class _ComparisonContext:
 
 @dataclass(frozen=True, slots=True)
 class _TaskColumn:
-    """A task of several systems: what to call it, and each system's own."""
+    """A task of several systems: its title, and each system's recorded task."""
 
     title: str
     tasks: Mapping[str, RecordedTask]
@@ -112,24 +110,24 @@ class _MetricGroup:
 
 
 def compare(
-    store: Store, runs: Sequence[str], wish: CompareOptions, listener: Listener, given: Sequence[Task] = ()
+    store: Store, runs: Sequence[str], options: CompareOptions, listener: Listener, given: Sequence[Task] = ()
 ) -> RunComparison:
-    """Two or more runs.
+    """Compares two or more runs.
 
     Args:
         store: holds them.
         runs: names, each with `@task` behind it where one task is meant.
-        wish: what to compare, and how.
-        listener: is told what happens.
-        given: task objects, for runs of such.
+        options: what to compare, and how.
+        listener: receives the events.
+        given: task objects, for runs of task objects.
     """
-    check_options(wish)
-    context = _ComparisonContext(store, wish, listener, given)
-    systems, records = find_systems(store, runs, wish.baseline)
+    check_options(options)
+    context = _ComparisonContext(store, options, listener, given)
+    systems, records = find_systems(store, runs, options.baseline)
     for record in {record.id: record for record in records.values()}.values():
         if record.status != FINISHED:
             context.notice(f"run {record.id} is {record.status}: documents that it did not score are left out")
-    pairs = wanted_pairs(systems, wish.baseline is not None)
+    pairs = wanted_pairs(systems, options.baseline is not None)
     groups = [group for column in _columns(context, systems, records) for group in _groups(context, column, pairs)]
     found = [_compared(context, columns) for columns in groups]
     if context.faults:
@@ -149,16 +147,16 @@ def _columns(
     own = {system.label: _tasks(system, records[system.label]) for system in systems}
     if all(len(names) == 1 for names in own.values()):
         titles = list(dict.fromkeys(names[0] for names in own.values()))
-        _check_patterns(context.wish.tasks, titles)
+        _check_patterns(context.options.tasks, titles)
         tasks = {label: RecordedTask(records[label], names[0]) for label, names in own.items()}
         return [_TaskColumn(" / ".join(titles), tasks)]
-    keyed = {label: _tasks_by_title(names, STYLE in context.wish.across) for label, names in own.items()}
+    keyed = {label: _tasks_by_title(names, STYLE in context.options.across) for label, names in own.items()}
     titles = list(dict.fromkeys(key for names in keyed.values() for key in names))
-    _check_patterns(context.wish.tasks, titles)
+    _check_patterns(context.options.tasks, titles)
     found = []
     for title in titles:
         having = {label: RecordedTask(records[label], names[title]) for label, names in keyed.items() if title in names}
-        if not _is_wanted(context.wish, [title]):
+        if not _is_wanted(context.options, [title]):
             continue
         if len(having) < len(own):
             lacking = ", ".join(label for label in own if label not in having)
@@ -181,12 +179,12 @@ def _tasks_by_title(names: Sequence[str], is_across_styles: bool) -> dict[str, s
     }
 
 
-def _is_wanted(wish: CompareOptions, names: Sequence[str]) -> bool:
-    return not wish.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in wish.tasks)
+def _is_wanted(options: CompareOptions, names: Sequence[str]) -> bool:
+    return not options.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in options.tasks)
 
 
 def _check_patterns(patterns: Sequence[str], titles: Sequence[str]) -> None:
-    """A name that is misspelt must not leave its task out unseen."""
+    """Raises for a pattern that matches no task: a typo must not leave a task out silently."""
     faults = [
         Fault("--tasks", f'no run has a task "{pattern}"{did_you_mean(pattern, titles)}', ", ".join(titles))
         for pattern in patterns
@@ -197,11 +195,11 @@ def _check_patterns(patterns: Sequence[str], titles: Sequence[str]) -> None:
 
 
 def _no_task(context: _ComparisonContext, titles: Sequence[str]) -> list[_TaskColumn]:
-    if context.wish.tasks:
-        wanted = context.wish.tasks[0]
+    if context.options.tasks:
+        wanted = context.options.tasks[0]
         found = f'no two runs have a task "{wanted}"{did_you_mean(wanted, titles)}'
         raise UnknownName(Fault("--tasks", found, ", ".join(titles)))
-    advice = "Name one of each: assay compare RUN@TASK RUN@TASK"
+    advice = "Name a task of each run: assay compare RUN@TASK RUN@TASK"
     raise UnknownName(Fault("compare", f"the runs have no task in common: {', '.join(titles)}", "", advice))
 
 
@@ -241,12 +239,12 @@ def _metrics(
     if not shared:
         context.leave_out(title, None, f"no metric and filter in common: {_names(every)}")
         return []
-    if not context.wish.metrics:
+    if not context.options.metrics:
         if every[0] != shared[0]:
             context.notice(f"{title}: only one run reports {_names(every[:1])}; {_names(shared[:1])} is compared")
         return shared[:1]
     found: list[tuple[str, str]] = []
-    for name in context.wish.metrics:
+    for name in context.options.metrics:
         wanted, _, filter = name.partition(",")
         fitting = [pair for pair in shared if pair[0] == wanted and filter in ("", pair[1])]
         if name == ALL:
@@ -257,7 +255,7 @@ def _metrics(
         elif fitting:
             found.append(fitting[0])
             if len(fitting) > 1:
-                context.notice(f"{title}: {_names(fitting[:1])} is compared; there is {_names(fitting[1:])}, too")
+                context.notice(f"{title}: {_names(fitting[:1])} is compared; also reported: {_names(fitting[1:])}")
         else:
             context.leave_out(title, wanted, f'no two runs report the metric "{name}"; they have {_names(every)}')
     return list(dict.fromkeys(found))
@@ -285,15 +283,17 @@ def _values(
     recorded: Sequence[DocumentValues],
     name: tuple[str, str],
 ) -> DocumentValues | None:
-    """A reported metric's documents: as kept, or from the reopened run for records and metrics that keep none."""
+    """A metric's per-document values: as recorded, or from the reopened run where the record has none."""
     metric, _ = name
     own = [item for item in recorded if (item.metric, item.filter) == name]
     if not own:
         reopened = context.reopened(task)
         if reopened.result is None or reopened.scoring is None:
-            reason = f"its documents' values were not kept, and it cannot be reopened: {reopened.explanation}"
+            reason = f"its per-document values are not recorded, and the run cannot be reopened: {reopened.explanation}"
             context.leave_out(column.title, metric, reason, f"run {task.record.id}, {task.name}, {metric}: {reason}")
             return None
+        from assay.scoring.document_values import document_values
+
         again = document_values(reopened.scoring, reopened.result, with_texts=True)
         own = [item for item in again if (item.metric, item.filter) == name]
     if not own or not is_comparable(own[0].aggregation):
@@ -306,7 +306,7 @@ def _values(
 def _reason(aggregation: str) -> str:
     if aggregation == BYPASS:
         return "answers were recorded without being scored"
-    return "a function of the task's own makes it of all documents, and no paired test is known for that"
+    return "the task aggregates it with its own function, for which there is no paired test"
 
 
 # One metric of one task
@@ -314,7 +314,7 @@ def _reason(aggregation: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pairing:
-    """Two systems' documents, what differs between their runs, and what is to be remarked."""
+    """Two systems' matched documents, the differences between their runs, and remarks."""
 
     match: MatchedPair
     differing: tuple[str, ...]
@@ -323,23 +323,23 @@ class _Pairing:
 
 
 def _compared(context: _ComparisonContext, group: tuple[_TaskColumn, _MetricGroup]) -> list[PairedComparison]:
-    """The group's pairs. What is not comparable is a fault, unless it was allowed."""
+    """The group's pairs. A difference that was not allowed is a fault."""
     column, own = group
     found = [_paired(context, column, own, first, second) for first, second in own.pairs]
     pairings = [pairing for pairing in found if pairing is not None]
     if context.faults:
         return []
     done = []
-    compared = compare_pairs([pairing.match for pairing in pairings], _direction(context, column, own), context.wish)
+    compared = compare_pairs([pairing.match for pairing in pairings], _direction(context, column, own), context.options)
     for item, pairing in zip(compared, pairings, strict=True):
-        for fault in points_as_sizes(context.wish, item.score, pairing.match):
+        for fault in points_as_sizes(context.options, item.score, pairing.match):
             context.refuse(fault)
         tasks = column.tasks[item.score.first], column.tasks[item.score.second]
         score = _with_counts(context, column, replace(item.score, differing=pairing.differing), pairing)
         score = replace(score, remarks=(*pairing.remarks, *pair_remarks(score, pairing.match, tasks)))
-        if context.wish.picks:
+        if context.options.picks:
             score = _with_prediction_agreement(context, column, score, pairing.match)
-        if context.wish.flips:
+        if context.options.flips:
             score = _with_flips(context, column, score)
         done.append(replace(item, score=score, is_style=not all(task.has_prompt for task in tasks)))
     return done
@@ -357,7 +357,7 @@ def _with_counts(
 
 
 def _missing(context: _ComparisonContext, task: RecordedTask) -> tuple[int, int]:
-    """How many documents failed, as recorded; of a run that did not get to its end, how many have no answer."""
+    """Failed documents as recorded; for a run that did not finish, documents without an answer."""
     counts = task.summary.get("denominators")
     if counts is not None:
         return int(counts["failed"]), 0
@@ -368,58 +368,62 @@ def _missing(context: _ComparisonContext, task: RecordedTask) -> tuple[int, int]
 def _with_flips(context: _ComparisonContext, column: _TaskColumn, score: PairedScore) -> PairedScore:
     """The pair with the questions of its listed documents, or a remark that says why none are listed."""
     if score.flips:
+        from assay.studies.compare.reopened_runs import with_questions
+
         return with_questions(score, context.reopened(column.tasks[score.first]))
     if not score.n or score.wins == score.losses == 0:
         return score
-    explanation = f"no documents are listed: {score.metric} is made of all together, none has a value of its own"
+    explanation = f"no documents are listed: {score.metric} is computed over all documents together, not per document"
     return replace(score, remarks=(*score.remarks, explanation))
 
 
 def _with_prediction_agreement(
     context: _ComparisonContext, column: _TaskColumn, score: PairedScore, match: MatchedPair
 ) -> PairedScore:
-    """The pair with the agreement of its picks, or a remark that says why there is none."""
-    sides = context.reopened(column.tasks[score.first]), context.reopened(column.tasks[score.second])
+    """The pair with the agreement of its predictions, or a remark that says why there is none."""
+    from assay.studies.compare.reopened_runs import prediction_agreement
+
+    both = context.reopened(column.tasks[score.first]), context.reopened(column.tasks[score.second])
     documents = [
         (match.first.recorded.documents[mine], match.second.recorded.documents[theirs])
         for mine, theirs in zip(match.mine, match.theirs, strict=True)
     ]
-    found = prediction_agreement(sides, documents, match.clusters, score, context.wish.seed)
+    found = prediction_agreement(both, documents, match.clusters, score, context.options.seed)
     if isinstance(found, Agreement):
         return replace(score, picks=found)
-    return replace(score, remarks=(*score.remarks, f"picks cannot be compared: {found}"))
+    return replace(score, remarks=(*score.remarks, f"predictions cannot be compared: {found}"))
 
 
 def _paired(
     context: _ComparisonContext, column: _TaskColumn, group: _MetricGroup, first: str, second: str
 ) -> _Pairing | None:
-    """Two systems' documents in common; None, and a fault, where they are not comparable."""
+    """Two systems' common documents; None, and a fault, where they are not comparable."""
     one, other = column.tasks[first], column.tasks[second]
     common: dict[int, int] | None = None
     overlap: Overlap | None = None
     remarks: tuple[str, ...] = ()
     if one.entry["documents_fingerprint"] != other.entry["documents_fingerprint"]:
         common, overlap, remarks = _common(context, one, other)
-        if common is None and not context.wish.force:
+        if common is None and not context.options.force:
             return None
     own, theirs = group.entries[first], group.entries[second]
     where = f"{first} and {second}, {column.title}"
     if not are_compatible(
         own.recorded.aggregation, theirs.recorded.aggregation
-    ):  # no test knows both, whatever is forced
-        explanation = (
-            f"one run makes {group.metric} by {own.recorded.aggregation}, the other by {theirs.recorded.aggregation}"
-        )
-        context.refuse(Fault(where, explanation, "the same aggregation"))
+    ):  # no paired test covers both, so --force does not help
+        found_by = f"{own.recorded.aggregation} in one run, {theirs.recorded.aggregation} in the other"
+        context.refuse(Fault(where, f"{group.metric} is aggregated by {found_by}", "the same aggregation"))
         return None
     match = match_documents(own, theirs, common)
     found = differences(one, other, group.metric, group.filter, overlap) + cluster_differences(one, other, match)
-    refused = [item for item in found if item.axis not in context.wish.across]
-    if refused and not context.wish.force:
+    refused = [item for item in found if item.axis not in context.options.across]
+    if refused and not context.options.force:
         texts = "; ".join(f"{item.text} ({item.axis})" for item in refused)
-        axes = ",".join(dict.fromkeys((*context.wish.across, *(item.axis for item in refused))))
-        advice = f"If that is the point, add --across {axes}; --force compares whatever differs"
-        context.refuse(Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(context.wish), advice))
+        axes = ",".join(dict.fromkeys((*context.options.across, *(item.axis for item in refused))))
+        advice = f"To compare them all the same, add --across {axes}; --force allows any difference"
+        context.refuse(
+            Fault(where, f"not comparable: {texts}", "runs that differ in " + _axes(context.options), advice)
+        )
         return None
     return _Pairing(match, tuple(item.text for item in found), remarks, _undefined(own, theirs, common))
 
@@ -438,53 +442,49 @@ def _undefined(first: SystemEntry, second: SystemEntry, common: Mapping[int, int
     return known.count((False, True)), known.count((True, False))
 
 
-def _axes(wish: CompareOptions) -> str:
-    return " and ".join(wish.across) + " only" if wish.across else "nothing"
+def _axes(options: CompareOptions) -> str:
+    return " and ".join(options.across) + " only" if options.across else "nothing"
 
 
 def _common(
     context: _ComparisonContext, one: RecordedTask, other: RecordedTask
 ) -> tuple[dict[int, int] | None, Overlap | None, tuple[str, ...]]:
-    """The documents in common by their content, and whether they ask and expect the same."""
-    sides = context.reopened(one), context.reopened(other)
-    counts = f"{one.entry['documents']:,} and {other.entry['documents']:,} asked"
+    """The common documents by their content, and whether their requests and right answers are the same."""
+    from assay.studies.compare.reopened_runs import common_documents
+
+    both = context.reopened(one), context.reopened(other)
+    counts = f"{one.entry['documents']:,} and {other.entry['documents']:,}"
     where = f"runs {one.record.id} and {other.record.id}, {one.name}"
-    first, second = sides[0].built, sides[1].built
-    if first is None or second is None:
-        reasons = "; ".join(dict.fromkeys(reopened.reason for reopened in sides if reopened.reason))
-        found = f"their documents are not the same ({counts}), and which are cannot be found: {reasons}"
-        advice = f"{_recovery_advice(context, sides)}; or --force pairs documents by their place in the split"
-        if not context.wish.force:
+    if any(reopened.built is None for reopened in both):
+        reasons = "; ".join(dict.fromkeys(reopened.reason for reopened in both if reopened.reason))
+        found = f"they evaluated different documents ({counts}), and the common ones cannot be found: {reasons}"
+        advice = f"{_recovery_advice(context, both)}; or --force pairs documents by their position in the split"
+        if not context.options.force:
             context.refuse(Fault(where, found, "the same documents", advice))
-        return None, None, ("the documents are not the same; they were paired by their place in the split",)
-    places = paired_documents(*sides)
-    if not places:
-        advice = "Runs on other data say nothing about each other document by document"
+        return None, None, ("the documents differ; they were paired by their position in the split",)
+    common = common_documents(both[0], both[1])
+    if common is None:
+        advice = "Runs on different data cannot be compared document by document"
         context.refuse(Fault(where, f"they have no document in common ({counts})", "the same documents", advice))
         return None, None, ()
-    common = {first.documents[mine].id: second.documents[theirs].id for mine, theirs in places}
-    built = [(first.instances[mine], second.instances[theirs]) for mine, theirs in places]
-    same = Overlap(
-        all(main_requests(mine) == main_requests(theirs) for mine, theirs in built),
-        all(right_answer(mine) == right_answer(theirs) for mine, theirs in built),
-    )
-    return common, same, (f"other documents were asked ({counts}): the {len(places):,} in common are compared",)
+    remark = f"the runs evaluated different documents ({counts}): compared on the {len(common.places):,} in common"
+    return common.places, common.overlap, (remark,)
 
 
-def _recovery_advice(context: _ComparisonContext, sides: tuple[ReopenedTask, ReopenedTask]) -> str:
-    """What brings back the documents of two runs."""
-    if not any(reopened.needs_object for reopened in sides):
-        return "Put the data back"
-    lacking = [
-        reopened for own in sides for reopened in context.opened[own.record.id].values() if reopened.needs_object
-    ]
+def _recovery_advice(context: _ComparisonContext, both: tuple[ReopenedTask, ReopenedTask]) -> str:
+    """How to make the documents of two runs available again."""
+    from assay.run.reopen import as_argument, python_call
+
+    if not any(reopened.needs_object for reopened in both):
+        return "Restore the data"
+    lacking = [reopened for own in both for reopened in context.opened[own.record.id].values() if reopened.needs_object]
     names = [*(item.card.name for item in context.given), *(task_family(reopened.name) for reopened in lacking)]
-    runs = [reopened.record for reopened in sides]
+    runs = [reopened.record for reopened in both]
     return f"From Python: {python_call('compare', context.store, runs, as_argument(names))}"
 
 
 def _direction(context: _ComparisonContext, column: _TaskColumn, group: _MetricGroup) -> bool | None:
-    """Whether higher is better. None where systems that are compared all the same do not agree on it."""
+    """Whether higher is better; None where the systems disagree about it."""
     tasks = [column.tasks[label] for label in group.entries]
     found = set().union(*(task.directions(group.metric, group.filter) for task in tasks))
     if found:
@@ -497,7 +497,7 @@ def _first_faults(faults: Sequence[Fault]) -> list[Fault]:
     more = len(faults) - _MOST_FAULTS
     return [
         *faults[:_MOST_FAULTS],
-        *([Fault("compare", f"{more:,} pairs more are not comparable")] if more > 0 else []),
+        *([Fault("compare", f"{plural(more, 'more pair is', 'more pairs are')} not comparable")] if more > 0 else []),
     ]
 
 
@@ -510,22 +510,25 @@ def _concluded(
     groups: Sequence[_MetricGroup],
     found: Sequence[Sequence[PairedComparison]],
 ) -> RunComparison:
-    pairs = with_verdicts(with_adjusted_intervals([item for own in found for item in own], context.wish), context.wish)
+    pairs = with_verdicts(
+        with_adjusted_intervals([item for own in found for item in own], context.options), context.options
+    )
     tests = sum(pair.p is not None for pair in pairs)
     names = {(own.title, own.metric, own.filter): own for own in groups}
     stuck = sum(
-        _is_beyond_resolution(pair, names[pair.task, pair.metric, pair.filter], context.wish.alpha) for pair in pairs
+        _is_beyond_resolution(pair, names[pair.task, pair.metric, pair.filter], context.options.alpha) for pair in pairs
     )
     if stuck:
-        explanation = f"in {stuck:,} comparisons no redrawn set is on the other side of 0, and even that is not enough"
+        explanation = f"in {plural(stuck, 'comparison')} p is as small as the number of bootstrap resamples allows"
         context.notice(
-            f"{explanation} after correction over {tests:,} tests: compare fewer runs or metrics, or to a --baseline"
+            f"{explanation}, but not below alpha after correction over {plural(tests, 'test')}: compare fewer runs or "
+            "metrics, or use --baseline"
         )
     firsts = [own for group, own in zip(groups, found, strict=True) if group.is_first]
-    overall = overall_scores(context.wish, firsts)
+    overall = overall_scores(context.options, firsts)
     tables = [*_tables(systems, groups, pairs), *_overall_table(systems, groups, overall)]
     return RunComparison(
-        wish=context.wish,
+        wish=context.options,
         systems=tuple(systems),
         pairs=tuple(pairs),
         overall=tuple(overall),
@@ -538,7 +541,7 @@ def _concluded(
 
 
 def _is_beyond_resolution(pair: PairedScore, group: _MetricGroup, alpha: float) -> bool:
-    """Whether a difference is as sure as redrawn sets can make it, and still not found."""
+    """Whether p is as small as the bootstrap allows, and still not significant after correction."""
     if pair.p is None or pair.adjusted is None or not pair.p < alpha <= pair.adjusted:
         return False
     replicates = replicates_for(group.entries[pair.first].recorded.aggregation)
@@ -571,7 +574,7 @@ def _overall_table(
 
 
 def _mean(groups: Sequence[_MetricGroup], label: str) -> Estimate:
-    """Every task counted once; ways of asking one have the same documents."""
+    """Mean with every task counted once; variants of one task share their documents."""
     estimates = [group.entries[label].estimate for group in groups]
     families = [task_family(group.title) for group in groups]
     return group_estimate(estimates, [estimate.n for estimate in estimates], False, families)
