@@ -290,4 +290,4 @@ def test_a_task_of_an_installed_lm_eval_is_found_without_importing_it(
 def test_models_with_commas_are_told_to_use_spaces(cli: Cli) -> None:
     said = cli("run", "--models", "dummy,ngram", "--tasks", "demo_cloze")
     assert said.code == 2
-    assert "separated by spaces: --models dummy ngram" in said.err
+    assert "Separate several models by spaces: --models dummy ngram" in said.err

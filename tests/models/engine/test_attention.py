@@ -153,7 +153,7 @@ def test_other_kinds_of_attention_are_refused() -> None:
     for module in (SimpleNamespace(training=True), SimpleNamespace(training=False, is_causal=False)):
         with pytest.raises(Unsupported):
             attend(module, tensor, tensor, tensor, None)
-    with pytest.raises(Unsupported, match="outside of a pack"):
+    with pytest.raises(Unsupported, match="outside a packed forward pass"):
         attend(MODULE, tensor, tensor, tensor, None)
 
 
