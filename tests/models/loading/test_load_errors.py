@@ -25,7 +25,7 @@ SAID = {
     "Transformers does not recognize this architecture. You can update it with `pip install git+https://x`",
     "trust_remote_code=true": "The repository bad/custom contains custom code which must be executed to correctly "
     "load the model. Please pass the argument `trust_remote_code=True` to allow custom code to be run.",
-    "imports packages that are not installed: einops": "This modeling file requires the following packages that were not "
+    "packages that are not installed: einops": "This modeling file requires the following packages that were not "
     "found in your environment: einops. Run `pip install einops`",
     "are quantised (GPTQ)": "Loading a GPTQ quantized model requires optimum (`pip install optimum`)",
     "attn_implementation=sdpa": "FlashAttention2 has been toggled on, but it cannot be used due to the following error",
