@@ -32,6 +32,7 @@ from assay.run.show import ShownDocument, show_documents
 from assay.settings import Settings, fit_spec_of, make_spec, model_rows, with_settings
 from assay.store.database import MEMORY
 from assay.store.store import Store, default_path
+from assay.studies.analyses import RESCORING_FEATURES, new_session
 from assay.tasks.scoring_overrides import scoring_changes
 
 if TYPE_CHECKING:
@@ -143,14 +144,14 @@ def evaluate(
         check_output_path(output_path)
     options = fit_spec_of(settings)
     with _store(store) as opened:
-        session, given = Session(spec, opened, listener, needs=needs), None if isinstance(model, str) else model
+        session, given = new_session(spec, opened, listener, needs), None if isinstance(model, str) else model
         if options is not None:
             from assay.run.train import fit  # most calls have no use for it
 
             check_scoring(spec, wanted, needs)  # what scoring lacks is said before hours of training
             fitted = fit(session, options, wanted, given)
             own = replace(spec, model=fitted.name, model_args={})
-            session, given = Session(own, opened, listener, needs=needs), None
+            session, given = new_session(own, opened, listener, needs), None
         result = run(session, wanted, given)
     if output_path is not None:
         write_results(result, output_path, log_samples or spec.options.predict_only)
@@ -354,7 +355,7 @@ def rescore(
     if output_path is not None:
         check_output_path(output_path)
     with _store(_store_location(store, run), may_be_read_only=not complete) as opened:
-        result = rescoring.rescore(opened, _name(run), wanted, listener)
+        result = rescoring.rescore(opened, _name(run), wanted, listener, RESCORING_FEATURES)
     if output_path is not None:
         write_results(result, output_path, log_samples)
     return result
@@ -478,8 +479,13 @@ def plan_run(
     wanted = _split_tasks(tasks)
     spec = _make_run_spec(model, wanted, settings)
     with _store(store, may_be_read_only=True) as opened:
+        session, given = Session(spec, opened, listener), None if isinstance(model, str) else model
+        if detect is None:
+            return forecast(session, wanted, given)
+        from assay.studies.compare.detectable import forecast_detection  # most plans have no use for it
+
         options = DetectOptions(detect) if isinstance(detect, (int, float)) else detect
-        return forecast(Session(spec, opened, listener), wanted, None if isinstance(model, str) else model, options)
+        return forecast_detection(session, wanted, given, options)
 
 
 @with_settings

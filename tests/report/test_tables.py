@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from assay.core.prompt_axes import PromptAxis
 from assay.core.results import RunResult
 from assay.core.scores import DrawCounts, Estimate
-from assay.report.tables import draw_lines, format_number, format_seconds, prompt_lines, result_rows
+from assay.report.tables import format_number, format_seconds, result_rows
+from assay.studies.variance.values import PromptAxis
+from assay.studies.variance.variance_report import draw_lines, prompt_lines
 
 
 def test_a_task_is_named_once_and_has_a_row_per_metric(result: RunResult) -> None:

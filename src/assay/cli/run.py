@@ -34,7 +34,6 @@ from assay.cli.show import print_document
 from assay.core.errors import AssayError, Fault, StoreError, UserError
 from assay.core.packages import RequiredPackage
 from assay.core.results import RunResult
-from assay.report.figures.reliability_figure import write_reliability_figure
 from assay.report.figures.sheet import check_figure
 from assay.report.result_files import check_output_path, different_names, sample_notices, write_each, written_results
 from assay.report.safe_names import printable
@@ -156,8 +155,10 @@ def _finish(options: argparse.Namespace, result: RunResult, model: _NamedModel |
     # Shown before files are written: a full disk must not hide the numbers.
     command_output.show("the table", lambda: show_result(_with_names(result, model), console))
     if options.reliability_figure:
+        from assay.studies.calibration.reliability import with_reliability  # most runs have no use for it
+
         held = [result]
-        command_output.show("--reliability_figure", lambda: held.append(_with_reliability(result)))
+        command_output.show("--reliability_figure", lambda: held.append(with_reliability(result)))
         result = held[-1]
     if options.audit is not None:
         command_output.show("--audit", lambda: audit.update(_audited(result, options.audit, console)))
@@ -199,18 +200,12 @@ def _figures(
 
         yield own(options.axes_figure), lambda path: write_axes_figure(result.variance, path)
     if options.reliability_figure:
+        from assay.studies.calibration.reliability_figure import write_reliability_figure
+
         yield (
             own(options.reliability_figure),
             lambda path: write_reliability_figure(result.tasks, path),
         )
-
-
-def _with_reliability(result: RunResult) -> RunResult:
-    """The run with the confidences of all its tasks, also of those whose metrics need none."""
-    from assay.scoring.reliability import task_reliability
-
-    tasks = [replace(task, reliability=task.reliability or task_reliability(task.answered)) for task in result.tasks]
-    return replace(result, tasks=tuple(tasks))
 
 
 def _audited(result: RunResult, wanted: str, console: Console) -> dict[str, Any]:

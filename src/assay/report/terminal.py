@@ -26,15 +26,12 @@ from rich.text import Text
 from assay.core.results import Problem, RunResult
 from assay.report.eta import RateEstimator
 from assay.report.safe_names import printable
-from assay.report.subsampling import subsample_lines
 from assay.report.tables import (
     BOUNDS_HEADING,
     HEADINGS,
     NARROW_HEADINGS,
     ResultRow,
-    draw_lines,
     format_seconds,
-    prompt_lines,
     result_rows,
 )
 from assay.report.text_lines import COUNT_HEADINGS, text_table
@@ -238,10 +235,9 @@ def format_count(value: float) -> str:
 def show_result(result: RunResult, console: Console) -> None:
     """The table, what it leaves out, and where the record is."""
     console.print(_results_table(result_rows(result), console.width))
-    for line in (*prompt_lines(result.prompts), *draw_lines(result.tasks), *_variance_lines(result)):
-        console.print(hanging_indent(line, console.width), markup=False)
-    for line in subsample_lines(result):
-        console.print(line, markup=False)
+    for contribution in result.contributions:
+        for line in contribution.lines:
+            console.print(hanging_indent(line, console.width), markup=False)
     _show_texts(result, console)
     show_notices(result.notices, console)
     counts = result.counts
@@ -269,13 +265,6 @@ def hanging_indent(line: str, width: int) -> str:
     """A line that is too wide, broken so that what follows stands below it, indented."""
     indent = " " * (len(line) - len(line.lstrip()) + 2)
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def _variance_lines(result: RunResult) -> Iterator[str]:
-    if result.variance:
-        from assay.report.variance_lines import variance_lines  # most runs have no use for it
-
-        yield from variance_lines(result.variance)
 
 
 def _show_texts(result: RunResult, console: Console) -> None:

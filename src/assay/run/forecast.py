@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from assay.core.comparisons import DetectOptions
 from assay.core.protocols import Model, ReportsWorkload, Workload
@@ -14,9 +14,6 @@ from assay.run.build import BuiltTask
 from assay.run.plan import RequestPlan
 from assay.run.session import Session, prepared
 from assay.tasks.selection import Wanted
-
-if TYPE_CHECKING:
-    from assay.studies.compare.detectable import Detection
 
 EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
@@ -31,7 +28,7 @@ class TaskPlan:
     posed: int
     unique: int
     missing: int
-    detection: Detection | None = None
+    detection: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +70,39 @@ class PlanReport:
     memory: int | None = None
 
 
-def forecast(
-    session: Session, tasks: Sequence[Wanted], model: Model | None, detect: DetectOptions | None = None
-) -> PlanReport:
-    """Resolves, poses and plans a run, and measures what is left to ask. No weights are loaded.
+def forecast(session: Session, tasks: Sequence[Wanted], model: Model | None) -> PlanReport:
+    """Resolves, builds and plans a run, and measures what is left to execute. No weights are loaded.
 
     Args:
         session: the run.
-        tasks: what it asks.
+        tasks: names or task objects.
         model: opened already, or None for the one that the run names.
-        detect: the difference that its documents are to show in a comparison.
     """
-    if detect is not None:
-        from assay.studies.compare.detectable import check_detection  # most plans have no use for it
-
-        check_detection(detect)
     with prepared(session, tasks, model) as (setup, built, plan):
-        missing = list(plan.missing.values())
-        load = _workload(setup.model, missing)
-        seconds, source = _seconds(session, setup.model, plan, load)
-        return PlanReport(
-            posed=plan.posed,
-            unique=plan.unique,
-            known=plan.known,
-            missing=len(missing),
-            kinds=dict(Counter(request.kind for request in missing)),
-            tokens=load.read if load else None,
-            tokens_alone=load.alone if load else None,
-            generated_tokens=load.written if load else sum(getattr(item, "max_tokens", None) or 0 for item in missing),
-            operations=load.operations if load else None,
-            work=sum(plan.works),
-            seconds=seconds,
-            seconds_from=source,
-            tasks=tuple(_task_plans(built, plan, detect)),
-            detect=detect,
-            memory=load.memory if load else None,
-        )
+        return plan_report(session, setup.model, built, plan)
+
+
+def plan_report(session: Session, model: Model, built: Sequence[BuiltTask], plan: RequestPlan) -> PlanReport:
+    """The report of a planned run."""
+    missing = list(plan.missing.values())
+    load = _workload(model, missing)
+    seconds, source = _seconds(session, model, plan, load)
+    return PlanReport(
+        posed=plan.posed,
+        unique=plan.unique,
+        known=plan.known,
+        missing=len(missing),
+        kinds=dict(Counter(request.kind for request in missing)),
+        tokens=load.read if load else None,
+        tokens_alone=load.alone if load else None,
+        generated_tokens=load.written if load else sum(getattr(item, "max_tokens", None) or 0 for item in missing),
+        operations=load.operations if load else None,
+        work=sum(plan.works),
+        seconds=seconds,
+        seconds_from=source,
+        tasks=tuple(_task_plans(built, plan)),
+        memory=load.memory if load else None,
+    )
 
 
 def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
@@ -130,19 +124,12 @@ def _seconds(
     return None, None
 
 
-def _detection(built: BuiltTask, detect: DetectOptions) -> Detection:
-    from assay.studies.compare.detectable import detection
-
-    return detection(built, detect)
-
-
-def _task_plans(built: Sequence[BuiltTask], plan: RequestPlan, detect: DetectOptions | None) -> list[TaskPlan]:
+def _task_plans(built: Sequence[BuiltTask], plan: RequestPlan) -> list[TaskPlan]:
     seen: set[bytes] = set()
     found = []
     for item in built:
         own = item.keys.requests.keys()
         new = sum(key in plan.missing and key not in seen for key in own)
         seen.update(own)
-        shown = None if detect is None else _detection(item, detect)
-        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new, shown))
+        found.append(TaskPlan(item.task.card.name, len(item.documents), item.keys.posed, len(own), new))
     return found

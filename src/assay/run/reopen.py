@@ -20,8 +20,15 @@ from assay.models.registry import is_known
 from assay.run.build import BuiltTask, build_task
 from assay.run.events import Listener
 from assay.run.open_model import opened_model
-from assay.run.resolve import check_tasks, checked_scorers, known_names, open_catalog, resolve_tasks, task_as_recorded
-from assay.run.scoring_changes import rescored_task
+from assay.run.resolve import (
+    check_tasks,
+    checked_scorers,
+    known_names,
+    open_catalog,
+    rescored_task,
+    resolve_tasks,
+    task_as_recorded,
+)
 from assay.run.session import Session
 from assay.scoring.document_scorer import DocumentScorer
 from assay.store.run_records import RunRecord

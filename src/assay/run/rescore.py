@@ -25,7 +25,7 @@ from assay.run.manifest import make_manifest
 from assay.run.plan import RequestPlan, work
 from assay.run.reopen import ReopenedRun, check_objects, check_secrets, open_recorded, recorded_spec, reopen
 from assay.run.resolve import Setup, check_model
-from assay.run.session import Session, plan_missing, run_stages
+from assay.run.session import PreparedBatch, RunFeatures, Session, plan_missing, run_batches
 from assay.store.run_records import FINISHED, RunRecord
 from assay.store.store import Store
 
@@ -51,11 +51,22 @@ class RescoreOptions:
     model: Model | None = None
 
 
-def rescore(store: Store, run: str, wanted: RescoreOptions, listener: Listener) -> RunResult:
-    """The run's answers, scored as wanted, as a run of their own."""
+def rescore(
+    store: Store, run: str, wanted: RescoreOptions, listener: Listener, features: RunFeatures | None = None
+) -> RunResult:
+    """The answers of a recorded run, scored as requested, as a run of their own.
+
+    Args:
+        store: open store with the run.
+        run: its name, the start of it, or `last`.
+        wanted: what to score, and whether missing answers may be requested.
+        listener: receives events.
+        features: schedule and analyses of the new run.
+    """
     record = store.runs.get(run)
     check_objects(record, wanted.tasks)
-    session = Session(rescored_spec(recorded_spec(record), wanted), store, listener)
+    spec = rescored_spec(recorded_spec(record), wanted)
+    session = Session(spec, store, listener, features=features or RunFeatures())
     reopened = reopen(session, record, wanted.tasks, scores_all=True)
     lacking = _find_missing(session, reopened)
     notices = (*reopened.notices, *_lost_notices(reopened, lacking, wanted.completes))
@@ -71,7 +82,10 @@ def rescore(store: Store, run: str, wanted: RescoreOptions, listener: Listener) 
             "parent": record.id,
             "rescored": redacted(wanted.scoring),
         }
-        return run_stages(session, setup, reopened.built, lacking.to_execute(wanted.completes), manifest)
+        schedule = session.features.schedule(session, setup)
+        schedule.next_batch()  # its only one, which is built already
+        batch = PreparedBatch(reopened.built, lacking.to_execute(wanted.completes))
+        return run_batches(session, setup, schedule, batch, manifest)
 
 
 def rescored_spec(spec: RunSpec, wanted: RescoreOptions) -> RunSpec:

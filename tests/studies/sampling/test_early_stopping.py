@@ -16,12 +16,12 @@ from assay.core.requests import Generation, Request
 from assay.core.responses import Failure
 from assay.core.results import RunResult, TaskResult
 from assay.core.specs import MetricSpec
-from assay.core.subsampling import EarlyStop
-from assay.report.subsampling import subsample_lines
 from assay.stats.means import normal_quantile
 from assay.stats.sampling import random_order
 from assay.stats.sequential import decide, mean_bounds
 from assay.store.store import Store
+from assay.studies.sampling.subsample_report import subsample_lines
+from assay.studies.sampling.values import EarlyStop
 from assay.testing import ScriptedModel, ToyTask, toy_generation_task, toy_perplexity_task
 
 SIZE = 400
@@ -97,7 +97,7 @@ def test_a_limit_or_a_sample_is_the_most_that_is_asked(settings: dict[str, Any])
     assert (stop.is_reached, stop.documents, stop.most) == (False, 50, 50)
     expected = set(range(50)) if "limit" in settings else set(random_order(SIZE, 1234)[:50])
     assert set(numbers(asked)) == expected
-    assert "all 50 documents were asked" in next(subsample_lines(result))
+    assert "all 50 documents were asked" in next(subsample_lines(result.tasks))
 
 
 def test_it_stops_when_it_is_decided_which_run_is_better(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_it_stops_when_it_is_decided_which_run_is_better(tmp_path: Path) -> None
     theirs = {sample.document_id: float(sample.values["exact_match"]) for sample in other.tasks[0].samples}
     order = random_order(SIZE, 1234)[: stop.documents]
     assert decide([own[place] for place in order], [theirs[place] for place in order]).p == stop.p
-    assert f"better than run {other.run_id}" in next(subsample_lines(result))
+    assert f"better than run {other.run_id}" in next(subsample_lines(result.tasks))
 
 
 def test_of_errors_fewer_are_better(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_equal_runs_are_not_decided(tmp_path: Path) -> None:
     result = run(model(0.5), store=tmp_path / "s.db", until_decided="last")
     stop = stop_of(result.tasks[0])
     assert (stop.is_reached, stop.is_better, stop.documents) == (False, None, SIZE)
-    assert "not decided whether it is better" in next(subsample_lines(result))
+    assert "not decided whether it is better" in next(subsample_lines(result.tasks))
 
 
 def test_only_documents_of_the_other_run_are_asked(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_repeating_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
     silent = model(0.97)
     second = run(silent, store=tmp_path / "s.db", until_se=0.03)
     assert silent.asked == []
-    assert list(subsample_lines(first)) == list(subsample_lines(second))
+    assert list(subsample_lines(first.tasks)) == list(subsample_lines(second.tasks))
     assert (second.counts.known, second.counts.asked) == (first.counts.asked, 0)
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from assay.core.comparisons import Agreement, PairedScore
 from assay.core.requests import Generation, Instance, Loglikelihood, untruncated_prompt
-from assay.run.predictions import gold_choices_of, predictions_of
 from assay.studies.paired.differences import label_agreement
+from assay.studies.paired.predictions import gold_choices_of, predictions_of
 from assay.studies.paired.recorded_tasks import ReopenedTask
 
 # The question stands at the end, behind the few-shot examples.

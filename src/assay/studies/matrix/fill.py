@@ -20,7 +20,6 @@ from assay.core.specs import GroupSpec
 from assay.core.studies import ChoiceQuestion
 from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
-from assay.run.notices import LIMITED
 from assay.run.open_model import opened_model
 from assay.run.resolve import (
     check_model,
@@ -36,10 +35,12 @@ from assay.run.train import fit
 from assay.scoring.aggregate import aggregate_groups, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.store.store import Store
+from assay.studies.analyses import new_session
 from assay.studies.matrix.analysis import make_matrix
 from assay.studies.matrix.columns import shown_cells
 from assay.studies.methods import analysis as study
 from assay.studies.methods.methods import EvaluatedModel, named_notices, run_notices
+from assay.studies.notices.task_notices import LIMITED
 from assay.tasks.selection import Selection, Wanted
 
 _SEED = 1234
@@ -95,7 +96,7 @@ def fill_matrix(
     for place, (evaluated_model, selection) in enumerate(zip(evaluated_models, selections, strict=True), 1):
         listener(StageStarted("model", f"{evaluated_model.label} ({place} of {len(evaluated_models)})"))
         make = _row if evaluated_model.fit is None else _fitted_row
-        rows.append(make(evaluated_model, selection, units, Session(evaluated_model.spec, store, listener)))
+        rows.append(make(evaluated_model, selection, units, new_session(evaluated_model.spec, store, listener)))
     names = [unit.name for unit in units]
     shown = shown_cells(names, [cell for row in rows for cell in row.cells], metrics)
     notices = named_notices(
@@ -231,7 +232,7 @@ def _trained(
     )
     part = replace(selection, tasks=tasks)
     asked = EvaluatedModel(evaluated_model.label, own)
-    return _row(asked, part, units, Session(own, session.store, session.listener))
+    return _row(asked, part, units, new_session(own, session.store, session.listener))
 
 
 def _evaluated_run(tasks: Sequence[Task], model: Model, session: Session, is_whole: bool) -> RunResult:

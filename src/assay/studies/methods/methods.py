@@ -20,7 +20,7 @@ from assay.core.studies import NO_PREDICTION, ChoiceQuestion, Study, StudyCell
 from assay.core.training import FitSpec
 from assay.run.events import Listener
 from assay.run.resolve import open_catalog, resolve_tasks
-from assay.run.session import Session, run
+from assay.run.session import run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
 from assay.scoring.scorers.choice_methods import METHODS
 from assay.scoring.scorers.choice_orders import majority_choice, rotated_answers, rotated_view
@@ -29,6 +29,7 @@ from assay.stats.clustered import clustered_mean
 from assay.stats.means import mean_estimate
 from assay.stats.pooled import group_estimate
 from assay.store.store import Store
+from assay.studies.analyses import new_session
 from assay.studies.methods import analysis as study
 from assay.tasks.lm_eval.task import LmEvalTask
 from assay.tasks.selection import Wanted
@@ -126,7 +127,7 @@ def study_methods(
     units = _units(selection.tasks, selection.groups)
     runs = {}
     for evaluated_model in evaluated_models:
-        session = Session(evaluated_model.spec, store, listener, needs=needs)
+        session = new_session(evaluated_model.spec, store, listener, needs)
         runs[evaluated_model.label] = run(session, selection.tasks, evaluated_model.model)
         _check_likelihoods(runs[evaluated_model.label], evaluated_model.label)
     by_name = {task.card.name: task for task in selection.tasks}

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.errors import UserError
-from assay.core.variance_axes import DOCUMENT, ORDER, PROMPT, SEED, Decomposition, base_name
-from assay.stats.variance import decompose
+from assay.core.variance_axes import DOCUMENT, ORDER, PROMPT, SEED, base_name
+from assay.stats.variance import Decomposition, decompose
 from assay.studies.paired.differences import PairedComparison
 
 # With fewer levels of an axis the error over other levels is itself known too badly.

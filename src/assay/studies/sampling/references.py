@@ -14,12 +14,12 @@ from assay.core.errors import DataError, Fault, UserError, did_you_mean
 from assay.core.identity import digest_all, document_digest
 from assay.core.protocols import Task
 from assay.core.specs import RunSpec
-from assay.core.subsampling import ReferenceValues
 from assay.run.build import selected_documents
 from assay.run.events import ignore
 from assay.store.run_records import RunRecord
 from assay.store.store import Store
 from assay.studies.paired.recorded_tasks import ReopenedTask, reopen_tasks, values_of
+from assay.studies.sampling.values import ReferenceValues
 
 
 def load_references(store: Store, run: str, tasks: Sequence[Task], flag: str) -> dict[str, ReferenceValues]:

@@ -13,11 +13,12 @@ from assay.core.protocols import Task
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, TaskResult
 from assay.core.scores import Sample
-from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, TaskVariance, VarianceAxis, base_name
+from assay.core.variance_axes import DOCUMENT, DRAW, ORDER, PROMPT, base_name
 from assay.run.build import split_indices
-from assay.run.predictions import gold_choices_of, predictions_of
 from assay.scoring.aggregate import document_clusters
 from assay.scoring.document_scorer import DocumentScorer
+from assay.studies.paired.predictions import gold_choices_of, predictions_of
+from assay.studies.variance.values import TaskVariance, VarianceAxis
 from assay.tasks.lm_eval.task import LmEvalTask
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.scores import Estimate
-from assay.core.variance_axes import Decomposition, StderrForecast, TaskVariance, VarianceAxis, VarianceComponent
 from assay.report.figures.figure_data import PromptColumn
 from assay.report.figures.variance_plot import AxesRow, axes_chart
-from assay.report.variance_lines import variance_lines
+from assay.stats.variance import Decomposition, StderrForecast, VarianceComponent
+from assay.studies.variance.values import TaskVariance, VarianceAxis
 from assay.studies.variance.variance_figure import write_axes_figure
+from assay.studies.variance.variance_report import variance_lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 

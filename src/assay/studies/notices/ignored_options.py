@@ -13,7 +13,7 @@ from assay.core.requests import Demonstrated, Generation, Instance, Prompt, Requ
 from assay.core.results import TaskResult
 from assay.core.specs import RunSpec, TaskOptions, TextOptions
 from assay.core.variance_axes import base_name
-from assay.run.scoring_changes import RescoredTask, WindowedTask
+from assay.run.resolve import RescoredTask, WindowedTask
 from assay.tasks.corpora import KIND, TextTask
 from assay.tasks.head_requests import HeadTask
 from assay.tasks.lm_eval.task import LmEvalTask

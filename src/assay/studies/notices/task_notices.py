@@ -14,12 +14,12 @@ from assay.core.metric_names import uses_all_draws
 from assay.core.responses import NOTE_TEXTS
 from assay.core.results import GroupResult, TaskResult
 from assay.core.specs import RunSpec
-from assay.core.subsampling import EarlyStop
 from assay.core.variance_axes import ORDER, SEED, base_name, task_family
-from assay.run.gold_checks import index_target_notices
-from assay.run.majority_class import majority_class_texts
-from assay.run.shared_texts import shared_text_notices
+from assay.run.build import has_own_template, is_index, shown_value
 from assay.scoring.draw_metrics import draw_notices
+from assay.studies.notices.majority_class import majority_class_texts
+from assay.studies.notices.shared_texts import shared_text_notices
+from assay.studies.sampling.values import EarlyStop
 from assay.tasks.styles import OWN, find_style, is_style
 
 # Begins the notice that names the tasks of which not all documents were asked.
@@ -104,7 +104,7 @@ def _texts(result: TaskResult) -> Iterator[str]:
     for pipeline, count in counts.misses_by_space.items():
         reported = f"{count} of {counts.scored} answers are right but for white space around them and count as wrong"
         yield f"{reported} ({pipeline}); strip it with the filter remove_whitespace"
-    yield from index_target_notices(result)
+    yield from _index_target_texts(result)
     yield from draw_notices(result)
     clusters = [metric.estimate.clusters for metric in result.metrics if metric.estimate.clusters is not None]
     if clusters:
@@ -138,6 +138,25 @@ def _cluster_texts(clusters: int) -> Iterator[str]:
     if clusters < FEW_CLUSTERS:
         reported = f"its documents lie in {clusters} clusters; with fewer than {FEW_CLUSTERS}"
         yield f"{reported}, error and interval are themselves known badly"
+
+
+def _index_target_texts(result: TaskResult) -> Iterator[str]:
+    """Targets of digits that are read as places although each is the text of a choice, too.
+
+    Where one of them is not, such as a 0 among the choices 1 to 5, places are surely meant.
+    """
+    if not has_own_template(result.card.config):
+        return
+    instances = [item.instance for item in result.answered if item.instance.choices]
+    if not all(is_index(item.target) and str(item.target) in item.choices for item in instances):
+        return
+    moved = [item for item in instances if str(item.target) not in item.choices[item.target : item.target + 1]]
+    if moved:
+        first = moved[0]
+        read = shown_value(first.choices[first.target]) if first.target < len(first.choices) else "no choice"
+        message = f"the target is the text of a choice, but a template's digits are read as a place ({len(moved)} of"
+        example = f"document {first.document_id}: {first.target} means {read}"
+        yield f"{message} {len(instances)}; {example}); for the text, name the column alone in doc_to_target"
 
 
 def group_notices(groups: Sequence[GroupResult], results: Sequence[TaskResult]) -> list[str]:

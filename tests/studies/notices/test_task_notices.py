@@ -11,8 +11,8 @@ from assay.core.requests import Loglikelihood, Request
 from assay.core.responses import Failure
 from assay.core.results import TaskResult
 from assay.core.specs import GroupMetricSpec, GroupSpec
-from assay.run.notices import group_notices, task_notices
 from assay.scoring.aggregate import aggregate_groups
+from assay.studies.notices.task_notices import group_notices, task_notices
 from assay.tasks.python import PythonTask
 from assay.testing.scripted import ScriptedModel
 from assay.testing.toys import toy_generation_task

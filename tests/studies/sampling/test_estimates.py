@@ -15,12 +15,12 @@ from assay.api import evaluate, evaluate_matrix, rescore
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult
-from assay.core.subsampling import SubsamplingOptions
-from assay.report.subsampling import subsample_lines
-from assay.report.tables import prompt_lines
+from assay.core.specs import SubsamplingOptions
 from assay.settings import make_spec
 from assay.stats.sampling import nested_sample
 from assay.store.store import Store
+from assay.studies.sampling.subsample_report import subsample_lines
+from assay.studies.variance.variance_report import prompt_lines
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
 
@@ -172,7 +172,7 @@ def test_a_reference_stands_in_for_the_rest(tmp_path: Path) -> None:
     spread = math.sqrt((0.95 * 0.05) * 20 / 19 / 20)
     assert message.estimate.stderr == pytest.approx(spread * math.sqrt(2 / 3))
     assert message.estimate.stderr < (subsample.whole[0].estimate.stderr or 0)
-    lines = list(subsample_lines(result))
+    lines = list(subsample_lines(result.tasks))
     assert f"with run {full.run_id} for the rest 0.7500" in lines[1]
     assert result.summary()["tasks"]["toy_generation"]["spared"]["differences"][0]["metric"] == "exact_match"
 

@@ -1,4 +1,4 @@
-"""Asking less: how a run takes part of the documents or stops early, and what that leaves to say of a task."""
+"""What is known about a task of which a random part of the documents was evaluated."""
 
 from __future__ import annotations
 
@@ -9,30 +9,6 @@ from typing import Any
 from assay.core.scores import Estimate
 
 UNTIL_SE, UNTIL_DECIDED = "until_se", "until_decided"
-
-
-@dataclass(frozen=True, slots=True)
-class SubsamplingOptions:
-    """How a run asks less than everything.
-
-    Attributes:
-        sample: documents per task, at random: a count (>= 1) or a share (< 1); None for no such choice.
-        seed: of that choice, and of the order in which a run that may stop early asks.
-        until_se: a standard error; the run stops when its anytime-valid interval is as narrow as one of this error.
-        until_decided: a recorded run; the run stops when it is shown which of the two is better.
-        reference: a recorded run on all documents, which stands in for those that a sample leaves out.
-    """
-
-    sample: float | None = None
-    seed: int = 1234
-    until_se: float | None = None
-    until_decided: str | None = None
-    reference: str | None = None
-
-    @property
-    def may_stop_early(self) -> bool:
-        """Whether the run asks in laps and may stop after any of them."""
-        return self.until_se is not None or self.until_decided is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from assay.core.results import RunResult, TaskResult
+from assay.core.results import TaskResult
 from assay.core.scores import Estimate
-from assay.core.subsampling import UNTIL_SE, AdditionalEstimate, EarlyStop, SubsampleResult
 from assay.report.safe_names import printable
 from assay.report.tables import format_number
+from assay.studies.sampling.values import UNTIL_SE, AdditionalEstimate, EarlyStop, SubsampleResult
 
 
-def subsample_lines(result: RunResult) -> Iterator[str]:
+def subsample_lines(tasks: Sequence[TaskResult]) -> Iterator[str]:
     """The sentences of every task of which a random part was asked."""
-    for task in result.tasks:
+    for task in tasks:
         if task.subsample is not None:
             yield from map(printable, _lines(task, task.subsample))
 
