@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from assay.api import evaluate
+from assay.api import evaluate_row
 from assay.cli.config_file import with_config
 from assay.cli.deliver import CommandOutput
 from assay.cli.options import (
@@ -38,6 +38,7 @@ from assay.report.figures.sheet import check_figure
 from assay.report.result_files import check_output_path, different_names, sample_notices, write_each, written_results
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
+from assay.run.many import SharedTasks
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import ModelRow, make_spec, model_rows
 from assay.studies.variance.prompt_figure import write_prompt_figure
@@ -78,9 +79,10 @@ def main(arguments: list[str]) -> int:
     if options.prompt_figure and not options.prompts:
         _check_prompts(rows, "--prompt_figure", 1)
     if len(rows) == 1:
-        return _finish(options, _evaluated(options, *rows[0], needs))
+        return _finish(options, _evaluated(options, *rows[0], needs, SharedTasks()))
     marks = different_names(_marks(rows))
-    codes = [_one_of_several(options, *row, needs, mark) for row, mark in zip(rows, marks, strict=True)]
+    shared = SharedTasks()
+    codes = [_one_of_several(options, *row, needs, mark, shared) for row, mark in zip(rows, marks, strict=True)]
     if AssayError.exit_code in codes:
         return AssayError.exit_code
     return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
@@ -113,20 +115,29 @@ def _marks(rows: Sequence[tuple[ModelRow, list[str]]]) -> list[str]:
 
 
 def _evaluated(
-    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage]
+    options: argparse.Namespace,
+    row: ModelRow,
+    tasks: list[str],
+    needs: Sequence[RequiredPackage],
+    shared: SharedTasks,
 ) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
         listener = TerminalListener(view)
-        return evaluate(row.name, tasks, store=options.store, needs=needs, listener=listener, **row.settings)
+        return evaluate_row(row, tasks, shared, options.store, needs, listener)
 
 
 def _one_of_several(
-    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage], mark: str
+    options: argparse.Namespace,
+    row: ModelRow,
+    tasks: list[str],
+    needs: Sequence[RequiredPackage],
+    mark: str,
+    shared: SharedTasks,
 ) -> int:
     """Runs one model. One that cannot be asked leaves the others their turn; a broken store is everyone's."""
     make_console(stderr=True).print(printable(f"model {row.label}"), style="bold", markup=False)
     try:
-        result = _evaluated(options, row, tasks, needs)
+        result = _evaluated(options, row, tasks, needs, shared)
         make_console().print(printable(f"model {row.label}"), style="bold", markup=False)
         return _finish(options, result, _NamedModel(row.label, mark))
     except StoreError:

@@ -269,6 +269,8 @@ def hanging_indent(line: str, width: int) -> str:
 
 def _show_texts(result: RunResult, console: Console) -> None:
     """What perplexities stand on: a table, or sentences where the screen is too narrow for it."""
+    if all(task.texts is None for task in result.tasks):
+        return
     headings, rows = text_table(result)
     columns = list(zip(headings, *rows, strict=True))
     if rows and sum(max(map(cell_len, column)) + 3 for column in columns) <= console.width:

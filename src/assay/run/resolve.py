@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,17 @@ def resolve_tasks(spec: RunSpec, given: Sequence[Wanted], catalog: Catalog) -> S
     return replace(selection, tasks=windowed_tasks(selection.tasks, spec.options.texts))
 
 
+# Finds the tasks of a run: its specification, and names or task objects.
+TaskSelector = Callable[[RunSpec, Sequence[Wanted]], Selection]
+
+
+def select_for_run(spec: RunSpec, given: Sequence[Wanted]) -> Selection:
+    """The tasks and groups of a run with the metrics that it reports."""
+    catalog = open_catalog(spec.include_path)
+    selection = with_metrics(resolve_tasks(spec, given, catalog), spec.options)
+    return replace(selection, notices=(*catalog.notices, *selection.notices))
+
+
 def code_loader(spec: RunSpec, given: Sequence[Wanted] = ()) -> CodeLoader:
     """Imports code of the folders that the user allows: those of `--include_path`, and of task files given by path."""
     if spec.allow_code is False:
@@ -122,23 +133,24 @@ def resolve(
     listener: Listener,
     store: Store | None = None,
     needs: Sequence[RequiredPackage] = (),
+    select: TaskSelector | None = None,
 ) -> Setup:
     """Resolves tasks and model; faults of both are raised together. For faulty tasks no model is downloaded.
 
     Args:
-        spec: what was asked for.
+        spec: what is requested.
         given_tasks: names or task objects; the specification's names when empty.
         given_model: a model object; None to open the specification's.
-        listener: told of downloads.
+        listener: receives the progress of downloads.
         store: knows the models that were trained here.
-        needs: packages that are wanted after the run, such as that of a figure.
+        needs: packages that are needed after the run, such as that of a figure.
+        select: finds the tasks; `select_for_run` when None.
     """
     errors: list[UserError] = []
-    catalog = open_catalog(spec.include_path)
     selection, model = None, given_model
     scorers: list[DocumentScorer] = []
     try:
-        selection = with_metrics(resolve_tasks(spec, given_tasks, catalog), spec.options)
+        selection = (select or select_for_run)(spec, given_tasks)
         scorers = checked_scorers(selection.tasks, needs)
     except UserError as error:
         errors.append(error)
@@ -162,8 +174,7 @@ def resolve(
         if task is not selection.tasks[place]:
             scorers[place] = next(others)
     opened = arguments_notices(spec) if given_model is None else object_notices(spec)
-    notices = (*catalog.notices, *selection.notices, *opened)
-    return Setup(tasks, tuple(scorers), selection.groups, model, notices, selection.combined)
+    return Setup(tasks, tuple(scorers), selection.groups, model, (*selection.notices, *opened), selection.combined)
 
 
 def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()) -> list[DocumentScorer]:
@@ -194,8 +205,7 @@ def checked_scorers(tasks: Sequence[Task], needs: Sequence[RequiredPackage] = ()
 
 def check_scoring(spec: RunSpec, given: Sequence[Wanted], needs: Sequence[RequiredPackage] = ()) -> None:
     """Raises what keeps the tasks of a run from being scored; for what comes before the run, such as training."""
-    selection = with_metrics(resolve_tasks(spec, given, open_catalog(spec.include_path)), spec.options)
-    checked_scorers(selection.tasks, needs)
+    checked_scorers(select_for_run(spec, given).tasks, needs)
 
 
 def tasks_for_model(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -29,7 +29,7 @@ from assay.run.events import Listener, Noticed, Planned, StageStarted, delayed_r
 from assay.run.execute import Executed, execute
 from assay.run.manifest import described_tasks, make_manifest
 from assay.run.plan import RequestPlan, make_plan
-from assay.run.resolve import Setup, resolve
+from assay.run.resolve import Setup, TaskSelector, resolve
 from assay.run.score import check_scorers, scored_task
 from assay.scoring.aggregate import aggregate_groups
 from assay.scoring.document_values import document_values
@@ -138,6 +138,7 @@ class Session:
     Attributes:
         needs: packages that are needed after the run, such as that of a figure.
         features: schedule and analyses; a full run without analyses by default.
+        select: finds the tasks, for runs that share them; None for a run by itself.
     """
 
     spec: RunSpec
@@ -146,6 +147,7 @@ class Session:
     timings: dict[str, float] = field(default_factory=dict)
     needs: Sequence[RequiredPackage] = ()
     features: RunFeatures = field(default_factory=RunFeatures)
+    select: TaskSelector | None = None
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[None]:
@@ -300,7 +302,7 @@ def prepared(
 def resolved(session: Session, tasks: Sequence[Wanted] = (), model: Model | None = None) -> Iterator[Setup]:
     """Tasks and model. A model opened here is closed afterwards."""
     with session.stage("resolve"):
-        setup = resolve(session.spec, tasks, model, session.listener, session.store, session.needs)
+        setup = resolve(session.spec, tasks, model, session.listener, session.store, session.needs, session.select)
     try:
         for notice in (*setup.notices, *session.store.notices):
             session.listener(Noticed(notice))

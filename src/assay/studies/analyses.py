@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import ReportsNotices
 from assay.core.results import Contribution
 from assay.core.specs import RunSpec, VariationAxes
 from assay.run.events import Listener
 from assay.run.open_model import trained_notices
+from assay.run.resolve import TaskSelector
 from assay.run.session import Analysis, RunFeatures, RunOutcome, Session
 from assay.store.store import Store
 from assay.studies.notices.ignored_options import ignored_notices
@@ -20,7 +22,13 @@ from assay.studies.notices.task_notices import group_notices, part_notices, task
 from assay.studies.sampling.schedule import make_schedule, rescoring_schedule, with_run_ids
 
 
-def new_session(spec: RunSpec, store: Store, listener: Listener, needs: Sequence[RequiredPackage] = ()) -> Session:
+def new_session(
+    spec: RunSpec,
+    store: Store,
+    listener: Listener,
+    needs: Sequence[RequiredPackage] = (),
+    select: TaskSelector | None = None,
+) -> Session:
     """The session of a run with all features.
 
     Args:
@@ -28,8 +36,9 @@ def new_session(spec: RunSpec, store: Store, listener: Listener, needs: Sequence
         store: open store.
         listener: receives events.
         needs: packages that are needed after the run, such as that of a figure.
+        select: finds the tasks, for runs that share them.
     """
-    return Session(with_run_ids(spec, store), store, listener, needs=needs, features=FEATURES)
+    return Session(with_run_ids(spec, store), store, listener, needs=needs, features=FEATURES, select=select)
 
 
 def _model(run: RunOutcome) -> Contribution:
@@ -115,11 +124,18 @@ def _subsampling(run: RunOutcome) -> Contribution:
 
 
 def _reliability(run: RunOutcome) -> Contribution:
-    from assay.studies.calibration.reliability import explained_reliability
+    """The reliability of tasks that report a metric of confidence."""
+    own = [task for task in run.tasks if any(family_of(item.metric) in _CONFIDENCE_METRICS for item in task.metrics)]
+    if not own:
+        return Contribution()
+    from assay.studies.calibration.reliability import task_reliability
 
-    return Contribution("reliability", tasks=explained_reliability(run.tasks))
+    found = {task.name: task_reliability(task.answered) for task in own}
+    return Contribution("reliability", tasks={name: one for name, one in found.items() if one is not None})
 
 
+# Metrics that a reliability table explains.
+_CONFIDENCE_METRICS = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
 _NOTICES = (_model, _results, _groups, _training, _parts, _ignored, _best_variants, _tasks)
 # In the order of the notices, of the lines below the table, and of the keys in the result file.
 ANALYSES = (

@@ -6,25 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.responses import Failure, LabelScores, Logprob
-from assay.core.results import AnsweredDocument, RunResult, TaskResult
+from assay.core.results import AnsweredDocument, RunResult
 from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
 from assay.studies.calibration.values import Reliability
 
-# Metrics that a table of reliability explains.
-_EXPLAINED = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
 _CURVE_POINTS = 100
-
-
-def explained_reliability(tasks: Sequence[TaskResult]) -> dict[str, Reliability]:
-    """The reliability of tasks that report a metric of confidence, by their names."""
-    return {
-        task.name: found
-        for task in tasks
-        if any(family_of(metric.metric) in _EXPLAINED for metric in task.metrics)
-        and (found := task_reliability(task.answered)) is not None
-    }
 
 
 def with_reliability(result: RunResult) -> RunResult:

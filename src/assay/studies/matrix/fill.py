@@ -20,15 +20,13 @@ from assay.core.specs import GroupSpec
 from assay.core.studies import ChoiceQuestion
 from assay.core.variance_axes import task_family
 from assay.run.events import Listener, StageStarted
+from assay.run.many import EvaluatedModel, SharedTasks
 from assay.run.open_model import opened_model
 from assay.run.resolve import (
     check_model,
     check_tasks,
     checked_scorers,
-    open_catalog,
-    resolve_tasks,
     tasks_for_model,
-    with_metrics,
 )
 from assay.run.session import Session, run
 from assay.run.train import fit
@@ -39,7 +37,7 @@ from assay.studies.analyses import new_session
 from assay.studies.matrix.analysis import make_matrix
 from assay.studies.matrix.columns import shown_cells
 from assay.studies.methods import analysis as study
-from assay.studies.methods.methods import EvaluatedModel, named_notices, run_notices
+from assay.studies.methods.methods import named_notices, run_notices
 from assay.studies.notices.task_notices import LIMITED
 from assay.tasks.selection import Selection, Wanted
 
@@ -84,10 +82,8 @@ def fill_matrix(
         listener: is told what happens.
     """
     # Faults of tasks concern all models alike: they are raised before any model is opened.
-    catalog = open_catalog(evaluated_models[0].spec.include_path)
-    selections = [
-        with_metrics(resolve_tasks(item.spec, tasks, catalog), item.spec.options) for item in evaluated_models
-    ]
+    shared = SharedTasks()
+    selections = [shared.select(item.spec, tasks) for item in evaluated_models]
     check_tasks(selections[0].tasks, evaluated_models[0].spec.options)
     checked_scorers(selections[0].tasks)
     _check_metrics(metrics, selections[0].tasks)

@@ -8,17 +8,16 @@ from typing import Any
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.formats import as_multiple_choice
-from assay.core.matrices import CheckpointStep
 from assay.core.packages import RequiredPackage
-from assay.core.protocols import Model, Task
+from assay.core.protocols import Task
 from assay.core.requests import HEAD_KINDS, Instance, Request
 from assay.core.responses import Failure
 from assay.core.results import AnsweredDocument, RunResult, TaskResult
 from assay.core.scores import MetricResult, Sample
 from assay.core.specs import NULL_PROMPTS, GroupSpec, MetricSpec, PipelineSpec, RunSpec, Scoring
 from assay.core.studies import NO_PREDICTION, ChoiceQuestion, Study, StudyCell
-from assay.core.training import FitSpec
 from assay.run.events import Listener
+from assay.run.many import EvaluatedModel
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.run.session import run
 from assay.scoring.aggregate import aggregate_task, document_clusters, leaf_tasks
@@ -49,27 +48,6 @@ _DIAGNOSTICS = (
     "rotation_all",
     "rotation_vote",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedModel:
-    """A model of a study or matrix.
-
-    Attributes:
-        label: its short name.
-        spec: its run.
-        model: the model itself where one was given.
-        step: its place in a training run.
-        fit: how it is trained first; None for a model that is asked as it is.
-        fits_together: whether it is trained once on all tasks, and not for every column by itself.
-    """
-
-    label: str
-    spec: RunSpec
-    model: Model | None = None
-    step: CheckpointStep | None = None
-    fit: FitSpec | None = None
-    fits_together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
