@@ -153,7 +153,7 @@ def test_the_record_has_the_numbers(tmp_path: Path) -> None:
 
 def test_a_limit_is_noticed_as_no_random_sample() -> None:
     result = run(ScriptedModel(solve), toy_generation_task(6), limit=3)
-    assert result.notices == ("only a part of the documents was asked, not a random sample: toy_generation",)
+    assert result.notices == ("evaluated only part of the documents (not a random sample): toy_generation",)
     assert result.tasks[0].denominators.available == 6
 
 

@@ -54,14 +54,14 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True)
 class SubsamplingOptions:
-    """How a run asks less than everything.
+    """How a run evaluates part of the documents.
 
     Attributes:
-        sample: documents per task, at random: a count (>= 1) or a share (< 1); None for no such choice.
-        seed: of that choice, and of the order in which a run that may stop early asks.
+        sample: size of the random sample per task: a count (>= 1) or a share (< 1); None for all documents.
+        seed: seed of the sample, and of the order in which a run that may stop early takes documents.
         until_se: a standard error; the run stops when its anytime-valid interval is as narrow as one of this error.
-        until_decided: a recorded run; the run stops when it is shown which of the two is better.
-        reference: a recorded run on all documents, which stands in for those that a sample leaves out.
+        until_decided: a recorded run; the run stops when a test decides which of the two is better.
+        reference: a recorded run on all documents, used as a control variate.
     """
 
     sample: float | None = None
@@ -72,7 +72,7 @@ class SubsamplingOptions:
 
     @property
     def may_stop_early(self) -> bool:
-        """Whether the run asks in laps and may stop after any of them."""
+        """Whether the run takes documents in laps and may stop after any of them."""
         return self.until_se is not None or self.until_decided is not None
 
 

@@ -26,7 +26,7 @@ from assay.tasks.lm_eval.file.definition import TaskDefinition
 from assay.tasks.lm_eval.file.value_checks import listed_choices, template_choices
 from assay.tasks.lm_eval.task import LmEvalTask
 
-# Shapes whose scorers look for the place of the right choice, and that of a choice's label that is written.
+# Scorers that look for the index of the right choice, and the one that reads a choice's label from generated text.
 _SHAPES = ("multiple_choice", "rotated_choice", "label_scores", "generate_until")
 _WORKAROUND = "assay run --predict_only records the answers alone; --like lm-eval scores 0, as lm-eval does"
 _LONGEST = 200
@@ -36,15 +36,15 @@ _COLUMN = re.compile(r"\s*\{\{\s*([\w.]+)\s*\}\}\s*")
 
 @dataclass(frozen=True, slots=True)
 class BuiltTask:
-    """A task with its documents as asked.
+    """A task with the requests of its documents.
 
     Attributes:
         task: the task.
         available: documents in the split before any limit.
-        documents: those asked about.
-        instances: the same, posed.
+        documents: those that are evaluated.
+        instances: the same, built.
         keys: the keys of their requests.
-        fingerprint: digest of the documents asked about.
+        fingerprint: digest of these documents.
     """
 
     task: Task
@@ -56,7 +56,7 @@ class BuiltTask:
 
 
 def build_task(task: Task, spec: RunSpec, fingerprint: str) -> BuiltTask:
-    """Loads and poses one task.
+    """Selects the documents of a task and builds them.
 
     Args:
         task: the task.
@@ -67,7 +67,7 @@ def build_task(task: Task, spec: RunSpec, fingerprint: str) -> BuiltTask:
 
 
 def build_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fingerprint: str) -> BuiltTask:
-    """Poses some documents of a task; arguments as in `build_task`."""
+    """Builds some documents of a task; arguments as in `build_task`."""
     everything = task.documents()
     cluster_of = cluster_reader(task.card, everything, spec.cluster)
     built: Iterable[Instance] = map(task.build, documents)
@@ -84,9 +84,9 @@ def build_documents(task: Task, documents: Sequence[Document], spec: RunSpec, fi
 
 
 def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
-    """The documents that the run asks about. A limit takes the first ones, not a random sample."""
+    """The documents that the run evaluates. A limit takes the first ones, not a random sample."""
     own, documents = task.card.name, _checked_documents(task)
-    # A run that stopped early has documents of its own for every level of an axis.
+    # A run that stopped early evaluated other documents at every level of an axis.
     name = own if spec.samples is not None and own in spec.samples else base_name(own)
     if spec.samples is not None and name in spec.samples:
         wanted = sorted(set(spec.samples[name]))
@@ -102,7 +102,7 @@ def selected_documents(task: Task, spec: RunSpec) -> Sequence[Document]:
 
 
 def _checked_documents(task: Task) -> Sequence[Document]:
-    """A task's documents; one of the user's own class may give anything."""
+    """A task's documents; a class of the user's own may return anything."""
     found: object = task.documents()
     first = found[0] if isinstance(found, Sequence) and found else None
     if not isinstance(found, Sequence) or not isinstance(first, (Document, type(None))):
@@ -114,13 +114,13 @@ def _checked_documents(task: Task) -> Sequence[Document]:
 def _instances(task: str, built: Iterable[object]) -> Iterator[Instance]:
     for index, instance in enumerate(built):
         if not isinstance(instance, Instance):
-            found = f"pose() gives {shown(instance)} for document {index}"
+            found = f"build() gives {shown(instance)} for document {index}"
             raise DataError(Fault(f"task {task}", found, "an Instance", "See: help(assay.Task)"))
         yield instance
 
 
 def split_indices(task: Task) -> Sequence[int]:
-    """The place in the split of every document: prompts may pass over different rows, which shifts all that follow."""
+    """The index of every document in the split: prompts may skip different rows, which shifts all that follow."""
     left_out = _left_out(task)
     return [index for index in range(len(task.documents()) + len(left_out)) if index not in left_out]
 
@@ -135,7 +135,7 @@ def left_out_count(task: Task) -> int:
 
 
 def _sampled(task: Task, size: float, seed: int) -> list[Document]:
-    """A random sample of the split without what the prompt cannot put, so that all prompts ask about the same rows."""
+    """A random sample of the split without rows that the prompt cannot render, so that all prompts share the sample."""
     from assay.stats.sampling import nested_sample  # most runs have no use for it
 
     indices = split_indices(task)
@@ -143,7 +143,7 @@ def _sampled(task: Task, size: float, seed: int) -> list[Document]:
     drawn = set(nested_sample(document_count(size, total), total, seed))
     found = [document for document, index in zip(task.documents(), indices, strict=True) if index in drawn]
     if drawn and not found:
-        message = f"the prompt of the task {task.card.name} can put none of the {len(drawn)} documents drawn"
+        message = f"the prompt of the task {task.card.name} can render none of the {len(drawn)} documents drawn"
         raise UserError(Fault(f"--sample {size:g}", message, "a larger sample, or another --sample_seed"))
     return found
 
@@ -169,7 +169,7 @@ def has_invalid_gold(instance: Instance) -> bool:
 
 
 def check_golds(built: Sequence[BuiltTask], spec: RunSpec) -> None:
-    """Refuses tasks in which no document can be answered rightly, with the first example of each."""
+    """Refuses tasks in which no document can be answered correctly, with the first example of each."""
     if spec.options.like == LM_EVAL:
         return
     faults = [fault for item in built if _reads_golds(item.task.scoring) for fault in _gold_faults(item)]
@@ -214,7 +214,7 @@ def _example(built: BuiltTask) -> str:
 
 
 def _as_template(choices: Sequence[Any]) -> str:
-    """Tells how a list of templates and texts is written as one template."""
+    """How a list of templates and texts is written as one template."""
     names = [_COLUMN.fullmatch(choice) if isinstance(choice, str) else None for choice in choices]
     inner = [found[1] if found else repr(choice) for found, choice in zip(names, choices, strict=True)]
     example = "a, b" if any("{" in part for part in inner) else ", ".join(inner)
@@ -232,7 +232,7 @@ def _has_no_valid_target(built: BuiltTask) -> bool:
 
 
 def _advice(task: Any, first: Instance) -> str:
-    """What is the matter, as far as the first document tells."""
+    """The likely cause, as far as the first document shows it."""
     target = first.target
     if has_own_template(task.card.config) and is_index(target) and str(target) in first.choices:
         name = "doc_to_target: COLUMN"

@@ -1,4 +1,4 @@
-"""What happens during a run, as values. A listener shows them; nothing depends on what it does with them."""
+"""Events of a run, as values for a listener; nothing depends on what it does with them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Something the user ought to know; secrets are hidden."""
+    """A notice; secrets are hidden."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""The dry run: what would be asked, how many tokens that is, and how long it would take."""
+"""The dry run: the requests that a run would execute, their tokens, and how long that would take."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EARLIER_RUNS, MEASUREMENT = "earlier runs", "measurement"
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one task would ask: `missing` counts requests that no earlier task of the run asks too; `detection` says
-    whether its documents suffice to find a wished difference, where one is."""
+    """The requests of one task. `missing` counts those that no earlier task of the run has, too; `detection` says
+    whether its documents suffice to detect a difference, where the caller adds it (`studies.compare.detectable`)."""
 
     name: str
     documents: int
@@ -39,7 +39,7 @@ class PlanReport:
         posed: requests in all.
         unique: distinct ones.
         known: distinct ones that the store can answer.
-        missing: those that would be asked.
+        missing: those that would be executed.
         kinds: missing requests by kind.
         tokens: tokens that the model would read, shared ones once; None when the model cannot say.
         tokens_alone: the same if each request were asked by itself.
@@ -49,7 +49,7 @@ class PlanReport:
         seconds: forecast of the time; None when nothing is known of the model's speed.
         seconds_from: where the forecast comes from: `earlier runs` in the store, or a `measurement` of this machine.
         tasks: the same per task.
-        detect: the difference that a comparison is to find, with its assumptions; None where none was asked for.
+        detect: the difference that a comparison is to detect, with its assumptions; None where none was given.
         memory: bytes that the run would hold at its peak; None when the model cannot say.
     """
 
@@ -114,7 +114,7 @@ def _workload(model: Model, missing: Sequence[Request]) -> Workload | None:
 def _seconds(
     session: Session, model: Model, plan: RequestPlan, load: Workload | None
 ) -> tuple[float | None, str | None]:
-    """How long the missing requests would take, and how that is known: what the model did before is the best guide."""
+    """How long the missing requests would take, and where that is known from: earlier runs are the best guide."""
     size, unit = (load.operations, "operations") if load else (sum(plan.works), "work")
     speed = session.store.runs.speed(model.fingerprint, unit)
     if speed:

@@ -24,7 +24,7 @@ from assay.core.training import FINETUNE, FIT_KEYS, FitSpec
 from assay.run.resolve import select_for_run
 from assay.tasks.selection import Selection, Wanted
 
-# The settings in which a pattern of folders may stand.
+# The settings that may hold a pattern of folders.
 _FOLDERS = ("pretrained", "peft")
 # The settings whose values may be checkpoints of one training run.
 _CHECKPOINTS = (*_FOLDERS, "revision")
@@ -102,7 +102,7 @@ class ModelVariant:
 
 
 def model_variants(text: str) -> list[ModelVariant]:
-    """Every model that a text stands for."""
+    """Every model that a text means."""
     name, mark, given = text.partition(":")
     if not mark:
         return [ModelVariant(name)]
@@ -179,6 +179,6 @@ def _folders(model: str, key: str, pattern: str) -> list[str]:
 
 
 def natural_sort_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key by which step-9 stands before step-10."""
+    """A sort key by which step-9 comes before step-10."""
     parts = re.findall(r"\d+|\D+", text)
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)

@@ -1,6 +1,6 @@
-"""Scores the answers of a recorded run another way. No model is loaded unless answers are missing and may be asked.
+"""Scores the answers of a recorded run another way. No model is loaded unless missing answers are requested.
 
-Takes a record and changes of metrics or filters, gives a new run that names its parent.
+Takes a record and changes of metrics or filters; gives a new run that names its parent.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from assay.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class RescoreOptions:
-    """What is wanted of a recorded run.
+    """How a recorded run is rescored.
 
     Attributes:
         scoring: `metric_list` and `filter_list` in place of the run's; with `adds` besides the run's metrics.
-        completes: whether missing answers may be asked of the run's model.
+        completes: whether the run's model is opened for missing answers.
         model_args: settings of the model that take the place of recorded ones (secrets are not recorded).
         bootstrap_iters: resamples for lm-eval's standard errors; None for as many as the run had.
         tasks: task objects, for a run of such.
@@ -224,11 +224,11 @@ def _seconds(session: Session, reopened: ReopenedRun, size: int) -> str:
     return f", about {seconds:.0f} s at the model's speed so far" if seconds >= 1 else ", less than a second"
 
 
-# Who answers
+# The model
 
 
 class _StoreOnlyModel:
-    """Stands for a model that is not loaded: it has its fingerprint, and answers nothing."""
+    """Replaces a model that is not loaded: it has the fingerprint, and answers nothing."""
 
     def __init__(self, fingerprint: Fingerprint) -> None:
         self.fingerprint = fingerprint
@@ -243,7 +243,7 @@ class _StoreOnlyModel:
 
 @contextmanager
 def _model_for(session: Session, reopened: ReopenedRun, wanted: RescoreOptions, plan: RequestPlan) -> Iterator[Model]:
-    """The run's model where something is to be asked, or what stands for it."""
+    """The run's model where requests are to be executed, else its replacement."""
     record = reopened.record
     if not wanted.completes or not plan.missing:
         yield _StoreOnlyModel(record.fingerprint)

@@ -1,4 +1,4 @@
-"""From names to things: tasks, groups and the model of a run. All user errors come together, before any work."""
+"""Resolves the names of a run to tasks, groups and a model. All user errors are raised together, before any work."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
 _AFTER_FILE_NAME = re.compile(r"(\.ya?ml)@.*$")
-# lm-eval's word for a task's shape → the kind of request that it poses. A task that asks a head has the kind itself.
+# lm-eval's output type of a task → the kind of its requests. A task for a head has the kind itself.
 REQUEST_KIND = {
     "loglikelihood": Loglikelihood.kind,
     "multiple_choice": Loglikelihood.kind,
@@ -209,7 +209,7 @@ def check_scoring(spec: RunSpec, given: Sequence[Wanted], needs: Sequence[Requir
 
 
 def tasks_for_model(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Tasks as a model is asked: by their own requests, or by their format where it answers only for a head."""
+    """Tasks as the model takes them: their own requests, or their format for a model that answers by a head."""
     able = model.capabilities.kinds
     heads = able.intersection(HEAD_KINDS)
     if not heads:
@@ -221,14 +221,14 @@ def tasks_for_model(model: Model, tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def task_as_recorded(task: Task, config: Mapping[str, Any]) -> Task:
-    """A task as a recorded run asked it, by what its record says of the task."""
+    """A task as a recorded run built it, by its entry in the record."""
     kind = config.get(HEAD_KEY)
     found = as_head_task(task, (kind,), known_names().metrics) if kind in HEAD_KINDS else None
     return found or task
 
 
 def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
-    """A selection whose tasks, objects too, have the metrics that the run wants; with `predict_only` none."""
+    """A selection whose tasks, objects too, have the metrics of the run; with `predict_only` none."""
     if options.predict_only:
         return replace(selection, tasks=tuple(map(unscored_task, selection.tasks)))
     if not options.scoring:
@@ -240,7 +240,7 @@ def with_metrics(selection: Selection, options: TaskOptions) -> Selection:
 
 
 def _check_axes(spec: RunSpec, model: Model, tasks: Sequence[Task]) -> None:
-    """Refuses to vary what a head does not see."""
+    """Refuses to vary what a head does not read."""
     asked = [task.card.name for task in tasks if isinstance(task, HeadTask)]
     if asked and spec.options.axes != VariationAxes():
         found = f"{model.fingerprint.name} is asked {asked[0]} by its head, which sees neither examples nor a list"
@@ -257,7 +257,7 @@ def _check_samples(spec: RunSpec, tasks: Sequence[Task]) -> None:
 
 
 def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
-    """What this version, or this run, does not do with a task is said before anything runs."""
+    """Refuses tasks that this version, or this run, does not support."""
     faults = []
     for task in tasks:
         config, where = task.card.config, f"task {task.card.name}"
@@ -272,14 +272,14 @@ def check_tasks(tasks: Sequence[Task], options: TaskOptions) -> None:
 
 
 def _needed_kinds(task: Task) -> list[str]:
-    """The kinds of request that a task poses, as far as they are known: a Python class may pose any."""
+    """The kinds of a task's requests, as far as they are known: a Python class may build any."""
     own = REQUEST_KIND.get(task.card.kind)
     kinds = [own] if own is not None else []
     return [*kinds, RollingLoglikelihood.kind] if task.scoring.reads_prompts else kinds
 
 
 def _window_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
-    """Windows that a model cannot read, each told once."""
+    """Windows that a model cannot read, each reported once."""
     most = model.capabilities.max_tokens
     wide: dict[tuple[str, int], str] = {}
     for task in tasks:
@@ -335,7 +335,7 @@ def _kind_faults(model: Model, tasks: Sequence[Task]) -> Iterator[Fault]:
 
 
 def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
-    """What a model cannot do is said before anything runs."""
+    """Refuses a model that cannot answer the requests of the tasks."""
     able = model.capabilities
     faults = list(_window_faults(model, tasks))
     if not able.kinds and able.learns:
@@ -359,7 +359,7 @@ def check_model(model: Model, tasks: Sequence[Task], chat: ChatSpec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RescoredTask:
-    """A task of any make with another scoring. It asks what it always asks."""
+    """A task of any kind with another scoring; its requests stay the same."""
 
     task: Task
     scoring: Scoring
@@ -383,7 +383,7 @@ class RescoredTask:
 
 @dataclass(frozen=True, slots=True)
 class WindowedTask:
-    """A task of any make whose whole texts are read in the run's windows."""
+    """A task of any kind whose whole texts are read in the run's windows."""
 
     task: Task
     windows: Windows
@@ -448,7 +448,7 @@ def rescored_task(task: Task, changes: Mapping[str, Any], metrics: Mapping[str, 
 
 
 def unscored_task(task: Task) -> Task:
-    """A task that is asked and recorded only. Those of task files and of texts have it already."""
+    """A task whose answers are recorded only. Those of task files and of texts have it already."""
     if all(spec.name == BYPASS for spec in task.scoring.metrics):
         return task
     return RescoredTask(task, Scoring(task.scoring.scorer, (MetricSpec(BYPASS),)))

@@ -1,4 +1,4 @@
-"""Brings instances and answers together by key, scores them, and makes a task's result."""
+"""Matches instances with answers by key, scores them, and makes a task's result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def scored_task(
     bootstrap_iters: int,
     report: ProgressCallback = ignore_progress,
 ) -> TaskResult:
-    """The same for a task among others: what cannot be scored has a `problem` in place of metrics."""
+    """The same for one of several tasks: one that cannot be scored has a `problem` instead of metrics."""
     answered, where = answered_documents(built, responses, executed), f"task {built.task.card.name}"
     try:
         result = _scored(built, scorer, answered, bootstrap_iters, report)
@@ -74,7 +74,7 @@ def _unscored(built: BuiltTask, answered: list[AnsweredDocument], problem: Probl
 
 
 def without_score(result: TaskResult, problem: Problem) -> TaskResult:
-    """A result whose numbers do not hold after all."""
+    """A result whose numbers turned out not to hold."""
     counts = replace(result.denominators, scored=0)
     return replace(result, metrics=(), rates=(), samples=(), denominators=counts, problem=problem)
 
@@ -208,7 +208,7 @@ def _intended_notes(item: AnsweredDocument) -> Counter[str]:
 
 
 def _is_standard_multiple_choice(instance: Instance) -> bool:
-    """Whether a question has several different choices and one right place among them: nearly every one, told fast."""
+    """Whether a question has several different choices and one right index among them, as nearly all have."""
     choices, gold = instance.choices, instance.gold
     size = len(choices)
     return size > 1 and type(gold) is int and 0 <= gold < size and len({"", *choices}) > size

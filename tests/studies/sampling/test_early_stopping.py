@@ -97,7 +97,7 @@ def test_a_limit_or_a_sample_is_the_most_that_is_asked(settings: dict[str, Any])
     assert (stop.is_reached, stop.documents, stop.most) == (False, 50, 50)
     expected = set(range(50)) if "limit" in settings else set(random_order(SIZE, 1234)[:50])
     assert set(numbers(asked)) == expected
-    assert "all 50 documents were asked" in next(subsample_lines(result.tasks))
+    assert "evaluated all 50 documents" in next(subsample_lines(result.tasks))
 
 
 def test_it_stops_when_it_is_decided_which_run_is_better(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_stopped_run_of_a_task_file_can_be_explained(tmp_path: Path) -> None:
 
 def test_the_usual_interval_is_said_not_to_hold() -> None:
     result = run(model(0.97), until_se=0.03)
-    assert any("do not hold after stopping" in notice for notice in result.notices)
+    assert any("are not valid after early stopping" in notice for notice in result.notices)
     assert result.tasks[0].subsample is not None
     assert result.tasks[0].subsample.whole == ()
 

@@ -79,8 +79,8 @@ def test_documents_that_are_left_out_are_told() -> None:
 
 
 def test_scores_that_are_not_taken_apart_still_have_levels() -> None:
-    head, axis = variance_lines([item(reason="the metric is no mean over documents")])
-    assert head == "things, acc: 2 seeds: not taken apart: the metric is no mean over documents"
+    head, axis = variance_lines([item(reason="the metric is not a mean over documents")])
+    assert head == "things, acc: 2 seeds: not taken apart: the metric is not a mean over documents"
     assert axis.startswith("  seed: min 0.2500 (2), max 0.7500 (1), spread 0.5000, standard deviation 0.3536")
 
 

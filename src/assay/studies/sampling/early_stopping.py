@@ -1,7 +1,7 @@
-"""A run that may stop early: documents in random order, in growing laps, until the answers say enough.
+"""Early stopping: documents in random order, in growing batches (laps), until a stopping rule is met.
 
-Every lap is pose → plan → execute → score under one record. The rules hold however often one looks
-(`assay.stats.sequential`), and depend on the answers alone, so that repeating a command stops at the same document.
+The rules are anytime-valid (`assay.stats.sequential`): they hold after any number of looks. They depend on the answers
+alone, so that repeating a command stops at the same document.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from assay.studies.sampling.estimates import with_subsample, with_subsample_esti
 from assay.studies.sampling.references import check_documents, load_references
 from assay.studies.sampling.values import UNTIL_DECIDED, UNTIL_SE, EarlyStop, ReferenceValues
 
-# Documents of the first lap, and by how much the documents asked grow with each: small steps stop soon after it is
-# enough, large ones fill the model's batches.
+# Documents of the first lap, and the growth factor of all documents with each further lap: small laps stop soon after
+# the rule is met, large ones fill the model's batches.
 _FIRST_LAP, _GROWTH = 32, 1.25
 
 
 def lap_end(asked: int) -> int:
-    """How many documents will have been asked after the next lap: a pure function of how many were before it."""
+    """How many documents are evaluated after the next lap: a pure function of the number before it."""
     return max(_FIRST_LAP, math.ceil(asked * _GROWTH))
 
 
 @dataclass(slots=True)
 class _TaskState:
-    """A task on its way.
+    """The state of a task between laps.
 
     Attributes:
-        order: its documents, in the order in which they are asked.
-        metric: what the rule looks at.
+        order: its documents, in the order of evaluation.
+        metric: what the rule reads.
         filter: its pipeline.
-        reference: the other run; None for a rule that looks at one.
+        reference: the other run; None for a rule without one.
         is_lower_better: whether the metric counts what is wrong.
         lacking: documents that the other run lacks.
-        asked: how many were asked.
+        asked: how many were evaluated.
         own: values of those that were scored, in order.
         others: the other run's values of the same.
         laps: how many laps were run.
         stop: how it ended; None while it goes on.
-        problem: why its answers cannot be scored, so that no rule can be asked and nothing more is; None otherwise.
+        problem: why its answers cannot be scored, which ends the task; None otherwise.
     """
 
     task: Task
@@ -80,7 +80,7 @@ class _TaskState:
         return self.order[self.asked : lap_end(self.asked)]
 
     def take(self, documents: Sequence[Document], values: Mapping[int, float]) -> None:
-        """Adds the values of a lap, in the order of asking; a document that failed has none."""
+        """Adds the values of a lap, in the order of evaluation; a document that failed has none."""
         self.asked, self.laps = self.asked + len(documents), self.laps + 1
         theirs = {} if self.reference is None else self.reference.values[self.metric, self.filter]
         for document in documents:
@@ -93,7 +93,7 @@ class _TaskState:
             return value
         where = f"task {self.task.card.name}, metric {self.metric}"
         found = f"document {index} has the value {value:g}"
-        raise DataError(Fault(where, found, "values from 0 to 1, which the rules of stopping need", "Choose --metrics"))
+        raise DataError(Fault(where, found, "values from 0 to 1, which stopping rules need", "Choose --metrics"))
 
 
 class EarlyStopping:
@@ -146,7 +146,7 @@ def _stopped(result: TaskResult, state: _TaskState) -> TaskResult:
 
 
 def _task_states(session: Session, setup: Setup) -> list[_TaskState]:
-    """Every task with its documents in random order; what no rule can be applied to is an error before asking."""
+    """Every task with its documents in random order; one that no rule applies to is an error before the run."""
     other, references = session.spec.sparing.until_decided, {}
     if other is not None:
         references = load_references(session.store, other, setup.tasks, f"--{UNTIL_DECIDED}")
@@ -159,7 +159,7 @@ def _task_states(session: Session, setup: Setup) -> list[_TaskState]:
 def _task_state(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: ReferenceValues | None) -> _TaskState:
     where, everything = f"task {task.card.name}", task.documents()
     if spec.cluster is not None or task.card.config.get("cluster") is not None:
-        found = "has clusters, and the rules of stopping need documents that stand for themselves"
+        found = "has clusters, and stopping rules need independent documents"
         raise UserError(Fault(where, found, "--sample N", "Leave out --until_se and --until_decided"))
     found_metric = first_mean_metric(task.scoring)
     if found_metric is None:
@@ -174,14 +174,14 @@ def _task_state(task: Task, scorer: DocumentScorer, spec: RunSpec, reference: Re
         known = reference.values.get((metric, pipeline), {})
         order = [document for document in everyone if document.id in known]
         if not order:
-            found = f"has no value of {metric} ({pipeline}) for any document that would be asked"
+            found = f"has no value of {metric} ({pipeline}) for any document of this run"
             raise UserError(Fault(f"--{UNTIL_DECIDED} {reference.run}, {where}", found, "a run with the same metric"))
     lacking = len(everyone) - len(order)
     return _TaskState(task, scorer, order, metric, pipeline, reference, higher_is_better is False, lacking)
 
 
 def _ordered(task: Task, spec: RunSpec) -> list[Document]:
-    """The documents that the run asks at most, in random order; the first n are the sample of n."""
+    """All documents that the run may evaluate, in random order; the first n are the sample of n."""
     place_of = {document.id: index for document, index in zip(task.documents(), split_indices(task), strict=True)}
     chosen = {place_of[document.id]: document for document in selected_documents(task, spec)}
     order = random_order(max(chosen, default=-1) + 1, spec.sparing.seed)
@@ -192,7 +192,7 @@ def _ordered(task: Task, spec: RunSpec) -> list[Document]:
 
 
 def _judge(state: _TaskState, built: BuiltTask, session: Session, executed: Executed) -> None:
-    """Takes a lap's values and asks the rule. A task that cannot be scored is asked no more, and the others go on."""
+    """Takes the values of a lap and applies the rule. A task that cannot be scored ends, and the others go on."""
     end = state.asked + len(built.documents)
     try:
         _take(state, built, session, executed)
@@ -216,7 +216,7 @@ def _take(state: _TaskState, built: BuiltTask, session: Session, executed: Execu
 
 
 def _stopping_decision(state: _TaskState, sparing: SubsamplingOptions) -> EarlyStop:
-    """What the rule says now."""
+    """The decision of the rule after the last lap."""
     head = (state.asked, len(state.order), state.laps)
     if sparing.until_se is not None:
         bounds = mean_bounds(state.own)

@@ -22,24 +22,24 @@ class AdditionalEstimate:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStop:
-    """When a task stopped, by which rule, and what holds however often one has looked.
+    """When a task stopped, by which rule, and its anytime-valid bounds.
 
     Attributes:
         rule: `until_se` or `until_decided`.
-        metric: what the rule looked at.
+        metric: what the rule read.
         filter: its pipeline.
         is_reached: whether the rule stopped the task; it ran out of documents otherwise.
-        documents: documents asked about.
-        most: documents that it would have asked about without the rule.
+        documents: evaluated documents.
+        most: documents that would have been evaluated without the rule.
         laps: after how many laps.
         low: lower anytime-valid bound of the mean, or of the difference from the other run.
         high: upper bound.
         level: probability that the bounds hold at all times together.
         p: anytime-valid p-value of the difference; None for `until_se`.
         is_better: whether this run is the better one; None where that is not decided, and for `until_se`.
-        wanted: the standard error that was asked for; None for `until_decided`.
+        wanted: the requested standard error; None for `until_decided`.
         other: the other run; None for `until_se`.
-        lacking: documents that would have been asked about, had the other run them.
+        lacking: documents that were skipped because the other run lacks them.
     """
 
     rule: str
@@ -61,16 +61,16 @@ class EarlyStop:
 
 @dataclass(frozen=True, slots=True)
 class SubsampleResult:
-    """What is known of a task of which a random part of the documents was asked.
+    """Estimates from a random part of a task's documents.
 
     Attributes:
-        asked: documents asked about.
+        asked: evaluated documents.
         available: documents of the task.
-        seed: of the choice.
-        whole: per metric that is a mean, the mean over all documents of the task, as the sample tells it.
-        differences: the same with the help of the reference run.
-        reference: that run.
-        stop: when a run that may stop early did.
+        seed: seed of the sample.
+        whole: per metric that is a mean, the estimated mean over all documents of the task.
+        differences: the same with the reference run as control variate.
+        reference: the id of that run.
+        stop: when and why the task stopped early.
     """
 
     asked: int

@@ -1,4 +1,4 @@
-"""The tasks of a run that were asked in several prompts, each put together again."""
+"""Scores of tasks in several prompts, collected per task and metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the scores of a task vary, as lines of text: levels, agreement, sources, and what more of each would bring."""
+"""Text lines on prompts, draws and sources of variance: levels, agreement, shares, and the effect of more levels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from assay.report.safe_names import printable
 from assay.stats.variance import Decomposition, Effect, StderrForecast, VarianceComponent
 from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis
 
-# Sources below this share are told together.
+# Sources below this share are summed up.
 _LEAST_SHARE = 0.01
-# Twice the requests should leave less than this share of the standard error.
+# Doubling the requests helps if it leaves less than this share of the standard error.
 _HELPS = 0.95
 
 
