@@ -251,7 +251,7 @@ def test_a_run_that_may_stop_is_not_told_to_cluster() -> None:
     (message,) = [
         line for line in run(right_for(*BY_PASSAGE), clustered(PASSAGES), until_se=0.01).notices if "share" in line
     ]
-    assert message.endswith("does not heed them either; use --sample N with --cluster passage instead")
+    assert message.endswith("ignores clusters, too; use --sample N with --cluster passage instead")
 
 
 def test_shared_texts_that_change_no_error_are_not_told() -> None:
@@ -295,7 +295,7 @@ def test_short_ids_that_group_documents_are_noticed(column: str, value: Callable
     right = [row.id for row in rows if row.id * 7 % 40 // 4 % 2]
     (notice,) = [line for line in run(right_for(*right), replace(task, rows=tuple(rows))).notices if "share" in line]
     assert f'40 documents share 10 values of the column "{column}"; the standard error of exact_match is ' in notice
-    assert notice.endswith(f": say --cluster {column}, or --cluster auto")
+    assert notice.endswith(f": use --cluster {column}, or --cluster auto")
 
 
 def with_column(column: str, values: list[Any]) -> list[Document]:

@@ -226,21 +226,21 @@ def test_the_usual_interval_is_said_not_to_hold() -> None:
 
 def test_the_first_documents_in_random_order_are_no_random_sample() -> None:
     message = run(model(0.97), until_se=0.1, limit=100).notices
-    assert any("not a random sample: toy_generation" in notice for notice in message)
+    assert any("(not a random sample): toy_generation" in notice for notice in message)
     assert not any("a random sample of" in notice for notice in message)
 
 
 def test_documents_that_another_run_has_are_said_to_be_so(tmp_path: Path) -> None:
     other = run(model(0.2, "other"), store=tmp_path / "s.db", limit=60)
     message = run(model(0.97), store=tmp_path / "s.db", until_decided=other.run_id).notices
-    assert any(f"only documents that run {other.run_id} has were asked" in notice for notice in message)
+    assert any(f"evaluated only documents that run {other.run_id} has" in notice for notice in message)
     assert not any("a random sample" in notice for notice in message)
 
 
 def test_a_task_asked_to_its_end_has_the_usual_interval() -> None:
     result = run(model(0.5), until_se=0.001)
     assert stop_of(result.tasks[0]).documents == SIZE
-    assert not any("do not hold" in notice for notice in result.notices)
+    assert not any("are not valid" in notice for notice in result.notices)
 
 
 def test_failed_documents_are_passed_over() -> None:
@@ -284,9 +284,7 @@ def test_ways_of_asking_that_stop_apart_are_told_and_read_again_apart(tmp_path: 
     asked = [len(task.answered) for task in result.tasks]
     assert min(asked) < max(asked) == 120
     assert any(f"demo_questions@letters {min(asked)} to 120 of 120" in notice for notice in result.notices)
-    message = (
-        "the intervals in the table and the errors and intervals over prompts, seeds, orders and draws do not hold"
-    )
+    message = "intervals in the table and the errors and intervals over prompts, seeds, orders and draws are not valid"
     assert any(message in notice for notice in result.notices)
     again = rescore(result.run_id, store=tmp_path / "s.db")
     assert [len(task.answered) for task in again.tasks] == asked
