@@ -32,7 +32,7 @@ def test_a_poisoned_store_is_asked_again_and_then_sound(cli: Cli, tmp_path: Path
     again = cli(*RUN)
     assert (again.code, score(again.out)) == (0, score(first.out))
     assert f"{count} stored answers cannot be read" in again.out
-    assert f"{20 - count} already known, {count} asked" in again.out
+    assert f"{20 - count} already known, {count} executed" in again.out
     assert cli("store", "check").code == 0
     assert "0 asked" in cli(*RUN).out
 

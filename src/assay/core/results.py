@@ -1,4 +1,4 @@
-"""What a run found. Reports read this and nothing else."""
+"""The result of a run: tasks, groups, counts, notices. Reports read this and nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Problem:
 
     @property
     def is_bug(self) -> bool:
-        """Whether it is a fault of Assay or a plugin, and not for the user to mend."""
+        """Whether it is a bug of Assay or a plugin, which the user cannot fix."""
         return self.error is not None and not isinstance(self.error, UserError)
 
     @property
@@ -40,7 +40,7 @@ class Problem:
         return "; ".join(" ".join(str(fault).split()) for fault in self.faults)
 
     def to_json(self) -> dict[str, Any]:
-        """As the record and the result file keep it; with the trace where it is a bug."""
+        """The problem as JSON data; with the traceback where it is a bug."""
         found: dict[str, Any] = {"text": self.text, "is_bug": self.is_bug}
         if self.is_bug and self.error is not None:
             found["trace"] = redacted_text("".join(traceback.format_exception(self.error)))
@@ -75,7 +75,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredDocument:
-    """A document, how it was asked and what came back, request by request."""
+    """A document, its instance, and the outputs request by request."""
 
     document: Document
     instance: Instance
@@ -91,13 +91,13 @@ class TaskResult:
         metrics: every metric under every pipeline.
         denominators: what the metrics leave out.
         fingerprint: digest of the evaluated documents.
-        prompts: digest of every request posed.
+        prompts: digest of every request built.
         answered: documents with their instances and outputs, in order.
         samples: scored documents, one per pipeline and document, in order.
         directions: metric that the task lists, or that one of them gave → whether higher is better.
-        rates: of generated answers: how many were cut off, and per pipeline how many held no answer.
-        pipelines: the task's filter chains, to go through its answers once more.
-        texts: what perplexities stand on, for a task of whole texts.
+        rates: for generated answers: the share that was cut off, and per pipeline the share without an answer.
+        pipelines: the task's filter chains, to filter its answers again.
+        texts: counts behind perplexities, for a task of whole texts.
         additions: what features add to the task, by key in the result file; see `reliability` and `subsample`.
         problem: why the task has no score; None where it has one.
     """
@@ -152,11 +152,11 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """One group of a run: what it reports over its leaf tasks.
+    """One group of a run: its metrics over its leaf tasks.
 
     Attributes:
-        texts: what perplexities stand on, where the group is computed over all texts of its leaves.
-        denominators: what became of all leaves' documents.
+        texts: counts behind perplexities, where the group is computed over all texts of its leaves.
+        denominators: the counts of all leaves' documents.
         problem: why the group has no score of its own; None where it has one, or reports none.
     """
 
@@ -171,14 +171,14 @@ class GroupResult:
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """What was asked in a run.
+    """The requests of a run.
 
     Attributes:
         posed: requests of all instances.
-        unique: distinct ones.
-        known: distinct ones that the store could answer.
-        asked: distinct ones put to the model.
-        failed: asked ones that failed.
+        unique: distinct requests.
+        known: distinct requests that the store could answer.
+        asked: distinct requests that were sent to the model.
+        failed: those of them that failed.
     """
 
     posed: int
@@ -194,20 +194,20 @@ class RunResult:
 
     Attributes:
         run_id: name of the record in the store.
-        spec: what was asked for.
+        spec: what was requested.
         tasks: in the order of the run.
         groups: bottom-up.
-        counts: requests posed, known, asked, failed.
+        counts: requests built, known, executed, failed.
         failures: how many requests failed, by kind, with one message each.
-        notices: what the user ought to know, in plain words.
+        notices: warnings and remarks.
         manifest: everything needed to repeat the run.
         timings: seconds per stage.
         store: path of the store, or `:memory:`.
-        model_run: how the model ran, where it tells: engine and why, tokens read and written, seconds without loading.
+        model_run: how the model ran, where it reports it: engine and why, tokens, seconds without loading.
         contributions: what analyses add, in order; see `prompts` and `variance`.
         run_problems: what else could not be made, such as the notices or the end of the record.
-        model: the model, its weights let go of: it renders prompts and states facts for result files. None, or one
-            that can do neither, where a run was scored again without its model.
+        model: the model, its weights released: it renders prompts and states facts for result files. None, or one
+            that can do neither, where a run was rescored without its model.
     """
 
     run_id: str
@@ -257,7 +257,7 @@ class RunResult:
         object.__setattr__(self, "model_run", redacted(self.model_run))
 
     def rendered(self, prompt: Prompt) -> str | None:
-        """A conversation as its model reads it; None where the model is not at hand or does not tell."""
+        """A conversation as its model reads it; None where the model is not available or does not render prompts."""
         return self.model.render(prompt) if isinstance(self.model, RendersPrompts) else None
 
     def task(self, name: str) -> TaskResult:
@@ -275,7 +275,7 @@ class RunResult:
         raise no_such_result(f"run {self.run_id}", "group", name, [result.spec.name for result in self.groups])
 
     def summary(self) -> dict[str, Any]:
-        """Every number of the run as JSON data, without samples: what the store and the result file keep."""
+        """Every number of the run as JSON data, without samples, for the store and the result file."""
         return {
             "tasks": {
                 task.name: {
