@@ -34,7 +34,7 @@ def test_a_run_shows_the_table_and_the_record(cli: Cli, words: list[Any]) -> Non
 
 def test_a_second_run_asks_nothing(cli: Cli, words: list[Any]) -> None:
     cli(*words)
-    assert "60 already known, 0 asked" in cli(*words).out
+    assert "60 already known, 0 executed" in cli(*words).out
 
 
 def test_write_out_shows_the_first_document(cli: Cli, words: list[Any]) -> None:
