@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.matrices import CheckpointStep
-from assay.run.many import ModelVariant, SharedTasks, model_variants, natural_sort_key, step_numbers
+from assay.run.many import CheckpointStep, ModelVariant, SharedTasks, model_variants, natural_sort_key, step_numbers
 from assay.settings import make_spec, model_rows
 
 

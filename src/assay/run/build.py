@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.core.annotations import shown
-from assay.core.comparisons import BYPASS
 from assay.core.documents import Document
 from assay.core.errors import DataError, Fault, UserError
 from assay.core.identity import digest_all
 from assay.core.protocols import Task
+from assay.core.recorded_values import BYPASS
 from assay.core.requests import Instance
 from assay.core.specs import LM_EVAL, RunSpec, Scoring
 from assay.core.variance_axes import base_name

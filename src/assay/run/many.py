@@ -16,7 +16,6 @@ from typing import Any
 
 from assay.core.arguments import parse_arguments, parse_value
 from assay.core.errors import Fault, UserError
-from assay.core.matrices import CheckpointStep
 from assay.core.protocols import Model
 from assay.core.secrets import is_secret_name
 from assay.core.specs import RunSpec
@@ -32,6 +31,14 @@ _CHECKPOINTS = (*_FOLDERS, "revision")
 _SHOTS = "num_fewshot"
 # One list of names, so its bars are its own.
 _LABELS = "labels"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStep:
+    """The place of a model among the checkpoints of one training run: which run, and after how many steps."""
+
+    series: str
+    number: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.core.comparisons import BYPASS
 from assay.core.documents import Document
 from assay.core.errors import Fault, MissingExtra, ModelError, UserError, did_you_mean
 from assay.core.formats import Question
 from assay.core.label_mapping import label_indices
 from assay.core.packages import RequiredPackage, missing_packages
 from assay.core.protocols import FewShotExample, HasFormat, Model, ProvidesFewShotExamples, Task
+from assay.core.recorded_values import BYPASS
 from assay.core.requests import (
     HEAD_KINDS,
     LONGEST_WINDOWS,

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from assay.core.comparisons import DocumentValues
 from assay.core.documents import Document
 from assay.core.errors import Fault, StoreError
 from assay.core.interrupts import Interrupted, defer_signals, received_signal
 from assay.core.packages import RequiredPackage
 from assay.core.protocols import Model, ReportsExecution
+from assay.core.recorded_values import DocumentValues
 from assay.core.requests import Request
 from assay.core.responses import Failure
 from assay.core.results import Contribution, GroupResult, Problem, RequestCounts, RunResult, TaskResult

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assay.core.comparisons import MIN_ALPHA, DetectOptions
+from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
 from assay.core.protocols import Model
 from assay.core.specs import MetricSpec
 from assay.run.build import BuiltTask
 from assay.run.forecast import PlanReport, plan_report
 from assay.run.session import Session, prepared
-from assay.scoring.document_values import MEAN_AGGREGATIONS
+from assay.scoring.metrics.aggregations import MEAN_AGGREGATIONS
 from assay.scoring.registry import METRICS, metric_definition
 from assay.stats.power import (
+    MIN_ALPHA,
     detectable_outcomes,
     documents_needed,
     min_documents,
