@@ -212,7 +212,7 @@ def test_a_stored_log_probability_above_0_is_noticed(tmp_path: Path) -> None:
         connection.execute("UPDATE responses SET total = 0.5, checksum = NULL")
     result = run(model, toy_choice_task(3), store=tmp_path / "s.db")
     assert result.tasks[0].denominators.notes == {"positive_logprob": 3}
-    assert any("above 0, which no probability has (3)" in notice for notice in result.notices)
+    assert any("above 0, which is not possible for a probability (3)" in notice for notice in result.notices)
 
 
 def test_what_a_model_says_of_itself_is_noticed() -> None:
