@@ -162,7 +162,7 @@ def test_a_folder_runs_as_hf_would_and_shares_its_answers(cli: Cli, tmp_path: Pa
     words = ["--tasks", "demo_cloze", "--limit", "2"]
     assert cli("run", "--model", tmp_path / "tiny", *words).code == 0
     again = cli("run", "--model", "hf", "--model_args", f"pretrained={tmp_path / 'tiny'}", *words)
-    assert "2 already known, 0 asked" in again.out
+    assert "2 already known, 0 executed" in again.out
     both = cli("run", "--model", tmp_path / "tiny", "--model_args", "pretrained=x", *words)
     assert "already names the weights. Leave pretrained out, or use: --model hf" in both.err
 

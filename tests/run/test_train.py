@@ -98,7 +98,7 @@ def test_a_share_is_held_out_where_the_task_has_no_validation_documents(tmp_path
     ((training_examples, validation, _),) = model.fit_calls
     assert (len(training_examples), len(validation)) == (16, 4)
     assert sorted(prompts([*training_examples, *validation])) == sorted(f"sums training {place}" for place in range(20))
-    assert Noticed("sums: 4 of 20 training documents are kept back for validation") in events
+    assert Noticed("sums: 4 of 20 training documents are held out for validation") in events
     assert Noticed("a word about training") in events
     assert Trained(FitProgress(1, 1, 0.5, 0.75), "accuracy") in events
 
@@ -119,7 +119,7 @@ def test_documents_that_are_evaluated_too_are_counted_in_training_and_validation
     fitted = finetune(
         trainable_model(), replace(task, evaluated=twice), store=tmp_path / "s.db", listener=events.append
     )
-    message = "documents stand in the evaluated split, too"
+    message = "documents are in the evaluated split, too"
     flattered = "the weights that do best on these are kept, which flatters their score"
     assert Noticed(f"sums: training: 3 of 20 {message}: a score on these is recall") in events
     assert Noticed(f"sums: validation: 2 of 5 {message}: {flattered}") in events

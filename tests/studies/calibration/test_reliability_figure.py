@@ -10,12 +10,13 @@ import pytest
 
 from assay.api import evaluate
 from assay.core.errors import OutputError, UserError
-from assay.core.reliability import CoveragePoint, Reliability, ReliabilityBin
 from assay.core.requests import Loglikelihood, Request
-from assay.report.figures.reliability_figure import write_reliability_figure
 from assay.report.figures.reliability_plot import reliability_figure
 from assay.report.figures.sheet import check_figure
-from assay.scoring.reliability import task_reliability
+from assay.stats.calibration import CoveragePoint, ReliabilityBin
+from assay.studies.calibration.reliability import with_reliability
+from assay.studies.calibration.reliability_figure import write_reliability_figure
+from assay.studies.calibration.values import Reliability
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task
 
 pytest.importorskip("matplotlib")
@@ -57,7 +58,7 @@ def test_a_png_is_a_png(tmp_path: Path) -> None:
 
 def test_tasks_without_choices_are_not_shown(tmp_path: Path) -> None:
     result = evaluate(ScriptedModel(answer), [toy_choice_task(12), toy_generation_task(2)], store=":memory:")
-    tasks = [replace(task, reliability=task_reliability(task.answered)) for task in result.tasks]
+    tasks = with_reliability(result).tasks
     assert [task.reliability is None for task in tasks] == [False, True]
     written = write_reliability_figure(tasks, tmp_path / "new" / "r.svg")
     assert "toy_choice" in texts(written) and "toy_generation" not in texts(written)

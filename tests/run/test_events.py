@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from assay.run.events import Event, Progressed
-from assay.run.slow_progress import delayed_report
+from assay.run.events import Event, Progressed, delayed_report
 
 
 def heard_events(*reports: tuple[float, int]) -> list[int]:

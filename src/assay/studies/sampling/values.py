@@ -1,4 +1,4 @@
-"""Asking less: how a run takes part of the documents or stops early, and what that leaves to say of a task."""
+"""What is known about a task of which a random part of the documents was evaluated."""
 
 from __future__ import annotations
 
@@ -12,30 +12,6 @@ UNTIL_SE, UNTIL_DECIDED = "until_se", "until_decided"
 
 
 @dataclass(frozen=True, slots=True)
-class SubsamplingOptions:
-    """How a run asks less than everything.
-
-    Attributes:
-        sample: documents per task, at random: a count (>= 1) or a share (< 1); None for no such choice.
-        seed: of that choice, and of the order in which a run that may stop early asks.
-        until_se: a standard error; the run stops when its anytime-valid interval is as narrow as one of this error.
-        until_decided: a recorded run; the run stops when it is shown which of the two is better.
-        reference: a recorded run on all documents, which stands in for those that a sample leaves out.
-    """
-
-    sample: float | None = None
-    seed: int = 1234
-    until_se: float | None = None
-    until_decided: str | None = None
-    reference: str | None = None
-
-    @property
-    def may_stop_early(self) -> bool:
-        """Whether the run asks in laps and may stop after any of them."""
-        return self.until_se is not None or self.until_decided is not None
-
-
-@dataclass(frozen=True, slots=True)
 class AdditionalEstimate:
     """Another estimate of a metric, beside its usual one."""
 
@@ -46,24 +22,24 @@ class AdditionalEstimate:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStop:
-    """When a task stopped, by which rule, and what holds however often one has looked.
+    """When a task stopped, by which rule, and its anytime-valid bounds.
 
     Attributes:
         rule: `until_se` or `until_decided`.
-        metric: what the rule looked at.
+        metric: what the rule read.
         filter: its pipeline.
         is_reached: whether the rule stopped the task; it ran out of documents otherwise.
-        documents: documents asked about.
-        most: documents that it would have asked about without the rule.
+        documents: evaluated documents.
+        most: documents that would have been evaluated without the rule.
         laps: after how many laps.
         low: lower anytime-valid bound of the mean, or of the difference from the other run.
         high: upper bound.
         level: probability that the bounds hold at all times together.
         p: anytime-valid p-value of the difference; None for `until_se`.
         is_better: whether this run is the better one; None where that is not decided, and for `until_se`.
-        wanted: the standard error that was asked for; None for `until_decided`.
+        wanted: the requested standard error; None for `until_decided`.
         other: the other run; None for `until_se`.
-        lacking: documents that would have been asked about, had the other run them.
+        lacking: documents that were skipped because the other run lacks them.
     """
 
     rule: str
@@ -85,16 +61,16 @@ class EarlyStop:
 
 @dataclass(frozen=True, slots=True)
 class SubsampleResult:
-    """What is known of a task of which a random part of the documents was asked.
+    """Estimates from a random part of a task's documents.
 
     Attributes:
-        asked: documents asked about.
+        asked: evaluated documents.
         available: documents of the task.
-        seed: of the choice.
-        whole: per metric that is a mean, the mean over all documents of the task, as the sample tells it.
-        differences: the same with the help of the reference run.
-        reference: that run.
-        stop: when a run that may stop early did.
+        seed: seed of the sample.
+        whole: per metric that is a mean, the estimated mean over all documents of the task.
+        differences: the same with the reference run as control variate.
+        reference: the id of that run.
+        stop: when and why the task stopped early.
     """
 
     asked: int

@@ -1,7 +1,7 @@
-"""Options of a run that have no effect on some of its tasks: said, never silent.
+"""Options of a run that have no effect on some of its tasks.
 
-Takes tasks with their results and what the run asked for, gives one notice per option and reason, which names the
-tasks. What can be seen in the requests is looked up there, so that it holds for tasks of any make.
+Takes tasks with their results and the specification; gives one notice per option and reason, which names the tasks.
+What the requests show is read from them, so that it holds for tasks of any kind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assay.core.requests import Demonstrated, Generation, Instance, Prompt, Requ
 from assay.core.results import TaskResult
 from assay.core.specs import RunSpec, TaskOptions, TextOptions
 from assay.core.variance_axes import base_name
-from assay.run.scoring_changes import RescoredTask, WindowedTask
+from assay.run.resolve import RescoredTask, WindowedTask
 from assay.tasks.corpora import KIND, TextTask
 from assay.tasks.head_requests import HeadTask
 from assay.tasks.lm_eval.task import LmEvalTask
@@ -112,7 +112,7 @@ def _ignored_by_all(tasks: Sequence[Task], spec: RunSpec) -> Iterator[str]:
         yield "--text_column and --domain_column have no effect: no task of this run is text:PATH"
     if options.original_task and not any(definition.prompt is not None for definition in definitions):
         yield "--original_task has no effect: no task of this run has several prompts"
-    # A run hands the model's settings to such tasks, too.
+    # A run passes the model's settings to such tasks, too.
     given = options.metadata.keys() - spec.model_args.keys()
     if given and not any(definition.custom_dataset is not None for definition in definitions):
         yield "--metadata has no effect: no task of this run makes its own data (custom_dataset)"

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from assay.core.metric_names import SELECTIVE, family_of
-from assay.core.reliability import Reliability
 from assay.core.responses import Failure, LabelScores, Logprob
-from assay.core.results import AnsweredDocument
-from assay.core.scores import MetricResult
+from assay.core.results import AnsweredDocument, RunResult
 from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
+from assay.studies.calibration.values import Reliability
 
-# Metrics that a reliability diagram explains.
-_EXPLAINED = frozenset({"ece", "ece_adaptive", "auroc", "aurc", SELECTIVE})
 _CURVE_POINTS = 100
 
 
-def asks_reliability(metrics: Sequence[MetricResult]) -> bool:
-    """Whether any of the metrics is a confidence metric."""
-    return any(family_of(metric.metric) in _EXPLAINED for metric in metrics)
+def with_reliability(result: RunResult) -> RunResult:
+    """The run with the reliability of all its tasks, including those whose metrics do not need it."""
+    tasks = []
+    for task in result.tasks:
+        found = task.reliability or task_reliability(task.answered)
+        tasks.append(task if found is None else replace(task, additions={**task.additions, "reliability": found}))
+    return replace(result, tasks=tuple(tasks))
 
 
 def task_reliability(answered: Sequence[AnsweredDocument]) -> Reliability | None:

@@ -1,7 +1,7 @@
-"""Several models in one text: `hf:pretrained=DIR,revision=a|b|c`, or `hf:pretrained=runs/step-*`.
+"""Several models: what one text such as `hf:pretrained=runs/step-*` stands for, and the tasks that their runs share.
 
-In: a model's name with its settings. Out: one model per value or folder, in natural order, each with what sets it
-apart.
+Takes a model's name with its settings; gives one model per value or folder, in natural order, each with what
+distinguishes it. Tasks are resolved once for all models that build them alike.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from assay.core.arguments import parse_arguments, parse_value
 from assay.core.errors import Fault, UserError
+from assay.core.protocols import Model
 from assay.core.secrets import is_secret_name
-from assay.core.training import FINETUNE, FIT_KEYS
+from assay.core.specs import RunSpec
+from assay.core.training import FINETUNE, FIT_KEYS, FitSpec
+from assay.run.resolve import select_for_run
+from assay.tasks.selection import Selection, Wanted
 
-# The settings in which a pattern of folders may stand.
+# The settings that may hold a pattern of folders.
 _FOLDERS = ("pretrained", "peft")
 # The settings whose values may be checkpoints of one training run.
 _CHECKPOINTS = (*_FOLDERS, "revision")
@@ -35,6 +39,52 @@ class CheckpointStep:
 
     series: str
     number: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedModel:
+    """One of several models that are evaluated on the same tasks.
+
+    Attributes:
+        label: its short name.
+        spec: its run.
+        model: the model itself where one was given.
+        step: its checkpoint step in a training run.
+        fit: how it is trained first; None for a model that is evaluated as it is.
+        fits_together: whether it is trained once on all tasks instead of once per column.
+    """
+
+    label: str
+    spec: RunSpec
+    model: Model | None = None
+    step: CheckpointStep | None = None
+    fit: FitSpec | None = None
+    fits_together: bool = False
+
+
+class SharedTasks:
+    """The tasks of several runs: each set is resolved once for all runs that build it alike."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[RunSpec, Sequence[Wanted], Selection]] = []
+
+    def select(self, spec: RunSpec, given: Sequence[Wanted]) -> Selection:
+        """The tasks of one of the runs; see `select_for_run`."""
+        for other, names, selection in self._known:
+            if list(names) == list(given) and _builds_alike(spec, other, selection):
+                return selection
+        found = select_for_run(spec, given)
+        self._known.append((spec, given, found))
+        return found
+
+
+def _builds_alike(spec: RunSpec, other: RunSpec, selection: Selection) -> bool:
+    """Whether two specifications make the same tasks of the same names. The model's settings matter to task code only,
+    which reads them when it makes its own data."""
+    reads_settings = any(task.card.config.get("custom_dataset") for task in selection.tasks)
+    first, second = ((one.tasks, one.include_path, one.allow_code) for one in (spec, other))
+    options = [one.options if reads_settings else replace(one.options, metadata={}) for one in (spec, other)]
+    return first == second and options[0] == options[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +109,7 @@ class ModelVariant:
 
 
 def model_variants(text: str) -> list[ModelVariant]:
-    """Every model that a text stands for."""
+    """Every model that a text means."""
     name, mark, given = text.partition(":")
     if not mark:
         return [ModelVariant(name)]
@@ -136,6 +186,6 @@ def _folders(model: str, key: str, pattern: str) -> list[str]:
 
 
 def natural_sort_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key by which step-9 stands before step-10."""
+    """A sort key by which step-9 comes before step-10."""
     parts = re.findall(r"\d+|\D+", text)
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)

@@ -1,6 +1,6 @@
-"""Notices of documents that share a text, or the id of one, and were counted as if each stood for itself.
+"""Notices for documents that share a text, or its id, and were counted as independent.
 
-Takes tasks' results, gives a notice where the error by the shared values would be clearly larger.
+Takes the results of tasks; gives a notice where the clustered standard error would be clearly larger.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from assay.tasks.clusters import group_value, shared_column
 
 # Means of documents, whose error clusters change.
 _METHODS = ("wilson", "wilson-t", "t")
-# Errors by some hundred clusters differ by less from those by documents where neither is better.
+# With some hundred clusters, smaller ratios occur by chance.
 _LARGER = 1.2
 
 
 def shared_text_notices(results: Sequence[TaskResult]) -> list[str]:
-    """One notice per task at most: ways of asking a task have the same documents."""
+    """One notice per task at most: variants of a task have the same documents."""
     reported: dict[str, str | None] = {}
     for result in results:
         family = task_family(result.name)
@@ -40,13 +40,11 @@ def _notice(result: TaskResult) -> str | None:
     if found is None or found.stderr is None or found.stderr < _LARGER * own:
         return None
     reported = f'{found.n:,} documents share {found.clusters:,} values of the column "{column}"'
-    errors = f"the standard error of {metric.metric} is {found.stderr:.4f} by these and not {own:.4f}"
-    if result.subsample is not None and result.subsample.stop is not None:  # which knows no clusters
-        way_out = (
-            f"the anytime-valid interval does not heed them either; use --sample N with --cluster {column} instead"
-        )
+    errors = f"the standard error of {metric.metric} is {found.stderr:.4f} clustered by it instead of {own:.4f}"
+    if result.subsample is not None and result.subsample.stop is not None:  # its rules ignore clusters
+        way_out = f"the anytime-valid interval ignores clusters, too; use --sample N with --cluster {column} instead"
         return f"{result.name}: {reported}; {errors}; {way_out}"
-    return f"{result.name}: {reported}; {errors}: say --cluster {column}, or --cluster auto"
+    return f"{result.name}: {reported}; {errors}: use --cluster {column}, or --cluster auto"
 
 
 def _has_error(metric: MetricResult) -> bool:

@@ -1,4 +1,4 @@
-"""The best of several variants, for tools that report it, beside every variant's own score."""
+"""The best of several prompt variants, for tools that report it beside every variant's own score."""
 
 from __future__ import annotations
 

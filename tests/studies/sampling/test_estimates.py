@@ -15,12 +15,12 @@ from assay.api import evaluate, evaluate_matrix, rescore
 from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult
-from assay.core.subsampling import SubsamplingOptions
-from assay.report.subsampling import subsample_lines
-from assay.report.tables import prompt_lines
+from assay.core.specs import SubsamplingOptions
 from assay.settings import make_spec
 from assay.stats.sampling import nested_sample
 from assay.store.store import Store
+from assay.studies.sampling.subsample_report import subsample_lines
+from assay.studies.variance.variance_report import prompt_lines
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
 
 
@@ -75,7 +75,7 @@ def test_the_manifest_and_the_notice_tell_the_sample(tmp_path: Path) -> None:
         record = store.runs.get(result.run_id)
     assert record.manifest["tasks"]["toy_generation"]["sample"] == places(result)
     assert record.spec["sparing"]["sample"] == 10
-    assert "a random sample of the documents was asked (seed 1234): toy_generation 10 of 60" in result.notices
+    assert "evaluated a random sample of the documents (seed 1234): toy_generation 10 of 60" in result.notices
     assert not any("not a random sample" in notice for notice in result.notices)
 
 
@@ -172,15 +172,15 @@ def test_a_reference_stands_in_for_the_rest(tmp_path: Path) -> None:
     spread = math.sqrt((0.95 * 0.05) * 20 / 19 / 20)
     assert message.estimate.stderr == pytest.approx(spread * math.sqrt(2 / 3))
     assert message.estimate.stderr < (subsample.whole[0].estimate.stderr or 0)
-    lines = list(subsample_lines(result))
-    assert f"with run {full.run_id} for the rest 0.7500" in lines[1]
+    lines = list(subsample_lines(result.tasks))
+    assert f"with run {full.run_id} as control variate, 0.7500" in lines[1]
     assert result.summary()["tasks"]["toy_generation"]["spared"]["differences"][0]["metric"] == "exact_match"
 
 
 def test_a_reference_on_part_of_the_documents_is_refused_before_asking(tmp_path: Path) -> None:
     run(knows(name="reference"), 60, tmp_path / "s.db", limit=50)
     model = knows()
-    with pytest.raises(UserError, match="asked about 50 of 60 documents"):
+    with pytest.raises(UserError, match="evaluated 50 of 60 documents"):
         run(model, 60, tmp_path / "s.db", sample=20, reference="last")
     assert model.asked == []
 
@@ -313,5 +313,5 @@ def test_equally_many_documents_that_are_not_the_same_are_said_to_differ(tmp_pat
 
 def test_a_sample_of_which_a_prompt_can_put_nothing_is_an_error(tmp_path: Path) -> None:
     path, seed = skipping(tmp_path), next(seed for seed in range(100) if nested_sample(1, 60, seed)[0] % 10 == 0)
-    with pytest.raises(UserError, match="the prompt of the task skip@two can put none of the 1 documents drawn"):
+    with pytest.raises(UserError, match="the prompt of the task skip@two can render none of the 1 documents drawn"):
         evaluate("dummy", path, store=":memory:", sample=1, sample_seed=seed)

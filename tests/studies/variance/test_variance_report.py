@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from assay.api import evaluate
 from assay.core.errors import UserError
-from assay.core.scores import Estimate
-from assay.core.variance_axes import Decomposition, StderrForecast, TaskVariance, VarianceAxis, VarianceComponent
+from assay.core.scores import DrawCounts, Estimate
 from assay.report.figures.figure_data import PromptColumn
 from assay.report.figures.variance_plot import AxesRow, axes_chart
-from assay.report.variance_lines import variance_lines
+from assay.stats.variance import Decomposition, StderrForecast, VarianceComponent
+from assay.studies.variance.values import PromptAxis, TaskVariance, VarianceAxis
 from assay.studies.variance.variance_figure import write_axes_figure
+from assay.studies.variance.variance_report import draw_lines, prompt_lines, variance_lines
+from assay.testing import toy_choice_task
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -78,8 +81,8 @@ def test_documents_that_are_left_out_are_told() -> None:
 
 
 def test_scores_that_are_not_taken_apart_still_have_levels() -> None:
-    head, axis = variance_lines([item(reason="the metric is no mean over documents")])
-    assert head == "things, acc: 2 seeds: not taken apart: the metric is no mean over documents"
+    head, axis = variance_lines([item(reason="the metric is not a mean over documents")])
+    assert head == "things, acc: 2 seeds: not taken apart: the metric is not a mean over documents"
     assert axis.startswith("  seed: min 0.2500 (2), max 0.7500 (1), spread 0.5000, standard deviation 0.3536")
 
 
@@ -172,3 +175,28 @@ def test_no_rows_and_no_parts_are_said(tmp_path: Path) -> None:
     assert "no scores" in texts(tmp_path / "f.svg")
     write_axes_figure([item(reason="no mean")], tmp_path / "g.svg")
     assert "not taken apart" in texts(tmp_path / "g.svg")
+
+
+def test_prompts_are_summed_up_in_a_line() -> None:
+    scores: dict[str, float | None] = {"a": 0.25, "b": 0.75, "c": None}
+    axis = PromptAxis("t", "acc", "strict", scores, {"a": 4, "b": 8, "c": 0}, {"a": 4, "b": 0, "c": 8})
+    empty = PromptAxis("u", "acc", "none", {"a": None}, {"a": 0}, {"a": 3})
+    assert list(prompt_lines([axis, empty])) == [
+        "t, acc (strict): 2 prompts, 1 without a score: mean 0.5000 ± 0.3536 (standard deviation), "
+        "min 0.2500 (a), max 0.7500 (b), spread 0.5000, on 4 to 8 documents",
+        "u, acc: no score in any of 1 prompts",
+    ]
+
+
+def test_draws_of_tasks_with_the_same_counts_are_told_together() -> None:
+    task = evaluate("dummy", toy_choice_task(2), store=":memory:", bootstrap_iters=0).tasks[0]
+    drawn = replace(task.denominators, total=40, draws=DrawCounts(3, 120, 0, {}))
+    cards = [replace(task.card, name=f"t#seed={seed}") for seed in (1, 2, 3)]
+    tasks = [replace(task, card=card, denominators=drawn) for card in cards]
+    assert list(draw_lines(tasks)) == ["t#seed=1 and 2 more, each: 40 documents × 3 draws, 120 answers"]
+    assert list(draw_lines(tasks[:1])) == ["t#seed=1: 40 documents × 3 draws, 120 answers"]
+
+
+def test_prompts_with_one_score_are_told_by_it() -> None:
+    axis = PromptAxis("t", "acc", "none", {"a": 0.5, "b": 0.5}, {"a": 4, "b": 4}, {"a": 0, "b": 0})
+    assert list(prompt_lines([axis])) == ["t, acc: 2 prompts: 0.5000 each"]

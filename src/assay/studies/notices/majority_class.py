@@ -1,7 +1,7 @@
 """Classifiers that predict a single class: notices for a task whose documents all have the same choices.
 
-In: a task's answers, read as its first metric reads them. Out: sentences: the same class is picked everywhere; a
-trained model does no better than that.
+Takes a task's answers as its first metric reads them; gives a sentence where one class is predicted everywhere, or
+where a trained model does no better than that.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from assay.core.specs import NULL_PROMPTS, WHOLE_PROMPT_METRICS
 from assay.scoring.scorers.choice_methods import METHODS, Scores, raw
 from assay.scoring.scorers.multiple_choice import ChoiceView, argmax, choice_view, scores_view
 
-# Fewer documents may well have one pick by chance.
+# Fewer documents may well have one prediction by chance.
 _FEW_DOCUMENTS = 10
 
 
 def majority_class_texts(result: TaskResult, is_trained: bool) -> Iterator[str]:
-    """A sentence where the picks of a task's documents say no more than which class is the most frequent.
+    """A sentence where the predictions of a task are no better than the most frequent class.
 
     Args:
         result: the task's answers.
@@ -35,22 +35,23 @@ def majority_class_texts(result: TaskResult, is_trained: bool) -> Iterator[str]:
     for document, index in _predictions(result):
         predicted[document] = index
         if not is_trained and index != predicted[next(iter(predicted))]:
-            return  # two classes: no more to know of a model that was not trained here
+            return  # two classes: nothing more to check for a model that was not trained here
     rights = [item.instance.gold_indices for item in result.answered if item.document.id in predicted]
     if len(predicted) < _FEW_DOCUMENTS or not all(len(right) == 1 and isinstance(right[0], int) for right in rights):
         return
     n, frequent = len(predicted), Counter(right[0] for right in rights).most_common(1)[0]
     right = sum(prediction == right[0] for prediction, right in zip(predicted.values(), rights, strict=True))
     if len(set(predicted.values())) == 1 and right < n:
-        yield f'"{names[next(iter(predicted.values()))]}" is picked in all {n} documents and right in {right} of them'
+        only = names[next(iter(predicted.values()))]
+        yield f'"{only}" is predicted in all {n} documents and correct in {right} of them'
     elif is_trained and right <= frequent[1]:
-        message = f"the trained model is right in {right} of {n} documents, no more than always"
+        message = f"the trained model is correct in {right} of {n} documents, no more than always"
         name = names[frequent[0]] if 0 <= frequent[0] < len(names) else "one class"
-        yield f'{message} picking "{name}", the most frequent class ({frequent[1]})'
+        yield f'{message} predicting "{name}", the most frequent class ({frequent[1]})'
 
 
 def _predictions(result: TaskResult) -> Iterator[tuple[int, int]]:
-    """Document → the place that the task's first metric picks, of documents asked in one order without a failure."""
+    """Document → the index that the task's first metric predicts, for documents in one order without a failure."""
     scores = _scores(result)
     for item in result.answered:
         view = None if item.instance.orders or scores is None else _view(item)

@@ -11,8 +11,8 @@ from assay.core.requests import Loglikelihood, Request
 from assay.core.responses import Failure
 from assay.core.results import TaskResult
 from assay.core.specs import GroupMetricSpec, GroupSpec
-from assay.run.notices import group_notices, task_notices
 from assay.scoring.aggregate import aggregate_groups
+from assay.studies.notices.task_notices import group_notices, task_notices
 from assay.tasks.python import PythonTask
 from assay.testing.scripted import ScriptedModel
 from assay.testing.toys import toy_generation_task
@@ -45,12 +45,12 @@ def test_one_way_of_asking_has_its_own_name() -> None:
 
 def test_several_ways_are_one_line_with_the_range_of_their_numbers() -> None:
     message = task_notices(results(("quiz@a#seed=1", 3), ("quiz@b#seed=1", 2), ("quiz@b#seed=2", 3)))
-    assert message == ["quiz (3 ways): no answer was found in 2 to 3 of 4 (number)"]
+    assert message == ["quiz (3 variants): no answer was found in 2 to 3 of 4 (number)"]
 
 
 def test_it_is_told_where_some_ways_only_have_the_notice() -> None:
     message = task_notices(results(("quiz#seed=1", 3), ("quiz#seed=2", 0), ("quiz#seed=3", 3)))
-    assert message == ["quiz (2 of 3 ways): no answer was found in 3 of 4 (number)"]
+    assert message == ["quiz (2 of 3 variants): no answer was found in 3 of 4 (number)"]
 
 
 def test_a_group_says_which_tasks_its_score_leaves_out() -> None:
@@ -82,12 +82,12 @@ def classified(says: Callable[[int], str], parent: str | None = None, n: int = 1
 
 
 def test_one_class_for_all_documents_is_noticed_with_how_often_it_is_right() -> None:
-    assert classified(lambda number: "yes") == ['t: "yes" is picked in all 12 documents and right in 8 of them']
+    assert classified(lambda number: "yes") == ['t: "yes" is predicted in all 12 documents and correct in 8 of them']
     assert classified(lambda number: "yes", n=9) == []
 
 
 def test_a_trained_model_that_is_no_better_than_the_most_frequent_class_is_noticed() -> None:
-    message = "t: the trained model is right in 8 of 12 documents, no more than always picking"
+    message = "t: the trained model is correct in 8 of 12 documents, no more than always predicting"
 
     def swaps_two(number: int) -> str:
         return {0: "no", 1: "no"}.get(number, "yes")
@@ -109,5 +109,5 @@ def test_one_class_is_told_by_the_tasks_first_metric() -> None:
         model = ScriptedModel(lambda request: -2.0 if "maybe" in str(request) else -1.0)
         return task_notices(evaluate(model, task, store=":memory:").tasks)
 
-    assert message("acc") == ['t: "no" is picked in all 12 documents and right in 4 of them']
-    assert message("acc_norm") == ['t: "maybe yes" is picked in all 12 documents and right in 8 of them']
+    assert message("acc") == ['t: "no" is predicted in all 12 documents and correct in 4 of them']
+    assert message("acc_norm") == ['t: "maybe yes" is predicted in all 12 documents and correct in 8 of them']
