@@ -52,6 +52,11 @@ _PUBLIC = {
     "show_document": "assay.api",
     "study_methods": "assay.api",
     "task": "assay.tasks.python",
+    "metric": "assay.scoring.decorators",
+    "filter": "assay.scoring.decorators",
+    "model": "assay.models.model_decorator",
+    "ChoiceView": "assay.scoring.scorers.multiple_choice",
+    "LikelihoodView": "assay.scoring.scorers.text_likelihood",
 }
 
 __all__ = [

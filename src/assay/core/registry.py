@@ -1,28 +1,75 @@
-"""One literal table per room, plus plugins from entry points, loaded only when asked for.
+"""Registries: names of built-in models, metrics and filters, of plugins, and of what a program adds with a decorator.
 
-A table maps a name to `module:attribute`. Plugins of a package `acme` are named `acme/name`.
+A table maps a built-in name to `module:attribute`, which is imported on first use. Plugins of a package `acme` come
+from its entry points and are named `acme/name`. A decorator such as `@assay.metric` adds a name for this process.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import cached_property
 from importlib import metadata
 from typing import Any
 
 from assay.core.annotations import TypeMismatch, fits, reader, shown
-from assay.core.errors import Fault, UserError, unknown_name
+from assay.core.errors import ArgumentError, Fault, UserError, unknown_name
+
+# A comma separates names, `@` a setting or a variant, `/` the package of a plugin, `:` the settings of a model.
+_NAME = re.compile(r"[A-Za-z_][\w.+-]*")
+# Whether a module is being imported for an entry point: its names are then `package/name` only.
+_loads_plugin: ContextVar[bool] = ContextVar("loads_plugin", default=False)
 
 
 class Registry:
-    """Names of one kind of thing and where to find it."""
+    """Names of one kind of object and where to find each.
+
+    Attributes:
+        noun: the kind: `metric`, `filter`, `model`, ….
+        table: built-in name → `module:attribute`.
+        group: the entry-point group of plugins.
+        added: name → what a decorator made in this process.
+    """
 
     def __init__(self, noun: str, table: Mapping[str, str], group: str) -> None:
         self.noun = noun
         self.table = table
         self.group = group
+        self.added: dict[str, Any] = {}
+        self._decorated: dict[str, Callable[..., Any]] = {}
+        self._made_of: dict[Any, Any] = {}
+
+    def add(self, name: str, decorated: Callable[..., Any], value: Any) -> None:
+        """Adds a name for this process.
+
+        Repeating the definition (a notebook cell that runs again) replaces it; a name of other code is an error.
+
+        Args:
+            name: the new name.
+            decorated: the function or class that stands in the program; an entry point may name it, too.
+            value: what `get` gives for the name.
+        """
+        where = f"@assay.{self.noun}"
+        if not _NAME.fullmatch(name):
+            expected = "letters, digits and _ . + -, with a letter first"
+            raise ArgumentError(Fault(where, f"the name is {name!r}", expected, f'Say @assay.{self.noun}("my_name")'))
+        self._made_of[decorated] = value
+        if _loads_plugin.get():
+            return
+        earlier = self._decorated.get(name)
+        if name in self.table or (earlier is not None and _origin(earlier) != _origin(decorated)):
+            owner = "a built-in" if earlier is None else f"the {self.noun} of {_shown_origin(earlier)}"
+            advice = f"Choose another name; those in use: assay ls {self.noun}s"
+            raise ArgumentError(Fault(where, f'the name "{name}" is taken by {owner}', "a new name", advice))
+        self.added[name], self._decorated[name] = value, decorated
+
+    def remove(self, name: str) -> None:
+        """Forgets a name that was added in this process."""
+        self._made_of.pop(self._decorated.pop(name, None), None)
+        self.added.pop(name, None)
 
     @cached_property
     def plugins(self) -> dict[str, metadata.EntryPoint]:
@@ -34,31 +81,37 @@ class Registry:
         return found
 
     def names(self) -> list[str]:
-        """All names, built-in ones first."""
-        return [*sorted(self.table), *sorted(self.plugins)]
+        """All names: built-in ones, those of this process, plugins."""
+        return [*sorted(self.table), *sorted(self.added), *sorted(self.plugins)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.table or name in self.plugins
+        return name in self.table or name in self.added or name in self.plugins
 
     def get(self, name: str, where: str = "") -> Any:
-        """The thing of this name; an error with near names when there is none."""
+        """What a name stands for; an error with similar names when it is unknown."""
         if name in self.table:
             module, _, attribute = self.table[name].partition(":")
             return getattr(importlib.import_module(module), attribute)
+        if name in self.added:
+            return self.added[name]
         if name in self.plugins:
             return self._load_plugin(name)
         raise unknown_name(self.noun, name, self.names(), where)
 
     def _load_plugin(self, name: str) -> Any:
+        token = _loads_plugin.set(True)
         try:
-            return self.plugins[name].load()
+            found = self.plugins[name].load()
         except Exception as error:  # a plugin may raise anything while it is imported
             raise self._broken(name, f"could not be loaded: {type(error).__name__}: {error}") from error
+        finally:
+            _loads_plugin.reset(token)
+        return self._made_of.get(found, found) if callable(found) and _is_hashable(found) else found
 
     def create(self, name: str, protocol: type, *arguments: Any) -> Any:
-        """What the thing of a name makes when it is called. A plugin's must fit the protocol."""
+        """Calls what a name stands for and gives the result; that of a plugin must fit the protocol."""
         make = self.get(name)
-        if name not in self.plugins:
+        if name not in self.plugins:  # what a decorator adds checks its own result
             return make(*arguments)
         if fits(make, protocol):
             return make
@@ -76,3 +129,15 @@ class Registry:
     def _broken(self, name: str, found: str, advice: str = "") -> UserError:
         mend = f"Mend or uninstall the package that declares it in the entry-point group {self.group}"
         return UserError(Fault(f'plugin "{name}" ({self.plugins[name].value})', found, next=advice or mend))
+
+
+def _origin(decorated: Callable[..., Any]) -> tuple[str, str]:
+    return decorated.__module__, decorated.__qualname__
+
+
+def _shown_origin(decorated: Callable[..., Any]) -> str:
+    return ".".join(part for part in _origin(decorated) if part)
+
+
+def _is_hashable(value: Any) -> bool:
+    return getattr(type(value), "__hash__", None) is not None

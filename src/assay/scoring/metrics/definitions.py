@@ -32,6 +32,7 @@ class MetricDefinition:
         gives_many: whether its value is a mapping of several values, each reported under its own name.
         over_draws: whether it looks at all draws of a question, each judged by another metric.
         span: lowest and highest value that a document can have; None where there is no such range, or not known.
+        code: hash of the source of a metric that a program added with `@assay.metric`; None for all others.
     """
 
     name: str
@@ -43,6 +44,7 @@ class MetricDefinition:
     gives_many: bool = False
     over_draws: bool = False
     span: tuple[float, float] | None = None
+    code: str | None = None
 
 
 # Values of documents that are right, wrong or partly right.
