@@ -61,7 +61,7 @@ def model(
         def open_function(args: Mapping[str, Any], settings: ModelSettings) -> Model:
             """Opens the model of a function."""
             call = plugin.with_settings(args)
-            identity = {**plugin.settings, **args, "version": version, "code": plugin.digest}
+            identity = {**plugin.settings, **args, "function_version": version, "function_code": plugin.digest}
             return FunctionModel(plugin, call, Fingerprint(name, settings=identity), able)
 
         open_function.__doc__ = plugin.description
@@ -83,7 +83,9 @@ def _kinds(plugin: PluginFunction, given: str | Sequence[str] | None) -> frozens
     known = (*REQUEST_KINDS, *HEAD_KINDS)
     if not named or not named.issubset(known):
         strange = ", ".join(sorted(named.difference(known))) or "empty"
-        raise ArgumentError(Fault(f'@assay.model("{plugin.name}")', f"kinds is {strange}", "some of " + ", ".join(known)))
+        raise ArgumentError(
+            Fault(f'@assay.model("{plugin.name}")', f"kinds is {strange}", "some of " + ", ".join(known))
+        )
     return named
 
 

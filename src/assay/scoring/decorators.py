@@ -170,6 +170,3 @@ class _ExtractingFilter(_TextFilter):
 
     def comparable(self, answer: Any) -> Any:
         return answer
-
-
-

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from assay.core.metric_names import SELECTIVE, family_of
 from assay.core.reliability import Reliability
 from assay.core.responses import Failure, LabelScores, Logprob
-from assay.core.results import AnsweredDocument
+from assay.core.results import AnsweredDocument, RunResult
 from assay.core.scores import MetricResult
 from assay.scoring.scorers.multiple_choice import choice_view, confidence, scores_view
 
@@ -46,3 +47,9 @@ def _points(answered: Sequence[AnsweredDocument]) -> Iterator[tuple[float, float
             yield confidence(scores_view(instance, outputs), {})
         elif isinstance(outputs[0], Logprob):
             yield confidence(choice_view(instance, outputs[:: instance.draws]), {})
+
+
+def with_reliability(result: RunResult) -> RunResult:
+    """A run with the confidences of all its multiple-choice tasks, also of those whose metrics need none."""
+    tasks = [replace(task, reliability=task.reliability or task_reliability(task.answered)) for task in result.tasks]
+    return replace(result, tasks=tuple(tasks))
