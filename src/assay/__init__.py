@@ -42,11 +42,13 @@ _PUBLIC = {
     "MetricResult": "assay.core.scores",
     "MetricSpec": "assay.core.specs",
     "Model": "assay.core.protocols",
+    "Output": "assay.core.responses",
     "PairedScore": "assay.core.comparisons",
     "PipelineSpec": "assay.core.specs",
     "PlanReport": "assay.run.forecast",
     "Problem": "assay.core.results",
     "Read": "assay.tasks.python",
+    "Request": "assay.core.requests",
     "RollingLoglikelihood": "assay.core.requests",
     "RunComparison": "assay.core.comparisons",
     "RunResult": "assay.core.results",
@@ -118,11 +120,13 @@ __all__ = [
     "MetricResult",
     "MetricSpec",
     "Model",
+    "Output",
     "PairedScore",
     "PipelineSpec",
     "PlanReport",
     "Problem",
     "Read",
+    "Request",
     "RollingLoglikelihood",
     "RunComparison",
     "RunResult",
@@ -191,11 +195,12 @@ if TYPE_CHECKING:
         Instance,
         Loglikelihood,
         Message,
+        Request,
         RollingLoglikelihood,
         Sampling,
         Windows,
     )
-    from assay.core.responses import Failure, LabelScores, Logprob, Text
+    from assay.core.responses import Failure, LabelScores, Logprob, Output, Text
     from assay.core.results import AnsweredDocument, GroupResult, Problem, RunResult, TaskResult
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
     from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds

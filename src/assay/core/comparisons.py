@@ -8,6 +8,7 @@ from typing import Union
 
 from assay.core.call_checks import checked_dataclass
 from assay.core.scores import Estimate
+from assay.core.tabular import Row, Tabular
 
 # What a document brings to a metric: a number, two (a sum and its weight; the right label and the picked one), or three
 # (confidence, hit, the share of documents to answer).
@@ -362,7 +363,7 @@ class Uncompared:
 
 
 @dataclass(frozen=True, slots=True)
-class RunComparison:
+class RunComparison(Tabular):
     """Two or more runs compared.
 
     Attributes:
@@ -386,6 +387,27 @@ class RunComparison:
     notices: tuple[str, ...]
     verdict: str
     uncompared: tuple[Uncompared, ...] = ()
+
+    def to_dicts(self) -> list[Row]:
+        """One row per pair of runs, task and metric."""
+        return [
+            {
+                "task": pair.task,
+                "metric": pair.metric,
+                "filter": pair.filter,
+                "first": pair.first,
+                "second": pair.second,
+                "n": pair.n,
+                "difference": pair.difference.value,
+                "low": pair.difference.low,
+                "high": pair.difference.high,
+                "test": pair.test,
+                "p": pair.p,
+                "adjusted_p": pair.adjusted,
+                "verdict": pair.verdict,
+            }
+            for pair in self.pairs
+        ]
 
     def is_worse(self, margin: float | None = None) -> bool:
         """Whether any pair fails, or something could not be compared: nothing is known of that."""

@@ -9,6 +9,7 @@ from assay.core.comparisons import RankRange
 from assay.core.results import RequestCounts
 from assay.core.scores import Denominators, Estimate, FailureBounds
 from assay.core.studies import Comparison
+from assay.core.tabular import Row, Tabular
 
 # The least n at which 2 / n!, the p of a perfect rank correlation, is below 0.05.
 MIN_PAIRS_FOR_SIGNIFICANCE = 5
@@ -234,7 +235,7 @@ class CorrelationPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Tabular):
     """Everything that a matrix found.
 
     Attributes:
@@ -265,6 +266,21 @@ class Matrix:
     runs: tuple[ModelRun, ...] = ()
     steps: Mapping[str, CheckpointStep] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    def to_dicts(self) -> list[Row]:
+        """One row per model and column that has a score."""
+        return [
+            {
+                "model": cell.model,
+                "task": cell.task,
+                "metric": cell.metric,
+                "filter": cell.filter,
+                **{name: getattr(cell.estimate, name) for name in ("value", "stderr", "low", "high", "n")},
+                "baseline": cell.baseline,
+                "relative": cell.relative,
+            }
+            for cell in self.cells
+        ]
 
     def cell(self, model: str, task: str, metric: str | None = None) -> MatrixCell | None:
         """The cell of a model and a task; None for a gap. Of several, that of the metric, or of the first column."""

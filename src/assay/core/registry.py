@@ -20,7 +20,7 @@ from assay.core.errors import ArgumentError, Fault, UserError, unknown_name
 
 # A comma separates names, `@` a setting or a variant, `/` the package of a plugin, `:` the settings of a model.
 _NAME = re.compile(r"[A-Za-z_][\w.+-]*")
-# Whether a module is being imported for an entry point: its names are then `package/name` only.
+# Whether a module is being imported for an entry point: from outside, its names are then `package/name`.
 _loads_plugin: ContextVar[bool] = ContextVar("loads_plugin", default=False)
 
 
@@ -41,6 +41,8 @@ class Registry:
         self.added: dict[str, Any] = {}
         self._decorated: dict[str, Callable[..., Any]] = {}
         self._made_of: dict[Any, Any] = {}
+        self._of_plugins: set[str] = set()
+        self._shared: set[str] = set()
 
     def add(self, name: str, decorated: Callable[..., Any], value: Any) -> None:
         """Adds a name for this process.
@@ -52,22 +54,42 @@ class Registry:
             decorated: the function or class that stands in the program; an entry point may name it, too.
             value: what `get` gives for the name.
         """
-        where = f"@assay.{self.noun}"
-        if not _NAME.fullmatch(name):
-            expected = "letters, digits and _ . + -, with a letter first"
-            raise ArgumentError(Fault(where, f"the name is {name!r}", expected, f'Say @assay.{self.noun}("my_name")'))
+        self.check_name(name)
         self._made_of[decorated] = value
         if _loads_plugin.get():
+            self._add_of_plugin(name, decorated, value)
             return
         earlier = self._decorated.get(name)
-        if name in self.table or (earlier is not None and _origin(earlier) != _origin(decorated)):
-            owner = "a built-in" if earlier is None else f"the {self.noun} of {_shown_origin(earlier)}"
+        is_other = earlier is not None and _origin(earlier) != _origin(decorated) and name not in self._of_plugins
+        if name in self.table or is_other:
+            owner = f"the {self.noun} of {_shown_origin(earlier)}" if earlier is not None else "a built-in"
             advice = f"Choose another name; those in use: assay ls {self.noun}s"
-            raise ArgumentError(Fault(where, f'the name "{name}" is taken by {owner}', "a new name", advice))
+            raise ArgumentError(
+                Fault(f"@assay.{self.noun}", f'the name "{name}" is taken by {owner}', "a new name", advice)
+            )
+        self._of_plugins.discard(name)
         self.added[name], self._decorated[name] = value, decorated
+
+    def _add_of_plugin(self, name: str, decorated: Callable[..., Any], value: Any) -> None:
+        """Adds the bare name of a plugin, for other code of its package; one that two packages have is nobody's."""
+        earlier = self._decorated.get(name)
+        is_other = earlier is not None and _origin(earlier) != _origin(decorated)
+        if is_other and name in self._of_plugins:
+            self._shared.add(name)
+            self.remove(name)
+        elif not is_other and name not in self.table and name not in self._shared:
+            self._of_plugins.add(name)
+            self.added[name], self._decorated[name] = value, decorated
+
+    def check_name(self, name: str) -> None:
+        """Rejects what cannot be the name of a plugin."""
+        if not _NAME.fullmatch(name):
+            expected, advice = "letters, digits and _ . + -, with a letter first", f'Say @assay.{self.noun}("my_name")'
+            raise ArgumentError(Fault(f"@assay.{self.noun}", f"the name is {name!r}", expected, advice))
 
     def remove(self, name: str) -> None:
         """Forgets a name that was added in this process."""
+        self._of_plugins.discard(name)
         self._made_of.pop(self._decorated.pop(name, None), None)
         self.added.pop(name, None)
 
@@ -82,7 +104,11 @@ class Registry:
 
     def names(self) -> list[str]:
         """All names: built-in ones, those of this process, plugins."""
-        return [*sorted(self.table), *sorted(self.added), *sorted(self.plugins)]
+        return [*sorted(self.table), *self.own_names(), *sorted(self.plugins)]
+
+    def own_names(self) -> list[str]:
+        """Names that this program added; plugins are listed as `package/name` only."""
+        return sorted(self.added.keys() - self._of_plugins)
 
     def __contains__(self, name: object) -> bool:
         return name in self.table or name in self.added or name in self.plugins

@@ -47,6 +47,7 @@ def model(
         version: counts in the fingerprint.
         has_chat: whether the function takes prompts that are lists of messages.
     """
+    MODELS.check_name(name)
     if name in ALIASES or name in NAMED_MODELS:
         found, advice = f'the name "{name}" is taken by a built-in', "Choose another name; see: assay ls models"
         raise ArgumentError(Fault("@assay.model", found, "a new name", advice))

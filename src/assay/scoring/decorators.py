@@ -51,6 +51,7 @@ def metric(
         aggregation: how the documents' values become one number, see docs/statistics.md.
         bounds: lowest and highest value of a document, where there are such.
     """
+    METRICS.check_name(name)
     if aggregation not in AGGREGATIONS:
         found = f'unknown aggregation "{aggregation}"{did_you_mean(aggregation, AGGREGATIONS)}'
         raise ArgumentError(Fault(f'@assay.metric("{name}")', found, "one of " + ", ".join(sorted(AGGREGATIONS))))
@@ -111,6 +112,7 @@ def filter(name: str, *, fallback: str | None = None) -> Callable[[FilterFunctio
         name: the filter's name.
         fallback: what stands for no answer, such as `[invalid]`; None for a filter that does not look for answers.
     """
+    FILTERS.check_name(name)
 
     def wrap(function: FilterFunction) -> FilterFunction:
         plugin = plugin_function("filter", name, function, ("text",))
