@@ -47,15 +47,16 @@ class Tabular:
         yield "\n".join(text_lines(self._display_rows())).replace("[", "\\[")
 
 
-def as_frame(rows: Sequence[Row], where: str) -> pandas.DataFrame:
+def as_frame(rows: Sequence[Row], where: str, package: str = "pandas") -> pandas.DataFrame:
     """Rows as a pandas frame.
 
     Args:
         rows: each a dict from column to value.
         where: the call, for errors.
+        package: the package that must be installed.
     """
-    if not is_installed("pandas"):
-        found, advice = 'the package "pandas" is not installed', "Run: pip install pandas"
+    if not is_installed(package):
+        found, advice = f'the package "{package}" is not installed', f"Run: pip install {package}"
         raise MissingExtra(Fault(where, found, next=f"{advice}. Without it: to_dicts()"))
     import pandas
 

@@ -86,7 +86,7 @@ def _value(plugin: PluginFunction, is_number: bool, is_generated: bool) -> Value
         if not is_number:
             return found
         if not isinstance(found, numbers.Real):  # True and False are
-            raise plugin.returned(found, "a number, True or False", "Does every path end with a return?")
+            raise plugin.returned(found, "a number, True or False", "Return a number on every path")
         return float(found)
 
     def text_value(view: AnswerView, options: Mapping[str, Any]) -> Any:
