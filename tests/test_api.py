@@ -195,7 +195,7 @@ VERBS = {
 DECORATORS = {"filter", "metric", "model", "task"}
 GIVEN = {
     *("Explanation", "FittedModel", "Matrix", "PlanReport", "RunComparison", "RunResult", "Settings", "ShownDocument"),
-    *("Store", "Study", "TaskAudit", "TaskResult"),
+    *("MethodsStudy", "Store", "TaskAudit", "TaskResult"),
 }
 
 

@@ -20,10 +20,10 @@ _PUBLIC = {
     "Complete": "assay.tasks.python",
     "Demonstrated": "assay.core.requests",
     "Denominators": "assay.core.scores",
-    "DetectOptions": "assay.core.comparisons",
+    "DetectOptions": "assay.core.detect_options",
     "Document": "assay.core.documents",
     "Estimate": "assay.core.scores",
-    "Explanation": "assay.studies.explain.values",
+    "Explanation": "assay.studies.explain.explain_values",
     "Failure": "assay.core.responses",
     "Filter": "assay.core.protocols",
     "FilterSpec": "assay.core.specs",
@@ -37,20 +37,21 @@ _PUBLIC = {
     "Listener": "assay.run.events",
     "Loglikelihood": "assay.core.requests",
     "Logprob": "assay.core.responses",
-    "Matrix": "assay.core.matrices",
+    "Matrix": "assay.studies.matrix.matrix_values",
     "Message": "assay.core.requests",
+    "MethodsStudy": "assay.studies.methods.methods_values",
     "MetricResult": "assay.core.scores",
     "MetricSpec": "assay.core.specs",
     "Model": "assay.core.protocols",
     "Output": "assay.core.responses",
-    "PairedScore": "assay.core.comparisons",
+    "PairedScore": "assay.studies.paired.paired_values",
     "PipelineSpec": "assay.core.specs",
     "PlanReport": "assay.run.forecast",
     "Problem": "assay.core.results",
     "Read": "assay.tasks.python",
     "Request": "assay.core.requests",
     "RollingLoglikelihood": "assay.core.requests",
-    "RunComparison": "assay.core.comparisons",
+    "RunComparison": "assay.studies.compare.compare_values",
     "RunResult": "assay.core.results",
     "RunSpec": "assay.core.specs",
     "Sample": "assay.core.scores",
@@ -59,7 +60,6 @@ _PUBLIC = {
     "Settings": "assay.settings",
     "ShownDocument": "assay.run.show",
     "Store": "assay.store.store",
-    "Study": "assay.core.studies",
     "Task": "assay.core.protocols",
     "TaskAudit": "assay.studies.audit.extraction_audit",
     "TaskResult": "assay.core.results",
@@ -117,6 +117,7 @@ __all__ = [
     "Logprob",
     "Matrix",
     "Message",
+    "MethodsStudy",
     "MetricResult",
     "MetricSpec",
     "Model",
@@ -137,7 +138,6 @@ __all__ = [
     "Settings",
     "ShownDocument",
     "Store",
-    "Study",
     "Task",
     "TaskAudit",
     "TaskResult",
@@ -182,11 +182,10 @@ if TYPE_CHECKING:
         show_document,
         study_methods,
     )
-    from assay.core.comparisons import DetectOptions, PairedScore, RunComparison
+    from assay.core.detect_options import DetectOptions
     from assay.core.documents import Document
     from assay.core.errors import AssayError, UserError
     from assay.core.fingerprints import Capabilities, Fingerprint
-    from assay.core.matrices import Matrix
     from assay.core.protocols import Filter, Model, Task, Trainable
     from assay.core.requests import (
         Classification,
@@ -204,7 +203,6 @@ if TYPE_CHECKING:
     from assay.core.results import AnsweredDocument, GroupResult, Problem, RunResult, TaskResult
     from assay.core.scores import Denominators, Estimate, MetricResult, Sample
     from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec, Seeds
-    from assay.core.studies import Study
     from assay.models.model_decorator import model
     from assay.run.events import Listener
     from assay.run.forecast import PlanReport
@@ -217,7 +215,11 @@ if TYPE_CHECKING:
     from assay.store.store import Store
     from assay.store.trained_models import FittedModel
     from assay.studies.audit.extraction_audit import TaskAudit
-    from assay.studies.explain.values import Explanation
+    from assay.studies.compare.compare_values import RunComparison
+    from assay.studies.explain.explain_values import Explanation
+    from assay.studies.matrix.matrix_values import Matrix
+    from assay.studies.methods.methods_values import MethodsStudy
+    from assay.studies.paired.paired_values import PairedScore
     from assay.tasks.python import Choose, Complete, Read, Write, task
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 from assay.core.arguments import parse_arguments
 from assay.core.call_checks import checked
-from assay.core.comparisons import DetectOptions
+from assay.core.detect_options import DetectOptions
 from assay.core.errors import ArgumentError, Fault, UserError
 from assay.core.packages import RequiredPackage
 from assay.core.plural import plural
@@ -37,13 +37,13 @@ from assay.tasks.scoring_overrides import scoring_changes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.core.comparisons import RunComparison
-    from assay.core.matrices import Matrix
-    from assay.core.studies import Study
     from assay.store.trained_models import FittedModel
     from assay.studies.audit.extraction_audit import TaskAudit
-    from assay.studies.explain.values import Explanation
-    from assay.studies.methods.methods import EvaluatedModel, StudyOptions
+    from assay.studies.compare.compare_values import RunComparison
+    from assay.studies.explain.explain_values import Explanation
+    from assay.studies.matrix.matrix_values import Matrix
+    from assay.studies.methods.evaluate_methods import EvaluatedModel, MethodsOptions
+    from assay.studies.methods.methods_values import MethodsStudy
 
 Tasks = Union[str, Path, Task, Sequence[Union[str, Path, Task]]]
 
@@ -145,11 +145,7 @@ def _audit_data(result: RunResult, audit: bool) -> dict[str, Any] | None:
 
 @checked()
 def load_run(
-    run: str | RunResult,
-    *,
-    tasks: Tasks = (),
-    store: StoreLocation = None,
-    listener: Listener = ignore,
+    run: str | RunResult, *, tasks: Tasks = (), store: StoreLocation = None, listener: Listener = ignore
 ) -> RunResult:
     """A recorded run with its documents and answers, without its model. Nothing is asked, nothing is recorded.
 
@@ -269,7 +265,7 @@ def study_methods(
     needs: Sequence[RequiredPackage] = (),
     listener: Listener = ignore,
     **settings: Unpack[Settings],
-) -> Study:
+) -> MethodsStudy:
     """Scores multiple-choice tasks by every scoring method, on the same answers, side by side.
 
     Args:
@@ -283,13 +279,13 @@ def study_methods(
         listener: as in `evaluate`.
         **settings: as in `evaluate`; `model_args` are for models without settings of their own.
     """
-    from assay.studies.methods import methods as studies
+    from assay.studies.methods import evaluate_methods as studies
 
     _check_whole(settings)
     _check_study(settings)
     given = _split_tasks(tasks)
     chat = bool(settings.get("apply_chat_template"))
-    options = studies.read_study_options(styles, methods, phrase, settings.get("rotations", False), chat)
+    options = studies.read_methods_options(styles, methods, phrase, settings.get("rotations", False), chat)
     plain = cast(Settings, {key: value for key, value in settings.items() if key not in ("rotations", "style")})
     evaluated_models = _evaluated_models(models, given, options, plain)
     with open_store(store) as opened:
@@ -324,13 +320,16 @@ def _check_study(settings: Settings) -> None:
 
 
 def _evaluated_models(
-    models: str | Model | Sequence[str | Model], tasks: Sequence[str | Task], options: StudyOptions, settings: Settings
+    models: str | Model | Sequence[str | Model],
+    tasks: Sequence[str | Task],
+    options: MethodsOptions,
+    settings: Settings,
 ) -> list[EvaluatedModel]:
     """The models of a study, with distinct labels."""
-    from assay.studies.methods.methods import EvaluatedModel, with_study_options
+    from assay.studies.methods.evaluate_methods import EvaluatedModel, with_methods_options
 
     rows = model_rows(models, settings)
-    specs = [with_study_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
+    specs = [with_methods_options(make_spec(row.name, (), **row.settings), tasks, options) for row in rows]
     return [EvaluatedModel(row.label, spec, row.model) for row, spec in zip(rows, specs, strict=True)]
 
 
@@ -346,8 +345,6 @@ def evaluate_matrix(
 ) -> Matrix:
     """Evaluates every model on every task: scores, improvement over chance, win rates, ranks, correlations.
 
-    Answers that the store holds are not requested again, so repeating an interrupted call resumes it.
-
     Args:
         models: as in `study_methods`; one text may stand for several models, see `assay.settings.model_rows`.
         tasks: as in `evaluate`.
@@ -358,7 +355,7 @@ def evaluate_matrix(
         **settings: as in `evaluate`; `model_args` are for models without settings of their own.
     """
     from assay.studies.matrix.fill import fill_matrix
-    from assay.studies.methods.methods import EvaluatedModel
+    from assay.studies.methods.evaluate_methods import EvaluatedModel
 
     _check_whole(settings)
     wanted = _split_tasks(tasks)
@@ -458,7 +455,7 @@ def explain(
         store: the store that holds both runs.
         listener: as in `evaluate`.
     """
-    from assay.studies.explain.explain import explain as explain_runs
+    from assay.studies.explain.explain_runs import explain as explain_runs
 
     wanted = [] if tasks is None else _split_tasks(tasks)
     names = [item if isinstance(item, str) else item.card.name for item in wanted]
@@ -523,8 +520,8 @@ def compare(
         store: the store that holds the runs.
         listener: as in `evaluate`.
     """
-    from assay.core.comparisons import CompareOptions
-    from assay.studies.compare.compare import compare as compare_runs
+    from assay.studies.compare.compare_runs import compare as compare_runs
+    from assay.studies.paired.paired_values import CompareOptions
 
     names, objects = _names_and_objects(tasks)
     options = CompareOptions(

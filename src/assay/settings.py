@@ -21,8 +21,8 @@ from assay.core.secrets import redacted_text
 from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions, VariationAxes
 from assay.core.subsampling import SubsamplingOptions
 from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
-from assay.models.hf.arguments import ENGINES
-from assay.models.hf.batching import read_batch_size
+from assay.models.inference.batching import read_batch_size
+from assay.models.loading.arguments import ENGINES
 from assay.models.registry import resolve_model
 from assay.report.safe_names import model_name
 from assay.tasks.corpora import resolve_windows
@@ -36,7 +36,7 @@ from assay.tasks.styles import OWN, find_style
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.core.matrices import CheckpointStep
+    from assay.run.model_list import CheckpointStep
 
 
 # More than a run can want; a larger number was meant as a seed.

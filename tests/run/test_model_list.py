@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UserError
-from assay.core.matrices import CheckpointStep
-from assay.run.model_list import ModelVariant, model_variants, natural_sort_key, step_numbers
+from assay.run.model_list import CheckpointStep, ModelVariant, model_variants, natural_sort_key, step_numbers
 from assay.settings import model_rows
 
 

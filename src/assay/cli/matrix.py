@@ -20,13 +20,13 @@ from assay.cli.options import (
     split_names,
 )
 from assay.cli.progress_events import TerminalListener
-from assay.core.matrices import Matrix
 from assay.report.result_files import Maker, check_output_path, write_each, write_text
 from assay.report.safe_names import file_name, printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_sections
 from assay.studies.matrix.checkpoint_curves import curves
 from assay.studies.matrix.matrix_page import page
 from assay.studies.matrix.matrix_tables import csv_text, latex, markdown, matrix_data, sections
+from assay.studies.matrix.matrix_values import Matrix
 
 
 def _json(matrix: Matrix) -> str:

@@ -17,7 +17,7 @@ from assay.cli.options import (
     run_settings,
     split_names,
 )
-from assay.core.comparisons import DetectOptions
+from assay.core.detect_options import DetectOptions
 from assay.core.errors import Fault, UserError
 from assay.report.tables import format_number, format_seconds
 from assay.report.terminal import make_console, plain_table, show_notices

@@ -95,7 +95,7 @@ class Registry:
 
     @cached_property
     def plugins(self) -> dict[str, metadata.EntryPoint]:
-        """Entry points of other packages, by outside name."""
+        """Entry points of other packages, by qualified name."""
         found = {}
         for point in metadata.entry_points(group=self.group):
             package = point.dist.name if point.dist is not None else "unknown"

@@ -91,7 +91,7 @@ def _value(plugin: PluginFunction, is_number: bool, is_generated: bool) -> Value
 
     def text_value(view: AnswerView, options: Mapping[str, Any]) -> Any:
         function = plugin.with_settings(options)
-        found = [call(function, prediction, view.golds) for prediction in view.said]
+        found = [call(function, prediction, view.golds) for prediction in view.texts]
         return found[0] if len(found) == 1 else sum(found) / len(found) if found else 0.0
 
     def view_value(view: Any, options: Mapping[str, Any]) -> Any:
