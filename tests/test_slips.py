@@ -154,7 +154,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "second": (lambda: run(tasks=[toy_choice_task(2), 3]), "tasks[1] is 3, an int"),
     "documents": (lambda: run(tasks=Empty()), "documents() gives None; expected a list of Document objects"),
     "document rows": (lambda: run(tasks=Untyped()), "documents()[0] is {'a': 1}, a dict; expected a list of Document"),
-    "pose": (lambda: run(tasks=BuildsNothing()), "pose() gives None for document 0; expected an Instance"),
+    "pose": (lambda: run(tasks=BuildsNothing()), "build() gives None for document 0; expected an Instance"),
     "poseless": (lambda: run(tasks=Unable()), "whose build cannot be called as build(document): too many positional"),
     "no file": (lambda: run(tasks=Path("/nope/q.yaml")), 'no file "/nope/q.yaml"'),
     # settings
@@ -277,7 +277,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "spec model": (lambda: assay.make_spec(None, ["b"]), "model is None; expected a string"),
     "matrix": (lambda: assay.evaluate_matrix([answer], "demo"), "models[0] is a function (answer)"),
     "blank model": (lambda: assay.evaluate_matrix(" ", "demo"), "names no model"),
-    "in memory": (lambda: assay.compare(kept_nowhere(), "last"), "was kept in memory, and is gone with evaluate"),
+    "in memory": (lambda: assay.compare(kept_nowhere(), "last"), "was stored in memory only, by evaluate"),
     "no models": (lambda: assay.evaluate_matrix(None, "demo"), "models is None"),
     "matrix metric": (
         lambda: assay.evaluate_matrix("ngram", "demo", metric=3),
@@ -289,7 +289,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "fit": (lambda: assay.finetune("ngram", "demo", fit="full"), "fit is 'full', a str; expected a dict or None"),
     "fit name": (lambda: assay.finetune("ngram", "demo", epochs=3), "go into fit={'epochs': …} of finetune()"),
-    "document": (lambda: assay.show_document(toy_choice_task(4), "first"), "place is 'first', a str; expected a whole"),
+    "document": (lambda: assay.show_document(toy_choice_task(4), "first"), "index is 'first', a str; expected a whole"),
     "document keyword": (lambda: assay.show_document(toy_choice_task(4), docs=1), 'unknown argument "docs"'),
     "ratings": (lambda: assay.rater_agreement(3), "ratings is 3, an int; expected a dict"),
     "scale": (

@@ -18,8 +18,16 @@ from assay.core.call_checks import checked
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.protocols import Model
 from assay.core.secrets import redacted_text
-from assay.core.specs import ChatSpec, ModelSettings, RunSpec, Seeds, TaskOptions, TextOptions, VariationAxes
-from assay.core.subsampling import SubsamplingOptions
+from assay.core.specs import (
+    ChatSpec,
+    ModelSettings,
+    RunSpec,
+    Seeds,
+    SubsamplingOptions,
+    TaskOptions,
+    TextOptions,
+    VariationAxes,
+)
 from assay.core.training import FINETUNE, FIT_KEYS, FitSpec, parse_fit_spec
 from assay.models.inference.batching import read_batch_size
 from assay.models.loading.arguments import ENGINES
@@ -36,7 +44,7 @@ from assay.tasks.styles import OWN, find_style
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from assay.run.model_list import CheckpointStep
+    from assay.run.many import CheckpointStep
 
 
 # More than a run can want; a larger number was meant as a seed.
@@ -418,7 +426,7 @@ def model_rows(models: str | Model | Sequence[str | Model], settings: Settings) 
         models: texts or models.
         settings: those of all; `model_args` are for models without settings of their own.
     """
-    from assay.run.model_list import model_variants
+    from assay.run.many import model_variants
 
     found: list[ModelRow] = []
     for item in [models] if isinstance(models, str) or not isinstance(models, Sequence) else models:

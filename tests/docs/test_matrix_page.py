@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import main
-from assay.run.model_list import model_variants
+from assay.run.many import model_variants
 from assay.settings import model_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from assay.cli.hints import option_hint
 from assay.cli.main import Finished
 from assay.core.arguments import parse_arguments
 from assay.core.errors import Fault, UserError
-from assay.core.subsampling import SubsamplingOptions
+from assay.core.specs import SubsamplingOptions
 from assay.core.training import FINETUNE, FIT_KEYS, METHODS, parse_fit_spec
 from assay.models.registry import resolve_model
 from assay.settings import Settings

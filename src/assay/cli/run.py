@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from assay.api import evaluate
+from assay.api import evaluate_row
 from assay.cli.config_file import with_config
 from assay.cli.deliver import CommandOutput
 from assay.cli.options import (
@@ -34,11 +34,11 @@ from assay.cli.show import print_document
 from assay.core.errors import AssayError, Fault, StoreError, UserError
 from assay.core.packages import RequiredPackage
 from assay.core.results import RunResult
-from assay.report.figures.reliability_figure import write_reliability_figure
 from assay.report.figures.sheet import check_figure
 from assay.report.result_files import check_output_path, different_names, sample_notices, write_each, written_results
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
+from assay.run.many import SharedTasks
 from assay.run.resolve import open_catalog, resolve_tasks
 from assay.settings import ModelRow, make_spec, model_rows
 from assay.studies.variance.prompt_figure import write_prompt_figure
@@ -78,9 +78,10 @@ def main(arguments: list[str]) -> int:
     if options.prompt_figure and not options.prompts:
         _check_prompts(rows, "--prompt_figure", 1)
     if len(rows) == 1:
-        return _finish(options, _evaluated(options, *rows[0], needs))
+        return _finish(options, _evaluated(options, *rows[0], needs, SharedTasks()))
     marks = different_names(_marks(rows))
-    codes = [_one_of_several(options, *row, needs, mark) for row, mark in zip(rows, marks, strict=True)]
+    shared = SharedTasks()
+    codes = [_one_of_several(options, *row, needs, mark, shared) for row, mark in zip(rows, marks, strict=True)]
     if AssayError.exit_code in codes:
         return AssayError.exit_code
     return UserError.exit_code if all(code == UserError.exit_code for code in codes) else 3 if any(codes) else 0
@@ -113,20 +114,29 @@ def _marks(rows: Sequence[tuple[ModelRow, list[str]]]) -> list[str]:
 
 
 def _evaluated(
-    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage]
+    options: argparse.Namespace,
+    row: ModelRow,
+    tasks: list[str],
+    needs: Sequence[RequiredPackage],
+    shared: SharedTasks,
 ) -> RunResult:
     with ProgressView(make_console(stderr=True)) as view:
         listener = TerminalListener(view)
-        return evaluate(row.name, tasks, store=options.store, needs=needs, listener=listener, **row.settings)
+        return evaluate_row(row, tasks, shared, options.store, needs, listener)
 
 
 def _one_of_several(
-    options: argparse.Namespace, row: ModelRow, tasks: list[str], needs: Sequence[RequiredPackage], mark: str
+    options: argparse.Namespace,
+    row: ModelRow,
+    tasks: list[str],
+    needs: Sequence[RequiredPackage],
+    mark: str,
+    shared: SharedTasks,
 ) -> int:
     """Runs one model. One that cannot be asked leaves the others their turn; a broken store is everyone's."""
     make_console(stderr=True).print(printable(f"model {row.label}"), style="bold", markup=False)
     try:
-        result = _evaluated(options, row, tasks, needs)
+        result = _evaluated(options, row, tasks, needs, shared)
         make_console().print(printable(f"model {row.label}"), style="bold", markup=False)
         return _finish(options, result, _NamedModel(row.label, mark))
     except StoreError:
@@ -155,8 +165,10 @@ def _finish(options: argparse.Namespace, result: RunResult, model: _NamedModel |
     # Shown before files are written: a full disk must not hide the numbers.
     command_output.show("the table", lambda: show_result(_with_names(result, model), console))
     if options.reliability_figure:
+        from assay.studies.calibration.reliability import with_reliability  # most runs have no use for it
+
         held = [result]
-        command_output.show("--reliability_figure", lambda: held.append(_with_reliability(result)))
+        command_output.show("--reliability_figure", lambda: held.append(with_reliability(result)))
         result = held[-1]
     if options.audit is not None:
         command_output.show("--audit", lambda: audit.update(_audited(result, options.audit, console)))
@@ -198,18 +210,12 @@ def _figures(
 
         yield own(options.axes_figure), lambda path: write_axes_figure(result.variance, path)
     if options.reliability_figure:
+        from assay.studies.calibration.reliability_figure import write_reliability_figure
+
         yield (
             own(options.reliability_figure),
             lambda path: write_reliability_figure(result.tasks, path),
         )
-
-
-def _with_reliability(result: RunResult) -> RunResult:
-    """The run with the confidences of all its tasks, also of those whose metrics need none."""
-    from assay.scoring.reliability import task_reliability
-
-    tasks = [replace(task, reliability=task.reliability or task_reliability(task.answered)) for task in result.tasks]
-    return replace(result, tasks=tuple(tasks))
 
 
 def _audited(result: RunResult, wanted: str, console: Console) -> dict[str, Any]:
