@@ -51,7 +51,7 @@ from assay.tasks.corpora import KIND, TextTask, resolve_windows
 from assay.tasks.head_requests import HEAD_KEY, HeadTask, as_head_task, why_no_head_fits
 from assay.tasks.lm_eval.file.python_code import CodeLoader, Consent, Shim, consent
 from assay.tasks.lm_eval.file.schema import KnownNames
-from assay.tasks.lm_eval.variants.metrics import ALL, changed_scoring
+from assay.tasks.lm_eval.variants.metric_changes import ALL, changed_scoring
 from assay.tasks.profiles.expand import BestOfVariants
 from assay.tasks.selection import Selection, Wanted, select_tasks
 
