@@ -99,7 +99,7 @@ TABLE: list[tuple[str, int | None, str, str]] = [
     ("template_choices_column", 9, 'doc_to_choice: "option" is not a column of the sample', 'did you mean "options"'),
     ("template_column_misspelt", 10, 'doc_to_target: "lable" is not a column of the sample', 'did you mean "label"'),
     ("template_if_without_endif", 8, "doc_to_text: template does not parse (line 1 of it): Unexpected end of", ""),
-    ("template_in_fewshot_config", 13, "doc_to_text: 'contry' is not a column", 'did you mean "country"'),
+    ("template_in_fewshot_config", 13, "fewshot_config.doc_to_text: 'contry' is not a", 'did you mean "country"'),
     ("template_one_closing_brace", 8, "doc_to_text: template does not parse (line 1 of it): unexpected '}'", ""),
     ("template_one_pair_of_braces", 8, "doc_to_text: {country} stays as it is: a column needs two", "{{country}}"),
     ("template_undefined", 8, "doc_to_text: 'contry' is not a column of the sample document", 'did you mean "country"'),
