@@ -45,7 +45,7 @@ _PUBLIC = {
     "evaluate_matrix": "assay.api",
     "explain": "assay.api",
     "finetune": "assay.api",
-    "make_spec": "assay.settings",
+    "make_spec": "assay.options.specification",
     "plan_run": "assay.api",
     "rater_agreement": "assay.stats.agreement",
     "rescore": "assay.api",
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
     from assay.core.results import RunResult, TaskResult
     from assay.core.scores import Estimate
     from assay.core.specs import FilterSpec, MetricSpec, PipelineSpec, RunSpec
-    from assay.settings import make_spec
+    from assay.options.specification import make_spec
     from assay.stats.agreement import rater_agreement
     from assay.tasks.python import Choose, Complete, Read, Write, task
 

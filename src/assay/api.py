@@ -23,13 +23,15 @@ from assay.core.results import RunResult
 from assay.core.specs import LM_EVAL, RunSpec
 from assay.core.training import parse_fit_spec
 from assay.models.registry import is_known, resolve_model
+from assay.options.model_rows import model_rows
+from assay.options.specification import fit_spec_of, make_spec, with_settings
+from assay.options.table import Settings
 from assay.report.result_files import check_output_path, write_results
 from assay.run.events import Listener, ignore
 from assay.run.forecast import PlanReport, forecast
 from assay.run.resolve import check_scoring
 from assay.run.session import Session, run
 from assay.run.show import ShownDocument, show_documents
-from assay.settings import Settings, fit_spec_of, make_spec, model_rows, with_settings
 from assay.store.database import MEMORY
 from assay.store.store import Store, default_path
 from assay.tasks.scoring_overrides import scoring_changes
@@ -500,3 +502,29 @@ def show_document(
         return show_documents(spec, wanted, place, model)
     with _store(store, may_be_read_only=True) as opened:
         return show_documents(spec, wanted, place, model, opened)
+
+
+@checked()
+def plot(
+    run: str | RunResult,
+    kind: str,
+    path: str | Path | None = None,
+    *,
+    tasks: Tasks = (),
+    store: StoreLocation = None,
+    listener: Listener = ignore,
+) -> Path:
+    """Draws a figure of a recorded run; gives its file. No model is loaded, and nothing is recorded.
+
+    Args:
+        run: the run's name, the start of it, or `last`; or what `evaluate` gave.
+        kind: `reliability`, `axes`, `prompts`, `lengths` or `positions`.
+        path: file that ends in `.svg` or `.png`; `RUN_KIND.svg` when None.
+        tasks: the task objects of the run, where it has any.
+        store: the store that holds the run.
+        listener: called with what happens.
+    """
+    from assay.studies.figures import draw_recorded
+
+    with _store(_store_location(store, run), may_be_read_only=True) as opened:
+        return draw_recorded(opened, _name(run), kind, path, listener, _names_and_objects(tasks)[1])

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from assay.cli.run import _marks
+from assay.options.model_rows import ModelRow
 from assay.report.result_files import different_names
-from assay.settings import ModelRow
 
 Cli = Callable[..., Any]
 

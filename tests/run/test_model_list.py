@@ -8,8 +8,8 @@ import pytest
 
 from assay.core.errors import UserError
 from assay.core.matrices import CheckpointStep
+from assay.options.model_rows import model_rows
 from assay.run.model_list import ModelVariant, model_variants, natural_sort_key, step_numbers
-from assay.settings import model_rows
 
 
 def test_a_plain_name_has_no_settings_of_its_own() -> None:

@@ -16,9 +16,9 @@ from assay.core.errors import UserError
 from assay.core.requests import Generation, Loglikelihood, Request
 from assay.core.results import RunResult
 from assay.core.subsampling import SubsamplingOptions
+from assay.options.specification import make_spec
 from assay.report.subsampling import subsample_lines
 from assay.report.tables import prompt_lines
-from assay.settings import make_spec
 from assay.stats.sampling import nested_sample
 from assay.store.store import Store
 from assay.testing import ScriptedModel, toy_choice_task, toy_generation_task, toy_perplexity_task
