@@ -147,8 +147,8 @@ def test_three_runs_share_ranks(cli: Cli, runs: tuple[str, str], task_folder: Pa
     [
         (["last"], "one run; expected two runs or more"),
         (["last", "last~7"], "holds 2 runs"),
-        (["last~1", "last", "--flips", "some"], 'expected a number of documents, or all'),
-        (["last~1", "last", "--flips", "²"], 'expected a number of documents, or all'),
+        (["last~1", "last", "--flips", "some"], "expected a number of documents, or all"),
+        (["last~1", "last", "--flips", "²"], "expected a number of documents, or all"),
         (["last~1", "last", "--tasks", "colours", "colour"], 'did you mean "colours"?'),
         (["last~1", "last", "--fail_if_worse", "2"], "0.02 is 2 points"),
         (["last~1", "last", "--margin", "0"], "is not a margin"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.options.commands import ELSEWHERE, WITHOUT_EFFECT
+from assay.options.evaluation_commands import ELSEWHERE, WITHOUT_EFFECT
 from assay.options.parser import make_parser
 from parity.flags import FLAGS, VERSION, installed_flags
 from parity.installation import VARIABLE

@@ -54,8 +54,8 @@ def main(line: CommandLine) -> int:
     if not options.output_path:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     failures = [] if gate is None else gate_lines(found, gate or None)
-    for line in failures:
-        sys.stderr.write(line + "\n")
+    for failure in failures:
+        sys.stderr.write(failure + "\n")
     if options.output_path:  # last: a file that cannot be written must not hide what the gate found
         show_written([write_text(Path(options.output_path).expanduser(), text)], make_console(stderr=True))
     return WORSE if failures else 0

@@ -29,8 +29,8 @@ def main(line: CommandLine) -> int:
     headings = ("Task", "Documents", "Posed", "Distinct", "To ask")
     rows = [(t.name, f"{t.documents:,}", f"{t.posed:,}", f"{t.unique:,}", f"{t.missing:,}") for t in report.tasks]
     console.print(plain_table(headings, rows))
-    for line in _lines(report):
-        console.print(line, markup=False)
+    for text in _lines(report):
+        console.print(text, markup=False)
     if report.detect is not None:
         console.print()
         console.print(plain_table(*_detection_table(report, report.detect)))

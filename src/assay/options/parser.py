@@ -16,7 +16,9 @@ from typing import Any, cast
 
 from assay.core.errors import Fault, UserError, did_you_mean
 from assay.core.training import parse_fit_spec
-from assay.options.commands import ELSEWHERE, WITHOUT_EFFECT, Command, command
+from assay.options.command_rows import Command
+from assay.options.commands import command
+from assay.options.evaluation_commands import ELSEWHERE, WITHOUT_EFFECT
 from assay.options.help import help_text
 from assay.options.hints import option_hint
 from assay.options.option import OPTIONAL, REPEAT, SWITCH, WORDS, Option
