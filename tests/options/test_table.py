@@ -42,7 +42,6 @@ VALUES = {
     "metrics": ["acc"],
     "seed": ["5"],
     "orders": ["2", "--style", "letters"],
-    "fewshot_seeds": ["2", "--num_fewshot", "1", "--fewshot_sampler", "fixed"],
 }
 
 
@@ -137,7 +136,8 @@ def test_no_command_refuses_what_it_offers(
     assert len(offered) > 12
     for dest in offered:
         option = command(name).options[dest]
-        words = [option.flag or f"--{dest}", *VALUES[dest]]
+        style = "--styles" if name == "methods" else "--style"
+        words = [option.flag or f"--{dest}", *(style if word == "--style" else word for word in VALUES[dest])]
         few = [] if dest in ("limit", "sample", "sample_seed", "samples") else ["--limit", "2"]
         code = main([name, *task, "--model", "dummy", *few, *words])
         assert code == 0, (words, capsys.readouterr().err)
