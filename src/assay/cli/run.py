@@ -24,7 +24,16 @@ from assay.report.document_view import print_document
 from assay.report.result_files import check_output_path, sample_notices, write_each, written_results
 from assay.report.safe_names import printable
 from assay.report.terminal import ProgressView, make_console, show_notices, show_result
-from assay.studies.figures import AXES, PROMPTS, RELIABILITY, check_prompts, draw, figures_of, needed_packages
+from assay.studies.figures import (
+    AXES,
+    PROMPTS,
+    RELIABILITY,
+    check_prompts,
+    draw,
+    figures_of,
+    needed_packages,
+    with_reliability,
+)
 
 # Option → the figure that it names a file for. `assay plot` draws the same from the record.
 _FIGURES = {"prompt_figure": PROMPTS, "axes_figure": AXES, "reliability_figure": RELIABILITY}
@@ -99,6 +108,10 @@ def _finish(line: CommandLine, result: RunResult, run: ModelRun | None = None) -
     if options.write_out:
         output.show("--write_out", lambda: _show_documents(result, console))
     output.show("the table", lambda: show_result(_with_label(result, run), console))
+    if options.reliability_figure:  # the result file shows the table that the figure is drawn from
+        held = [result]
+        output.show("--reliability_figure", lambda: held.append(with_reliability(result)))
+        result = held[-1]
     if options.audit is not None:
         output.show("--audit", lambda: audit.update(_audited(result, options.audit, console)))
     if options.output_path:

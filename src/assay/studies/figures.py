@@ -60,7 +60,7 @@ def draw(kind: str, found: RunFigures, path: str | Path) -> Path:
         path: file that ends in `.svg` or `.png`.
     """
     if kind == RELIABILITY:
-        return write_reliability_figure([_with_reliability(result) for result in found.results], path)
+        return write_reliability_figure(_with_reliability(found.results), path)
     if kind == PROMPTS:
         return write_prompt_figure(found.prompts, path)
     if kind == AXES:
@@ -111,9 +111,13 @@ def _variation(
     return prompt_axes(tasks, results), task_variances(tasks, scorers, results)  # type: ignore[arg-type]
 
 
-def _with_reliability(task: TaskResult) -> TaskResult:
-    """A task with its confidences, also where none of its metrics needs them."""
-    return replace(task, reliability=task.reliability or task_reliability(task.answered))
+def with_reliability(result: RunResult) -> RunResult:
+    """The run with the confidences of all its tasks, also of those whose metrics need none."""
+    return replace(result, tasks=_with_reliability(result.tasks))
+
+
+def _with_reliability(tasks: Sequence[TaskResult]) -> tuple[TaskResult, ...]:
+    return tuple(replace(task, reliability=task.reliability or task_reliability(task.answered)) for task in tasks)
 
 
 # Predictions
